@@ -74,6 +74,11 @@ class Home(NamedTuple):
         return self.root / "plugin-data"
 
     @property
+    def schedule(self) -> Path:
+        """Locks of what runs jobs on time, and what heartbeats have seen: see docs/schedule.md."""
+        return self.root / "schedule"
+
+    @property
     def env(self) -> Path:
         return self.root / ".env"
 
@@ -172,6 +177,11 @@ class Home(NamedTuple):
     def run(self) -> Path:
         """Locks and sockets of living processes."""
         return self.root / "run"
+
+    @property
+    def service_socket(self) -> Path:
+        """Where the service of this home takes terminals in."""
+        return self.run / "service.sock"
 
     @property
     def history(self) -> Path:

@@ -36,6 +36,8 @@ class Options:
     """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
     attended: bool = False
     """Whether a person is there to answer questions."""
+    allow: tuple[str, ...] = ()
+    """Rules, `tool(pattern)`, that allow in this session beside those of permissions.yaml."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of this session, nested by section as in `config.yaml`, whatever files and environment say."""
     editor: EditorSide | None = None

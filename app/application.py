@@ -299,6 +299,8 @@ class HermesApp(App[None], inherit_bindings=False):
             await bring("themes.skin_changes")
             await add_found_commands(self)
             self.run_worker(self.appearance.watch, group="looks")
+            if not self.is_headless:
+                self.run_worker(self._watch_jobs, group="jobs")
             await self.open_session(SessionRequest())
         except HermesError as error:
             self.failure = error
@@ -307,6 +309,11 @@ class HermesApp(App[None], inherit_bindings=False):
             # Who leaves while the session opens takes the screens away from under it.
             if self.return_code is None and self.session.is_attached:
                 raise
+
+    async def _watch_jobs(self) -> None:
+        from app.conversation.job_watch import watch_jobs
+
+        await watch_jobs(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
 
     async def open_session(self, wish: SessionRequest) -> None:
         """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""

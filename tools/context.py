@@ -17,6 +17,7 @@ from tools.checkpoints import Checkpoints
 from tools.diagnostics import Diagnostics
 from tools.editor import EditorSide
 from tools.found import FoundMessage, SessionSearch
+from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.web_reader import WebReader
 
@@ -330,6 +331,11 @@ class ToolContext(Protocol):
     @property
     def learnings(self) -> LearningKeeper:
         """Refuses everything where nothing is learned."""
+        ...
+
+    @property
+    def jobs(self) -> JobKeeper:
+        """Refuses everything where no jobs are kept."""
         ...
 
     @property

@@ -57,11 +57,27 @@ class Outlet:
         """Send a frame as soon as the other side takes it. Raises `WireError` for what may not cross."""
         if self.broken:
             return
-        self._waiting += pack(frame)
-        self._write()
+        self.queue(frame)
         while len(self._waiting) > HELD and not self.broken:
             select.select([], [self._to], [])
             self._write()
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the other side has not taken yet."""
+        return len(self._waiting)
+
+    def queue(self, frame: Mapping[str, Any]) -> None:
+        """Send what the other side takes now, and the rest later. Raises `WireError`."""
+        self._waiting += pack(frame)
+        self._write()
+
+    def drop(self) -> None:
+        """Close at once; nobody is there any more."""
+        self.broken = True
+        self._waiting.clear()
+        self._stop_watching()
+        self._to.close()
 
     def finish(self) -> None:
         """Send what still waits, however long the other side takes, and close."""

@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from agent.api.frames import read_frame
@@ -70,6 +71,16 @@ class Link:
         reader, self._writer = await asyncio.open_connection(sock=ours)
         self._reading = asyncio.create_task(self._read(reader), name="engine")
 
+    async def connect(self, path: Path) -> None:
+        """Speak to an engine of the service over its socket instead. Raises `HermesError`."""
+        try:
+            reader, self._writer = await asyncio.open_unix_connection(str(path))
+        except OSError as error:
+            raise HermesError(
+                "No service runs in this home: start one with `hermes serve`, then attach."
+            ) from error
+        self._reading = asyncio.create_task(self._read(reader), name="service")
+
     def cast(self, method: str, *arguments: Any) -> None:
         """Send a command that nobody answers. Raises `HermesError` when the engine is gone."""
         self._send({"cast": method, "arguments": encode(arguments)})
@@ -104,10 +115,13 @@ class Link:
     async def close(self) -> None:
         """Let the engine close its session, and wait until its process has ended. Raises `HermesError`."""
         self._closing = True
-        if self._process is None or self._reading is None:
+        if self._reading is None:
             return
         if not self.dead:
             self._send({"close": True})
+        if self._process is None:
+            await self._let_go(self._reading)
+            return
         try:
             async with asyncio.timeout(PATIENCE):
                 await asyncio.shield(self._reading)
@@ -120,6 +134,13 @@ class Link:
         if self._writer is not None:
             self._writer.close()
 
+    async def _let_go(self, reading: asyncio.Task[None]) -> None:
+        """Wait until the service has heard that this head leaves; its session goes on."""
+        await asyncio.wait([reading], timeout=PATIENCE)
+        reading.cancel()
+        if self._writer is not None:
+            self._writer.close()
+
     def _send(self, frame: Mapping[str, Any]) -> None:
         if self.dead or self._writer is None:
             raise HermesError(self.dead or "The engine is not there yet.")
@@ -128,19 +149,26 @@ class Link:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             await self._take(reader)
+        except OSError:
+            log.info("the connection to the engine broke off", exc_info=True)
         except WireError:
             log.exception("the engine sent what cannot be read")
-        assert self._process is not None
-        if not self._closing and self._process.returncode is None:
-            # Whatever holds it, nobody can talk to it any more.
-            self._process.kill()
-        code = await self._process.wait()
-        self.dead = f"The engine of this session {_how(code)}."
+        self.dead = await self._end()
         for future in self._waiting.values():
             if not future.done():
                 future.set_result({"error": {"kind": "", "text": self.dead, "data": {}}})
         if not self._closing:
             self._ended(self.dead)
+
+    async def _end(self) -> str:
+        """How the other side ended, in a sentence."""
+        if self._process is None:
+            return "The service has ended, or let this terminal go."
+        if not self._closing and self._process.returncode is None:
+            # Whatever holds it, nobody can talk to it any more.
+            self._process.kill()
+        code = await self._process.wait()
+        return f"The engine of this session {_how(code)}."
 
     async def _take(self, reader: asyncio.StreamReader) -> None:
         until = time.monotonic() + TURN

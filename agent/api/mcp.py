@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.assembly.plugin_servers import with_plugin_servers as with_plugin_servers
     from agent.config.edit import drop_entry as drop_entry
     from agent.config.edit import put_entry as put_entry
     from agent.config.schema import McpServerSettings as McpServerSettings
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
+        "agent.assembly.plugin_servers": "with_plugin_servers",
         "agent.config.edit": "drop_entry put_entry",
         "agent.config.schema": "McpServerSettings",
         "agent.mcp.agreement": "ServerAgreement",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.api.session import SessionClient
@@ -28,18 +29,20 @@ async def open_session(
     *listeners: Listener,
     environ: Mapping[str, str] | None = None,
     process: bool = False,
+    service: Path | None = None,
 ) -> SessionClient:
     """Open a session; `listeners` hear every event of it, from the first on.
 
-    With `process` the engine works in a process of its own, else in this one. `environ` replaces the
+    With `process` the engine works in a process of its own, with `service` (the socket of one) it is that
+    of a service and stays there when this head leaves, else it works in this process. `environ` replaces the
     environment it reads its settings from. Raises `HermesError` when there is no model, no usable
     store, or no such session.
     """
-    if not process:
+    if not process and service is None:
         return await open_here(options, *listeners, environ=os.environ if environ is None else environ)
     from agent.api.remote import RemoteSession
 
-    return await RemoteSession.open(options, listeners, environ)
+    return await RemoteSession.open(options, listeners, environ, service)
 
 
 async def open_here(

@@ -78,9 +78,16 @@ class RemoteSession:
 
     @classmethod
     async def open(
-        cls, options: Options, listeners: Sequence[Listener], environ: Mapping[str, str] | None
+        cls,
+        options: Options,
+        listeners: Sequence[Listener],
+        environ: Mapping[str, str] | None,
+        service: Path | None = None,
     ) -> SessionClient:
-        """Start an engine and let it open a session. Raises `HermesError`; then no process is left."""
+        """Start an engine and let it open a session, or ask a `service` for one by its socket.
+
+        Raises `HermesError`; then no process is left.
+        """
         session = cls(listeners, options.preview)
         frame = {
             "open": encode(replace(options, preview=None, editor=None)),
@@ -88,7 +95,10 @@ class RemoteSession:
             "preview": options.preview is not None,
         }
         try:
-            await session._link.start()
+            if service is None:
+                await session._link.start()
+            else:
+                await session._link.connect(service)
             opened = await session._link.ask(lambda _number: frame)
         except BaseException:
             await session._link.close()

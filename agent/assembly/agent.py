@@ -46,6 +46,8 @@ from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
 from agent.recall.tool_search import ToolSearch
 from agent.safety.gate import Gate
+from agent.schedule.book import JobBook
+from agent.schedule.session_jobs import SessionJobs
 from agent.sessions.folded_messages import FoldedMessages
 from agent.sessions.live_session import LiveSession
 from agent.sessions.opening import apart
@@ -367,6 +369,7 @@ def _context_factory(
         refuses=_refuses(skills),
         further=services.further,
     )
+    jobs = SessionJobs(JobBook(services.store.database, services.home.schedule), reach.workspace)
     senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)
@@ -399,6 +402,7 @@ def _context_factory(
             delegates=spec.delegates(call.id),
             editor=spec.editor,
             servers=reach.diagnostics,
+            jobs=jobs,
             senses=senses,
         )
 

@@ -17,6 +17,7 @@ from agent.assembly.terminal_backend import backend_options
 from agent.audit.log import AuditLog
 from agent.audit.record import AuditRecorder
 from agent.diagnostics.service import LanguageServers, ServerPlace
+from agent.errors import ConfigError
 from agent.home import private_folder
 from agent.net.hosts import host_list
 from agent.pending_requests import PendingRequests
@@ -200,7 +201,10 @@ async def _gate(
     surface = options.surface or ("tui" if options.attended else "oneshot")
     project = None if rules is None else options.workspace
     names = [tool.name for tool in talk.tools]
-    permissions = Permissions(home, workspace, surface, names, project=project)
+    try:
+        permissions = Permissions(home, workspace, surface, names, project=project, allow=options.allow)
+    except ValueError as error:
+        raise ConfigError(f"A rule of the job {error}; give one like terminal(git status).") from error
     await asyncio.to_thread(permissions.current)
     gate = Gate.for_home(
         home,

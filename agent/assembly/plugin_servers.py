@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from agent.mcp.declared import DeclaredServer
+from agent.home import Home
+from agent.mcp.declared import DeclaredServer, DeclaredServers
 from agent.mcp.server_config import ServerConfig, Transport
-from agent.plugins.session_plugins import BroughtServer
+from agent.plugins.session_plugins import BroughtServer, brought_servers
+from agent.plugins.shelf import find
 
 _TRANSPORTS: dict[str, Transport] = {"stdio": "stdio", "streamable-http": "http", "sse": "sse"}
 _LONGEST = 64
@@ -45,5 +49,13 @@ def plugin_servers(
             readable=(str(each.root),),
             writable=(str(each.data),),
         )
-        found[name] = DeclaredServer(config=config, origin="settings")
+        found[name] = DeclaredServer(config=config, origin="plugin")
     return list(found.values()), problems
+
+
+def with_plugin_servers(declared: DeclaredServers, home: Home, workspace: Path) -> DeclaredServers:
+    """The servers with those of plugins that are on. Reads the disk, and starts nothing."""
+    shelved = [each for each in find(home, workspace) if each.is_on]
+    taken = {each.config.name for each in declared.servers}
+    found, problems = plugin_servers(brought_servers(shelved), taken)
+    return replace(declared, servers=(*declared.servers, *found), problems=(*declared.problems, *problems))

@@ -15,6 +15,8 @@ from agent.config.browser import BrowserSettings
 from agent.config.diagnostics import DiagnosticsSettings
 from agent.config.learning import LearningSettings as LearningSettings
 from agent.config.recall import RecallSettings
+from agent.config.schedule import HeartbeatSettings as HeartbeatSettings
+from agent.config.schedule import ScheduleSettings as ScheduleSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
 from agent.config.web import WebSettings
@@ -476,6 +478,8 @@ class Settings(SettingsSection):
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()
+    schedule: ScheduleSettings = ScheduleSettings.model_construct()
+    heartbeat: HeartbeatSettings = HeartbeatSettings.model_construct()
     hooks: dict[HookEvent, list[HookSettings]] = Field(
         default={},
         description="Your own commands that hear of events and may have a say; see docs/hooks.md.",

@@ -29,7 +29,7 @@ class DeclaredServer:
     """One server, and whether it may be used."""
 
     config: ServerConfig
-    origin: Literal["settings", "project"]
+    origin: Literal["settings", "project", "plugin"]
     agreed: bool = True
     """Whether a person agreed to it; those of the person's own settings are."""
     root: Path | None = None

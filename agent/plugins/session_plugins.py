@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,16 @@ class BroughtServer:
     root: Path
     data: Path
     server: PluginServer
+
+
+def brought_servers(shelved: Iterable[ShelvedPlugin]) -> tuple[BroughtServer, ...]:
+    """The MCP servers of plugins, ready to be started. Pure."""
+    return tuple(
+        BroughtServer(each.name, each.plugin.root, each.data, server.expanded(each.plugin.root, each.data))
+        for each in shelved
+        if each.plugin is not None
+        for server in each.plugin.servers
+    )
 
 
 class SessionPlugins:
@@ -89,14 +99,7 @@ class SessionPlugins:
 
     def servers(self) -> tuple[BroughtServer, ...]:
         """Their MCP servers, ready to be started."""
-        return tuple(
-            BroughtServer(
-                each.name, each.plugin.root, each.data, server.expanded(each.plugin.root, each.data)
-            )
-            for each in self._shelved
-            if each.plugin is not None
-            for server in each.plugin.servers
-        )
+        return brought_servers(self._shelved)
 
     def commands(self) -> tuple[PluginCommand, ...]:
         """Their slash commands, by name."""

@@ -252,11 +252,51 @@ def _add_learnings(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+_JOBS = """
+CREATE TABLE jobs (                 -- work on time: see agent.schedule
+    id TEXT PRIMARY KEY,
+    intent TEXT NOT NULL,           -- JSON object: what was meant, never only an instant
+    state TEXT NOT NULL,            -- active, paused, done
+    anchor INTEGER NOT NULL,        -- seconds (UTC) from which it counts
+    looked INTEGER NOT NULL,        -- due times up to it were decided about
+    next INTEGER,                   -- its next due time; NULL: there is none
+    runs INTEGER NOT NULL           -- those that count for its number of repetitions
+) WITHOUT ROWID;
+CREATE TABLE job_runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    job TEXT NOT NULL,
+    due INTEGER NOT NULL,           -- milliseconds (UTC); those of the schedule are whole seconds
+    why TEXT NOT NULL,              -- due, missed, asked, woken
+    state TEXT NOT NULL,            -- waiting, running, done, failed, skipped, interrupted
+    earliest INTEGER NOT NULL,      -- seconds before which it does not begin
+    started REAL,
+    ended REAL,
+    cuts INTEGER NOT NULL DEFAULT 0,
+    session TEXT NOT NULL DEFAULT '',
+    output TEXT NOT NULL DEFAULT '',
+    error TEXT NOT NULL DEFAULT '',
+    receipt TEXT NOT NULL DEFAULT '{}', -- JSON object: model, tokens, cost, refused
+    delivery TEXT NOT NULL DEFAULT '',  -- empty, waiting, done, failed
+    tries INTEGER NOT NULL DEFAULT 0,
+    retry REAL NOT NULL DEFAULT 0,
+    UNIQUE (job, due)
+);
+CREATE INDEX job_runs_open ON job_runs (state) WHERE state IN ('waiting', 'running');
+CREATE INDEX job_runs_to_deliver ON job_runs (delivery) WHERE delivery = 'waiting';
+"""
+
+
+def _add_jobs(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_JOBS):
+        connection.execute(statement)
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
 MIGRATIONS: tuple[Migration, ...] = (
     *(_create, _add_travel, _add_spending, _fold_anew, _number_events),
     _add_learnings,
+    _add_jobs,
 )
 """Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.absent import NO_DIAGNOSTICS, NO_SENSES, NO_WEB
+from agent.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES, NO_WEB
 from agent.event_data import FormReply
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
@@ -36,6 +36,7 @@ from tools.diagnostics import Diagnostics
 from tools.editor import NO_EDITOR, EditorSide
 from tools.files.editor_text import settle
 from tools.found import SessionSearch
+from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.safe_text import clean
 from tools.senses.services import Senses
@@ -124,6 +125,7 @@ class CallContext:
     editor: EditorSide = NO_EDITOR
     servers: Diagnostics = NO_DIAGNOSTICS
     """The language servers of its workspace."""
+    jobs: JobKeeper = NO_JOBS
     senses: Senses = NO_SENSES
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""

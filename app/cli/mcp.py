@@ -37,6 +37,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     login.add_argument("name", metavar="NAME")
     login.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
     _action(actions, "logout", "forget what signing in gave").add_argument("name", metavar="NAME")
+    actions.add_parser(
+        "serve",
+        help="offer the sessions of this home to other agents, on stdin and stdout",
+        description="Be an MCP server on stdin and stdout: list, search and read sessions, send messages.",
+    )
     return parser
 
 
@@ -60,6 +65,17 @@ def _add_add(actions: Any) -> None:
     add.add_argument(
         "command_line", nargs="*", metavar="COMMAND", help="the command and its arguments, after --"
     )
+    plainly = add.parse_known_args
+
+    def with_command(given: Any = None, namespace: Any = None) -> Any:
+        """Take what stands behind `--` as it is: argparse loses it where options stand before."""
+        words: list[str] = list(given or [])
+        at = words.index("--") if "--" in words else len(words)
+        found, more = plainly(words[:at], namespace)
+        found.command_line = [*found.command_line, *words[at + 1 :]]
+        return found, more
+
+    setattr(add, "parse_known_args", with_command)  # noqa: B010
 
 
 def _add_connection(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +98,10 @@ def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
     home = Home.locate()
     match args.action:
+        case "serve":
+            from app.cli.mcp_serve import run_serve
+
+            return run_serve(home)
         case "list" | "add" | "remove" | "trust" | "logout":
             from app.cli import mcp_settings as part
         case _:

@@ -18,10 +18,11 @@ KEY_VALUE = "NAME=VALUE"
 def servers_of(home: Home) -> DeclaredServers:
     """All servers as this folder sees them."""
     from agent.api.config import load
-    from agent.api.mcp import declared_servers
+    from agent.api.mcp import declared_servers, with_plugin_servers
 
     here = Path.cwd()
-    return declared_servers(load(home, dict(os.environ), here).settings, home.servers, here)
+    declared = declared_servers(load(home, dict(os.environ), here).settings, home.servers, here)
+    return with_plugin_servers(declared, home, here)
 
 
 def parsed_pairs(given: list[str], what: str) -> dict[str, str]:

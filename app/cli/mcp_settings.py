@@ -86,6 +86,11 @@ def run_remove(home: Home, args: argparse.Namespace) -> int:
     server = servers_of(home).named(args.name)
     if server.origin == "project":
         raise ConfigError(f"{args.name} comes with this project; take it out of its .mcp.json.")
+    if server.origin == "plugin":
+        plugin = args.name.partition(".")[0]
+        raise ConfigError(
+            f"{args.name} comes with a plugin; switch that off with `hermes plugin disable {plugin}`."
+        )
     drop_entry(home, ("mcp_servers", args.name))
     forget_catalog(home.servers, server.config)
     _tokens(home, server).forget()
@@ -191,7 +196,7 @@ def _line(server: DeclaredServer, catalog: ServerCatalog | None) -> str:
         state, mark = f"never asked; see `hermes mcp probe {config.name}`", "·"
     else:
         state, mark = f"{len(catalog.ready())} tools", "✓"
-    origin = " (of this project)" if server.origin == "project" else ""
+    origin = {"project": " (of this project)", "plugin": " (of a plugin)"}.get(server.origin, "")
     return f"{mark} {config.name}{origin}: {clean(config.place)} [{config.transport}], {state}"
 
 

@@ -42,8 +42,11 @@ def run(args: FastOptions | argparse.Namespace) -> int:
 
 async def _show(args: FastOptions | argparse.Namespace) -> int:
     home = Home.locate()
+    attached = args.attach is not None
 
     async def open_session(wish: SessionRequest, listener: Listener) -> SessionClient:
+        nonlocal attached
+        attached = attached or wish.attach
         # Imported here, in a thread: the screen is drawn before the engine is read.
         show = changing(app.shown.preview)
         if not app.host.session and (wanted := goes_on(wish)) is not None:
@@ -59,7 +62,10 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         options = replace(options, preview=show)
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
-        client = await opening.open_session(options, listener, process=apart)
+        elif args.attach is not None:
+            options = replace(options, resume=args.attach or None, resume_last=not args.attach)
+        where = home.service_socket if attached else None
+        client = await opening.open_session(options, listener, process=apart, service=where)
         reading = partial(warm_up, lambda: app.last_key, app.touched, asks=not apart)
         app.run_worker(reading, group="warmup", exclusive=True)
         return client
@@ -106,7 +112,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         await app.host.close()
         await remembered.settle()
         drop_unread_output()
-    return _farewell(app, home)
+    return _farewell(app, home, attached=attached)
 
 
 def _history_of(project: Path, home: Home) -> Path:
@@ -116,7 +122,7 @@ def _history_of(project: Path, home: Home) -> Path:
     return home.history / f"{sha256(bytes(project)).hexdigest()[:16]}.jsonl"
 
 
-def _farewell(app: HermesApp, home: Home) -> int:
+def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
     """What is left to say once the terminal is as it was."""
     if app.failure is not None:
         raise app.failure
@@ -127,5 +133,6 @@ def _farewell(app: HermesApp, home: Home) -> int:
 
         say(farewell(write_report(app.crash, home.logs, version()), session), sys.stderr)
     elif session:
-        say(f"To go on with this session: hermes --resume {session}")
+        way = "--attach" if attached else "--resume"
+        say(f"To go on with this session: hermes {way} {session}")
     return app.return_code or 0

@@ -21,6 +21,8 @@ class SessionRequest(NamedTuple):
     model: str | None = None
     fresh: bool = False
     """A new session, whatever the command line says about resuming."""
+    attach: bool = False
+    """From now on sessions are those of the service, which runs already."""
 
 
 Listener = Callable[["Event"], None]

@@ -215,7 +215,7 @@ def about(server: ServerState) -> Content:
         facts.append(f"Protocol {line(health.protocol)}, start {health.starts} within {health.took:.1f} s.")
     if health.calls:
         facts.append(f"{health.calls} answers, the last within {milliseconds(health.answered_in)}.")
-    where = "of the project" if server.origin == "project" else "of your settings"
+    where = {"project": "of the project", "plugin": "of a plugin"}.get(server.origin, "of your settings")
     ready = [tool for tool in server.offer if not tool.why]
     return Content.assemble(
         one_line(server.name),

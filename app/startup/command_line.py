@@ -76,6 +76,13 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         help="go on with the newest session of this folder",
     )
     parser.add_argument(
+        "--attach",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="work in a session of the service (`hermes serve`): this one, or the one it has open",
+    )
+    parser.add_argument(
         "--approve",
         choices=NAMES,
         metavar="MODE",

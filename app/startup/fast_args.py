@@ -22,6 +22,7 @@ class FastOptions:
     """What the parser returns for a line that opens the full screen."""
 
     command: str | None = None
+    attach: str | None = None
     prompt: str | None = None
     version = json = plain = False
     image: Sequence[str] = ()

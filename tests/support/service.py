@@ -39,9 +39,9 @@ class Service:
     def start(self, port: int = 0) -> None:
         """Start it and wait for its ready line."""
         arguments = [*command.HERMES, "serve", "--json", "--port", str(port), *self.options]
-        self._process = subprocess.Popen(
-            arguments, env=self.env, cwd=self.home.parent, stdout=subprocess.PIPE, text=True
-        )
+        here = self.home.parent / "here"
+        here.mkdir(exist_ok=True)
+        self._process = subprocess.Popen(arguments, env=self.env, cwd=here, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the service did not start; its error is above"

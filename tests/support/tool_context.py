@@ -20,6 +20,7 @@ from agent.absent import (
     NO_DELEGATES,
     NO_DIAGNOSTICS,
     NO_FOLDED,
+    NO_JOBS,
     NO_LEARNINGS,
     NO_MEMORY,
     NO_SENSES,
@@ -33,6 +34,7 @@ from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAns
 from tools.diagnostics import Diagnostics
 from tools.editor import NO_EDITOR, EditorSide
 from tools.found import FoundNote, FoundSession
+from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError
 from tools.senses.services import Senses
@@ -186,6 +188,7 @@ class FakeContext:
         self.browsers = Browsers(None)
         self.memory: MemoryKeeper = NO_MEMORY
         self.learnings: LearningKeeper = NO_LEARNINGS
+        self.jobs: JobKeeper = NO_JOBS
         self.skills: SkillKeeper = NO_SKILLS
         self.web: WebReader = NO_WEB
         self.checkpoints: Checkpoints = NO_CHECKPOINTS

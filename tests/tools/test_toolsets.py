@@ -11,6 +11,7 @@ from tools.registry import Registry, registry
 from tools.toolsets import BUNDLES, members, resolve, unknown_names, unoffered_mentions
 
 DEFAULT = {
+    "cronjob",
     "terminal",
     "process",
     "read_file",

@@ -40,6 +40,8 @@ Ask = Callable[[str, Any], Awaitable[Any]]
 MOST_PAGES = 100
 LARGEST_LISTING = 8_000_000
 """Characters of descriptions and schemas that are taken from one server."""
+_ENDS_WITHIN = 1.5
+"""Seconds until it is known how a server ended that closed its output."""
 _PACE = 0.1
 """Seconds between two messages of progress of one call."""
 _EMPTY = {"type": "object", "properties": {}}
@@ -57,6 +59,7 @@ class ServerConnection:
         self._client: Client | None = None
         self._complaints = Complaints(Path(f"{launch.folder}.log"))
         self._gone = ""
+        self._has_ended = asyncio.Event()
         self._filter = ListingFilter()
         self._as_tasks = frozenset[str]()
         self._http: httpx2.AsyncClient | None = None
@@ -143,7 +146,17 @@ class ServerConnection:
         try:
             return await request
         except Exception as error:
-            raise self._fault(error) from error
+            fault = self._fault(error)
+            if fault.gone and not self._gone and self._launch.transport == "stdio":
+                await self._told_why()
+                fault = self._fault(error)
+            raise fault from error
+
+    async def _told_why(self) -> None:
+        """Wait a moment for how a server ended, which is known after its output has."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDS_WITHIN):
+                await self._has_ended.wait()
 
     def _fault(self, error: BaseException) -> CallFaultError:
         if self._gone:
@@ -249,6 +262,7 @@ class ServerConnection:
     def _ended(self, reason: str) -> None:
         if not self._closing.is_set():
             self._gone = reason
+            self._has_ended.set()
             self._tell("gone", {"reason": reason})
 
     # What the server asks and tells

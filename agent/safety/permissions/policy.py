@@ -15,7 +15,7 @@ from agent.home import Home
 from agent.modes import Mode, stricter
 from agent.safety.permissions.file import PermissionFile, parse_file
 from agent.safety.permissions.rules import Origin, PermissionRule, RuleSet
-from agent.safety.permissions.subjects import KNOWN_TOOLS, Setting
+from agent.safety.permissions.subjects import KNOWN_TOOLS, RuleSubject, Setting
 from tools.actions import Fetch
 
 USER: Origin = "permissions.yaml"
@@ -75,13 +75,20 @@ class Permissions:
         tools: Iterable[str] = (),
         person: Path | None = None,
         project: Path | None = None,
+        allow: Iterable[str] = (),
     ) -> None:
-        """`project` is the folder whose own file counts, where `workspace` is a copy of it."""
+        """`project` is the folder whose own file counts, where `workspace` is a copy of it.
+
+        `allow` are rules that allow beside those of the files. Raises `ValueError` for one that is none.
+        """
         self._home = home
         self._surface = surface
         self._workspace = project or workspace
         self._root = trust.project_root(self._workspace)
         self.setting = Setting(workspace, person or Path.home(), KNOWN_TOOLS | frozenset(tools))
+        self._given = tuple(
+            PermissionRule(text, "allow", RuleSubject(text, self.setting), "the job", 0) for text in allow
+        )
         self._strict: dict[Origin, tuple[PermissionRule, ...]] = {}
         """The rules that ask or deny of the last sound state of each file."""
         self._lock = threading.Lock()
@@ -124,7 +131,7 @@ class Permissions:
         own = self._user_file()
         project, state = self._project_file()
         rules = (*self._in_force(own, USER), *self._in_force(project, PROJECT, widens=state == "trusted"))
-        here = [rule for rule in rules if rule.surface in ("", self._surface)]
+        here = [rule for rule in rules if rule.surface in ("", self._surface)] + list(self._given)
         floor: Mode | None = None
         if not own.readable and USER not in self._strict:
             floor = "careful"  # what it denies is not known

@@ -16,7 +16,7 @@ from agent.safety.verdict import VerdictPart
 from tools.actions import Action, RunCommand
 
 RuleVerdict = Literal["allow", "ask", "deny"]
-Origin = Literal["permissions.yaml", ".hermes/permissions.yaml"]
+Origin = Literal["permissions.yaml", ".hermes/permissions.yaml", "the job"]
 
 _NEUTRAL = words("cd pushd popd true false : test [ [[ pwd exit return wait sleep echo printf")
 """Builtins that change nothing outside their shell."""
@@ -44,7 +44,7 @@ class PermissionRule:
     @property
     def place(self) -> str:
         """Where it stands, for a person."""
-        return f"{self.origin} line {self.line}"
+        return f"{self.origin} line {self.line}" if self.line else self.origin
 
     def because(self, certainty: Certainty = Certainty.YES) -> str:
         """Why it speaks, as a clause for a person."""

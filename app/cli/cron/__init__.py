@@ -9,7 +9,11 @@ from typing import Any
 
 from agent.errors import ExitCode
 
-_MODULES = {"next": "asking"}
+_MODULES = {
+    **dict.fromkeys(("list", "add", "edit", "pause", "resume", "remove", "log"), "jobs"),
+    **dict.fromkeys(("run", "install"), "running"),
+    "next": "asking",
+}
 """Where each action is carried out, a module of this folder with `declare` and `run`."""
 
 

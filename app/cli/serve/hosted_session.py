@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,10 @@ class HostedSession:
         self.client: LocalSession
         self.log: EventLog
         self.title = ""
+        self.used = 0.0
+        """When something happened in it last, by the clock of the machine."""
+        self.opened: SessionOpened
+        """How the session began in this process."""
         self._early: list[Event] | None = []
         self._asked: dict[str, Asked] = {}
         self._decided: OrderedDict[str, str] = OrderedDict()
@@ -160,7 +165,7 @@ class HostedSession:
                 if event.id not in self._decided:
                     self._remember(event.id, event.by or f"nobody ({event.outcome})")
             case SessionOpened() if event.agent == "main":
-                self.title = event.title
+                self.title, self.opened = event.title, event
             case UserMessageAdded() if event.agent == "main" and not self.title:
                 self.title = " ".join(event.text.split())[:60]
             case TurnEnded() if event.agent == "main":
@@ -169,6 +174,7 @@ class HostedSession:
                 task.add_done_callback(self._tasks.discard)
             case _:
                 pass
+        self.used = time.monotonic()
         self.log.append(event.to_json())
         for listener in self._listeners:
             try:

@@ -26,22 +26,16 @@ _DARK, _LIGHT = "night", "paper"
 """What `auto` wears, as the system has it."""
 
 
-def policy(canvas: str) -> str:
-    """The content security policy of the page; `canvas` is the origin of canvases, or empty. Pure."""
-    return (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-        "connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
-        f"frame-src {canvas or chr(39) + 'none' + chr(39)}; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What the page may do: run and fetch its own files, and nothing else."""
 
 
 class PageFiles:
     """Routes of the page. It holds no secret: without a token it shows how to pair."""
-
-    def __init__(self, canvas: str = "") -> None:
-        """`canvas` is the origin that canvases are shown from."""
-        self._canvas = canvas
 
     def routes(self) -> list[Route]:
         """For the application."""
@@ -68,14 +62,14 @@ class PageFiles:
         return self._answer(request, skins(), ".css")
 
     async def _facts(self, _request: Request) -> Response:
-        found = {"skins": [name for name in builtin_names() if name not in _TERMINAL], "canvas": self._canvas}
+        found = {"skins": [name for name in builtin_names() if name not in _TERMINAL]}
         headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
         return Response(json.dumps(found), media_type="application/json", headers=headers)
 
     def _answer(self, request: Request, data: bytes, ending: str) -> Response:
         tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
         headers = {
-            "Content-Security-Policy": policy(self._canvas),
+            "Content-Security-Policy": POLICY,
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",
             "Referrer-Policy": "no-referrer",

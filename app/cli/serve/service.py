@@ -26,11 +26,13 @@ from agent.errors import ConfigError
 from app.cli.serve.connection import GuardedProtocol
 from app.cli.serve.credentials import Credentials
 from app.cli.serve.doors import Address, Doors, TurnedAwayError
+from app.cli.serve.openai_api import OpenAiApi
 from app.cli.serve.page_files import PageFiles
 from app.cli.serve.routes import Routes, refused
 from app.cli.serve.running import ServicePlace
 from app.cli.serve.session_hub import SessionHub
 from app.cli.serve.socket_head import FRAME
+from app.cli.serve.terminal_heads import TerminalHeads
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 3
@@ -66,9 +68,13 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
         address = Address(options.scheme, options.host.strip("[]").lower(), port, hosts)
         hub = SessionHub(home, options.model)
         credentials = Credentials(folder)
-        app = application(hub, credentials, home, address)
+        app = application(
+            hub, credentials, home, address, openai_api(hub, home, settings.serve.approval_timeout)
+        )
         server = _server(app, options)
         place.note(url=url, pid=os.getpid())
+        terminals = TerminalHeads(hub, home)
+        await terminals.listen()
         loop = asyncio.get_running_loop()
         ending = asyncio.Event()
         for number in SIGNALS:
@@ -80,16 +86,33 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
             await asyncio.wait([serving, asked], return_when=asyncio.FIRST_COMPLETED)
         finally:
             asked.cancel()
+            await terminals.aclose()
             await hub.aclose()
             server.should_exit = True
             await serving
 
 
-def application(hub: SessionHub, credentials: Credentials, home: Home, address: Address) -> Any:
+def openai_api(hub: SessionHub, home: Home, timeout: float) -> OpenAiApi:
+    """The endpoints in OpenAI's form; their sessions work in the folder the service was started in."""
+
+    def models() -> list[str]:
+        from agent.api.models import choices
+
+        loaded = load(home, dict(os.environ), here)
+        return [each.name for each in choices(loaded.settings, loaded.environ, home) if not each.problem]
+
+    here = Path.cwd()
+    return OpenAiApi(hub, here, models, timeout)
+
+
+def application(
+    hub: SessionHub, credentials: Credentials, home: Home, address: Address, openai: OpenAiApi
+) -> Any:
     """The whole application behind its doors."""
     routes = Routes(hub, credentials, home, secure=address.scheme == "https")
     app = Starlette(
-        routes=[*routes.routes(), *PageFiles().routes()], exception_handlers={404: _missing, 405: _missing}
+        routes=[*routes.routes(), *openai.routes(), *PageFiles().routes()],
+        exception_handlers={404: _missing, 405: _missing},
     )
     return Doors(app, credentials, address, open_to_all)
 

@@ -68,6 +68,17 @@ class SessionHub:
         self._open[session.id] = future
         return session
 
+    async def found(self, text: str) -> HostedSession:
+        """A stored session by id, beginning of an id, or title. Raises `TurnedAwayError`."""
+        from agent.api.sessions import Store
+
+        try:
+            async with await Store.open(self._home.database) as store:
+                record = await store.find_session(text)
+        except HermesError as error:
+            raise TurnedAwayError(404, str(error)) from error
+        return await self.session(record.id)
+
     async def listed(self) -> list[dict[str, Any]]:
         """Stored sessions, those used last first. Raises `TurnedAwayError`."""
         from agent.api.sessions import Store

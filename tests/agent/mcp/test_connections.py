@@ -18,6 +18,8 @@ import pytest
 from agent.mcp.host.connection import ServerConnection
 from agent.mcp.host.faults import CallFaultError
 from agent.mcp.launch import ServerLaunch
+from tests.support import fault_proxy
+from tests.support.fault_proxy import FAULTS
 
 PLAIN = Path(__file__).parents[2] / "support" / "plain_server.py"
 
@@ -60,7 +62,7 @@ async def connected(
 
     connection = ServerConnection(launch(folder, way, **more), lambda *event: heard.events.append(event), ask)
     try:
-        await connection.open()
+        await asyncio.wait_for(connection.open(), 10)
         yield connection, heard
     finally:
         await connection.close()
@@ -248,6 +250,28 @@ async def test_what_a_server_started_ends_with_it(tmp_path: Path) -> None:
     while time.monotonic() < until and _lives(number):
         await asyncio.sleep(0.02)
     assert not _lives(number)
+
+
+@pytest.mark.parametrize(
+    ("fault", "at"),
+    [*((each, 8) for each in FAULTS if each != "delay"), ("cut", 2), ("kill", 2), ("half", 2)],
+)
+async def test_a_fault_on_the_way_ends_a_call_in_one_clause(tmp_path: Path, fault: str, at: int) -> None:
+    control = tmp_path / "control"
+    control.write_text(f"{fault} {at}")
+    program = (sys.executable, "-IS", fault_proxy.__file__, str(control))
+    server = (sys.executable, "-IS", str(PLAIN), "good")
+    result = ""
+    try:
+        async with asyncio.timeout(20), connected(tmp_path, "", command=(*program, *server)) as (there, _):
+            await asyncio.wait_for(there.list(), 3)
+            result = (await asyncio.wait_for(there.call_tool(1, "echo", {"text": "hi"}), 2))["content"]
+    except CallFaultError as error:
+        assert "\n" not in str(error) and str(error)
+    except TimeoutError:
+        assert fault == "garbage"  # what was lost is missed by the time limit alone
+    else:
+        assert result == "hi"
 
 
 def _lives(number: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.cli.serve.page_files import contents, policy, skins
+from app.cli.serve.page_files import POLICY, contents, skins
 from tests.support.chromium import Browser
 from tests.support.hostile import KINDS
 from tests.support.model_process import ServerProcess
@@ -66,7 +66,7 @@ def test_the_page_is_small_and_names_no_other_address() -> None:
         found = set(re.findall(r"(?:https?:)?//[\w.]+", data.decode())) - {"http://www.w3.org"}
         assert {each for each in found if "." in each} == set(), name
         assert "innerHTML" not in data.decode() and " style=" not in data.decode(), name
-    assert "unsafe" not in policy("")
+    assert "unsafe" not in POLICY
 
 
 def test_markdown_is_drawn_and_nothing_of_it_is_html(head: Head, browser: Browser, session: str) -> None:

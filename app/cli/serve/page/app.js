@@ -16,7 +16,6 @@ async function begin() {
   if ("serviceWorker" in navigator) navigator.serviceWorker.register("/sw.js").catch(() => {});
   try {
     const found = await (await fetch("/page.json")).json();
-    document.documentElement.dataset.canvas = found.canvas || "";
     fill(byId("skin"), make("option", { value: "auto" }, "auto"), ...found.skins.map((name) => make("option", { value: name }, name)));
     byId("skin").value = localStorage.skin || "auto";
   } catch { /* away: the list of skins can wait */ }

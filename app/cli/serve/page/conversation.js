@@ -101,7 +101,9 @@ export class Conversation {
 
   complete(event) {
     if (this.answer) {
-      if (event.text) this.answer.item.lastChild.replaceChildren(...markdown(event.text));
+      // What was streamed is as good as what is complete, unless a piece of it was missed.
+      if (event.text === this.answer.grows.text) this.answer.grows.draw();
+      else if (event.text) this.answer.item.lastChild.replaceChildren(...markdown(event.text));
       else this.answer.item.remove();
       this.answer = null;
     } else {
@@ -164,7 +166,6 @@ export class Conversation {
     const open = () => {
       if (fold.childNodes.length < 2) fold.append(detail(event));
     };
-    if (canvasOf(event)) { item.after(this.item("canvas", "", canvas(canvasOf(event)))); }
     fold.addEventListener("toggle", open);
     if (fold.open) open();
     this.follow();
@@ -249,11 +250,14 @@ export class Conversation {
 
   soon() {
     if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
+    const draw = () => {
       this.frame = 0;
       if (this.answer) this.answer.grows.draw();
       this.follow();
-    });
+    };
+    // A block that grows very long is drawn less often, so that keys do not wait for it.
+    const large = this.answer && this.answer.grows.unfinished > 6000;
+    this.frame = large ? setTimeout(draw, 40 + this.answer.grows.unfinished / 200) : requestAnimationFrame(draw);
   }
 
   follow() { if (this.follows && !this.target) this.scroll.scrollTop = this.scroll.scrollHeight; }
@@ -273,17 +277,4 @@ export function diff(text) {
     return make("span", { class: kind }, revealed(line) || " ");
   });
   return make("pre", { class: "diff", tabindex: "0", "aria-label": "Changes" }, ...lines);
-}
-
-function canvasOf(event) {
-  if (event.tool !== "canvas" || event.outcome !== "done") return null;
-  try { const told = JSON.parse(event.result); return typeof told.canvas === "string" ? told : null; } catch { return null; }
-}
-
-function canvas(told) {
-  const origin = document.documentElement.dataset.canvas;
-  if (!origin || !/^[0-9a-f]{32}$/.test(told.canvas)) return make("div", { class: "body" }, "A canvas; the service does not show it now.");
-  const frame = make("iframe", { sandbox: "allow-scripts", loading: "lazy", referrerpolicy: "no-referrer", title: `Canvas: ${told.title || ""}` });
-  frame.src = `${origin}/canvas/${told.canvas}`;
-  return make("div", { class: "body canvas" }, make("div", {}, told.title || ""), frame);
 }

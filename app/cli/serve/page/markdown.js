@@ -135,6 +135,9 @@ export function markdown(text) { return blocks(text).map((each) => drawn(each));
 export class GrowingText {
   constructor(node) { this.node = node; this.text = ""; this.kept = 0; this.start = 0; }
 
+  // Characters that are drawn again each time.
+  get unfinished() { return this.text.length - this.start; }
+
   add(piece) { this.text += piece; }
 
   draw() {

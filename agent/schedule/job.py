@@ -1,0 +1,177 @@
+"""Jobs and their runs as data. A job keeps what was meant: an expression and a zone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
+
+from agent.schedule.expression import Schedule, parse_moment, parse_schedule
+from agent.schedule.zones import ScheduleError
+
+Missed = Literal["skip", "once", "all"]
+Overlap = Literal["skip", "queue", "parallel"]
+JobState = Literal["active", "paused", "done"]
+RunState = Literal["waiting", "running", "done", "failed", "skipped", "interrupted"]
+LONGEST_PROMPT = 20_000
+MOST_JITTER = 86_400
+HEARTBEAT = "heartbeat"
+"""How the ids of the jobs begin that a heartbeat keeps."""
+DELIVERIES = "notice, none, file:PATH, mail:COMMAND"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobIntent:
+    """What was meant by a job."""
+
+    schedule: str
+    zone: str
+    prompt: str = ""
+    name: str = ""
+    missed: Missed = "once"
+    overlap: Overlap = "skip"
+    jitter: int = 0
+    """Seconds by which a run is late at most; which, follows from job and due time."""
+    repeat: int | None = None
+    until: str = ""
+    """ISO; nothing is due after it."""
+    deliver: str = "notice"
+    skills: tuple[str, ...] = ()
+    model: str = ""
+    toolsets: tuple[str, ...] = ()
+    cwd: str = ""
+    script: str = ""
+    """A command in place of a prompt; no model is asked."""
+    context_from: tuple[str, ...] = ()
+    """Jobs whose last outputs come before the prompt."""
+    allow: tuple[str, ...] = ()
+    """Rules of permissions that allow beside those of the person, for its runs."""
+
+    def parsed(self) -> Schedule:
+        """Its schedule. Raises `ScheduleError`."""
+        return parse_schedule(self.schedule, self.zone)
+
+    def last_instant(self) -> datetime | None:
+        """The instant (UTC) after which nothing is due. Raises `ScheduleError`."""
+        return parse_moment(self.until, self.zone) if self.until else None
+
+    def to_json(self) -> str:
+        """As the store keeps it."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> JobIntent:
+        """What `to_json` wrote; names it does not know are left out."""
+        known = {each.name for each in fields(JobIntent)}
+        values: dict[str, Any] = {name: value for name, value in json.loads(text).items() if name in known}
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return JobIntent(**{**values, **lists})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job of the store. Times are seconds (UTC)."""
+
+    id: str
+    intent: JobIntent
+    state: JobState
+    anchor: int
+    looked: int
+    next: int | None
+    runs: int
+
+    @property
+    def title(self) -> str:
+        """What it is called: its name, else the beginning of what it does."""
+        words = " ".join((self.intent.name or self.intent.prompt or self.intent.script).split())
+        return words if len(words) <= 60 else f"{words[:59]}…"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRun:
+    """A run of a job, with its receipt."""
+
+    id: int
+    job: str
+    due: int
+    """Milliseconds (UTC)."""
+    why: str
+    state: RunState
+    earliest: int
+    started: float | None = None
+    ended: float | None = None
+    cuts: int = 0
+    session: str = ""
+    output: str = ""
+    error: str = ""
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+    delivery: str = ""
+    tries: int = 0
+
+    @property
+    def is_beat(self) -> bool:
+        """Whether it is one of the heartbeat."""
+        return self.job.startswith(HEARTBEAT)
+
+    def as_json(self) -> dict[str, Any]:
+        """The receipt as an object: why, due, started, ended, what it took, what was refused."""
+        return {
+            "id": self.id,
+            "job": self.job,
+            "why": self.why,
+            "state": self.state,
+            "due": iso(self.due / 1000),
+            "started": iso(self.started),
+            "ended": iso(self.ended),
+            "session": self.session,
+            "cuts": self.cuts,
+            **self.receipt,
+            "error": self.error,
+            "delivery": self.delivery or "none",
+            "tries": self.tries,
+        }
+
+
+def iso(seconds: float | None) -> str | None:
+    """A time as ISO in UTC, whole seconds."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0).isoformat()
+
+
+def checked(intent: JobIntent, now: int) -> JobIntent:
+    """The intent of a new job, if it makes sense. Raises `ScheduleError`. Pure."""
+    from agent.injection import scan
+    from agent.schedule.occurrences import next_due
+
+    schedule = intent.parsed()
+    if bool(intent.prompt.strip()) == bool(intent.script.strip()):
+        raise ScheduleError("A job has either a prompt or a script; give one of them.")
+    if len(intent.prompt) > LONGEST_PROMPT or len(intent.script) > LONGEST_PROMPT:
+        raise ScheduleError(f"The prompt is longer than {LONGEST_PROMPT:,} characters; put it into a file.")
+    for name, value, known in (
+        ("missed", intent.missed, get_args(Missed)),
+        ("overlap", intent.overlap, get_args(Overlap)),
+    ):
+        if value not in known:
+            raise ScheduleError(f"{value!r} is no way for {name}; give {', '.join(known)}.")
+    if not 0 <= intent.jitter <= MOST_JITTER:
+        raise ScheduleError(f"The jitter {intent.jitter} is out of range; give 0 to {MOST_JITTER} seconds.")
+    if intent.repeat is not None and intent.repeat < 1:
+        raise ScheduleError(f"A job cannot repeat {intent.repeat} times; give a number from 1.")
+    if intent.deliver not in ("notice", "none") and not re.match(r"(file|mail):.", intent.deliver):
+        raise ScheduleError(f"{intent.deliver[:40]!r} is no way to deliver; give {DELIVERIES}.")
+    last = intent.last_instant()
+    due = next_due(schedule, datetime.fromtimestamp(now, UTC), 1)
+    if not due or (last is not None and due[0] > last):
+        raise ScheduleError(f"{intent.schedule[:40]!r} is never due from now on; give a later time.")
+    for finding in scan(intent.prompt):
+        if finding.severity in ("high", "critical"):
+            raise ScheduleError(
+                f"The prompt reads like an attack ({finding.rule}: {finding.excerpt[:60]!r}); "
+                "word it otherwise."
+            )
+    return replace(intent, schedule=schedule.text, zone=schedule.zone)

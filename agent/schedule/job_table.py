@@ -1,0 +1,272 @@
+"""Jobs and runs as rows of the store. Plain functions on a connection, run as transactions."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from sqlite3 import Connection
+from typing import Any
+
+from agent.schedule.deciding import decide, delay, upcoming
+from agent.schedule.job import Job, JobIntent, JobRun, JobState
+from agent.schedule.zones import ScheduleError
+from agent.store.nodes import storable
+
+_RUN = ", ".join(field.name for field in fields(JobRun))
+MOST_CUTS = 3
+KEPT_RUNS = 200
+"""Runs of one job whose receipts are kept."""
+BACKOFF = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)
+"""Seconds until a delivery that failed is tried again."""
+
+
+def jobs(connection: Connection) -> list[Job]:
+    """All jobs, those due first, finished ones last."""
+    rows = connection.execute(
+        "SELECT id, intent, state, anchor, looked, next, runs FROM jobs "
+        "ORDER BY state = 'done', next IS NULL, next, id"
+    )
+    return [_job(row) for row in rows]
+
+
+def job(connection: Connection, id: str) -> Job:
+    """The job of an id, the start of one, or a name. Raises `ScheduleError`."""
+    found = [each for each in jobs(connection) if each.id == id or each.intent.name == id]
+    found = found or [each for each in jobs(connection) if id and each.id.startswith(id)]
+    if len(found) != 1:
+        what = "is more than one job" if found else "is no job"
+        raise ScheduleError(f"{id[:40]!r} {what}; `hermes cron list` shows them.")
+    return found[0]
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    id, intent, state, anchor, looked, next_, runs = row
+    return Job(
+        id=id,
+        intent=JobIntent.from_json(intent),
+        state=state,
+        anchor=anchor,
+        looked=looked,
+        next=next_,
+        runs=runs,
+    )
+
+
+def add(connection: Connection, intent: JobIntent, now: int) -> Job:
+    """Keep a new job. Raises `ScheduleError` where its name is taken."""
+    if intent.name and any(each.intent.name == intent.name for each in jobs(connection)):
+        raise ScheduleError(f"There is a job {intent.name[:40]!r} already; give another name, or edit it.")
+    new = Job(
+        id=secrets.token_hex(4), intent=intent, state="active", anchor=now, looked=now, next=None, runs=0
+    )
+    new = replace(new, next=next(iter(upcoming(new, now, 1)), None))
+    connection.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(new))
+    return new
+
+
+def put(connection: Connection, changed: Job) -> Job:
+    """Write a job anew."""
+    connection.execute("REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(changed))
+    return changed
+
+
+def _row(job: Job) -> tuple[Any, ...]:
+    intent = storable(job.intent.to_json())
+    return (job.id, intent, job.state, job.anchor, job.looked, job.next, job.runs)
+
+
+def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job:
+    """Pause a job or let it go on; what was due meanwhile is not made up for."""
+    found = job(connection, id)
+    looked = max(found.looked, now)
+    following = next(iter(upcoming(found, looked, 1)), None) if state == "active" else None
+    if state == "active" and following is None:
+        raise ScheduleError(f"The job {found.title!r} is never due again; edit its schedule.")
+    return put(connection, replace(found, state=state, looked=looked, next=following))
+
+
+def remove(connection: Connection, id: str) -> Job:
+    """Forget a job and its runs."""
+    found = job(connection, id)
+    connection.execute("DELETE FROM jobs WHERE id = ?", (found.id,))
+    connection.execute("DELETE FROM job_runs WHERE job = ?", (found.id,))
+    return found
+
+
+def decide_due(connection: Connection, now: int, grace: float) -> int:
+    """Claim what is due, one row for each job and due time; how many runs wait now because of it."""
+    rows = connection.execute(
+        "SELECT id, intent, state, anchor, looked, next, runs FROM jobs "
+        "WHERE state = 'active' AND next <= ? ORDER BY next",
+        (now,),
+    ).fetchall()
+    return sum(_decide(connection, _job(row), now, grace) for row in rows)
+
+
+def _decide(connection: Connection, due: Job, now: int, grace: float) -> int:
+    decision = decide(due, now, grace)
+    busy = connection.execute(
+        "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (due.id,)
+    ).fetchone()
+    overlaps = busy is not None and due.intent.overlap == "skip"
+    for at in decision.skip:
+        _claim(connection, due.id, at, "missed", "skipped", at, "missed, and another run made up for it")
+    outcome, error = ("skipped", "the run before was not over") if overlaps else ("waiting", "")
+    for at, why in decision.run:
+        _claim(connection, due.id, at, why, outcome, at + delay(due.id, at, due.intent.jitter), error)
+    state: JobState = "active" if decision.next is not None else "done"
+    runs = due.runs + (0 if overlaps else len(decision.run))
+    put(connection, replace(due, state=state, looked=max(now, due.looked), next=decision.next, runs=runs))
+    connection.execute(
+        "DELETE FROM job_runs WHERE job = ? AND delivery != 'waiting' "
+        "AND state NOT IN ('waiting', 'running') "
+        "AND id NOT IN (SELECT id FROM job_runs WHERE job = ? ORDER BY due DESC LIMIT ?)",
+        (due.id, due.id, KEPT_RUNS),
+    )
+    return 0 if overlaps else len(decision.run)
+
+
+def _claim(connection: Connection, id: str, at: int, why: str, state: str, earliest: int, error: str) -> None:
+    connection.execute(
+        "INSERT OR IGNORE INTO job_runs (job, due, why, state, earliest, error) VALUES (?, ?, ?, ?, ?, ?)",
+        (id, at * 1000, why, state, earliest, error),
+    )
+
+
+def ask_for(connection: Connection, id: str, now_ms: int, why: str = "asked") -> JobRun:
+    """A run now, whatever the schedule says. Raises `ScheduleError` while one is under way."""
+    found = job(connection, id)
+    busy = connection.execute(
+        "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (found.id,)
+    ).fetchone()
+    if busy is not None:
+        raise ScheduleError(f"The job {found.title!r} is at work already; wait for it.")
+    # Due times of the schedule are whole seconds, so one asked for never takes the place of one.
+    due = now_ms
+    while due % 1000 == 0 or _is_taken(connection, found.id, due):
+        due += 1
+    cursor = connection.execute(
+        "INSERT INTO job_runs (job, due, why, state, earliest) VALUES (?, ?, ?, 'waiting', ?)",
+        (found.id, due, why, due // 1000),
+    )
+    assert cursor.lastrowid is not None
+    return run(connection, cursor.lastrowid)
+
+
+def _is_taken(connection: Connection, job: str, due: int) -> bool:
+    row = connection.execute("SELECT 1 FROM job_runs WHERE job = ? AND due = ?", (job, due)).fetchone()
+    return row is not None
+
+
+def run(connection: Connection, id: int) -> JobRun:
+    """One run."""
+    row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
+    return _run(row)
+
+
+def _run(row: tuple[Any, ...]) -> JobRun:
+    values = dict(zip((field.name for field in fields(JobRun)), row, strict=True))
+    return JobRun(**{**values, "receipt": json.loads(values["receipt"])})
+
+
+def open_runs(connection: Connection) -> list[JobRun]:
+    """Runs that are not over: those that began first, then in the order in which they are due."""
+    rows = connection.execute(
+        f"SELECT {_RUN} FROM job_runs WHERE state IN ('waiting', 'running') ORDER BY state, due, id"
+    )
+    return [_run(row) for row in rows]
+
+
+def runs_of(connection: Connection, id: str, count: int) -> list[JobRun]:
+    """The newest runs of a job, newest first; of all jobs where `id` is empty."""
+    rows = connection.execute(
+        f"SELECT {_RUN} FROM job_runs WHERE ? IN ('', job) ORDER BY due DESC, id DESC LIMIT ?", (id, count)
+    )
+    return [_run(row) for row in rows]
+
+
+def begin(connection: Connection, id: int, now: float) -> JobRun | None:
+    """Take a run up: for the first time, or again after a cut. None: there is nothing to do."""
+    row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        return None
+    found = _run(row)
+    if found.state == "waiting":
+        connection.execute("UPDATE job_runs SET state = 'running', started = ? WHERE id = ?", (now, id))
+    elif found.state == "running":
+        cuts = found.cuts + 1
+        if cuts >= MOST_CUTS:
+            end(connection, id, "interrupted", now, "", f"cut off {cuts} times", {}, "")
+            return None
+        connection.execute("UPDATE job_runs SET cuts = ? WHERE id = ?", (cuts, id))
+    else:
+        return None
+    return run(connection, id)
+
+
+def in_session(connection: Connection, id: int, session: str) -> None:
+    """Note the session a run works in."""
+    connection.execute("UPDATE job_runs SET session = ? WHERE id = ?", (session, id))
+
+
+def end(
+    connection: Connection,
+    id: int,
+    state: str,
+    now: float,
+    output: str,
+    error: str,
+    receipt: Mapping[str, Any],
+    delivery: str,
+) -> None:
+    """A run is over: what came of it, and whether that is to be delivered."""
+    connection.execute(
+        "UPDATE job_runs SET state = ?, ended = ?, output = ?, error = ?, receipt = ?, delivery = ? "
+        "WHERE id = ? AND state = 'running'",
+        (state, now, storable(output), storable(error), storable(json.dumps(receipt)), delivery, id),
+    )
+
+
+def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job, JobRun]]:
+    """Runs whose output waits to be delivered now: `notice`, or what is not one."""
+    known = {each.id: each for each in jobs(connection)}
+    rows = connection.execute(
+        f"SELECT {_RUN} FROM job_runs WHERE delivery = 'waiting' AND retry <= ? ORDER BY due", (now,)
+    )
+    found = [(known.get(each.job), each) for each in map(_run, rows)]
+    return [
+        (job, each)
+        for job, each in found
+        if job is not None and (job.intent.deliver == "notice") == (kinds == "notice")
+    ]
+
+
+def delivered(connection: Connection, id: int, now: float, problem: str) -> None:
+    """A delivery was tried; it is tried again later where there was a problem."""
+    (tries,) = connection.execute("SELECT tries FROM job_runs WHERE id = ?", (id,)).fetchone()
+    if not problem:
+        state, error = "done", ""
+    else:
+        state, error = ("waiting" if tries < len(BACKOFF) else "failed"), problem
+    retry = now + BACKOFF[min(tries, len(BACKOFF) - 1)]
+    connection.execute(
+        "UPDATE job_runs SET delivery = ?, tries = ?, retry = ?, "
+        "error = CASE ? WHEN '' THEN error ELSE ? END WHERE id = ?",
+        (state, tries + 1, retry, error, storable(error), id),
+    )
+
+
+def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
+    """Whether jobs or runs exist that need looking after, and when the next thing is due."""
+    (soonest,) = connection.execute("SELECT min(next) FROM jobs WHERE state = 'active'").fetchone()
+    (earliest,) = connection.execute(
+        "SELECT min(earliest) FROM job_runs WHERE state IN ('waiting', 'running')"
+    ).fetchone()
+    (retry,) = connection.execute(
+        "SELECT min(retry) FROM job_runs, jobs WHERE jobs.id = job AND delivery = 'waiting' "
+        "AND json_extract(intent, '$.deliver') != 'notice'"
+    ).fetchone()
+    times = [each for each in (soonest, earliest, retry) if each is not None]
+    return bool(times), min(times) if times else None

@@ -1,0 +1,207 @@
+"""The runner: claims what is due, carries it out, goes on with what was cut off, delivers.
+
+Any number of processes may do so at once: a due time is claimed by one unique row, and a run belongs to
+whoever holds its lock, which the kernel frees when a process dies. One that finds a run `running` whose lock
+is free goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.errors import HermesError
+from agent.schedule import job_table as table
+from agent.schedule.job import Job, JobRun, RunState
+from agent.schedule.runner_lock import lease
+from agent.store.connection import Database
+from agent.store.locks import SessionLock
+
+log = logging.getLogger(__name__)
+
+TAKE_OVER = 10.0
+"""Seconds after which a runner that waits looks whether the lease is free."""
+SILENT = ("[SILENT]", "HEARTBEAT_OK")
+"""Answers that are not delivered."""
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """What came of a run."""
+
+    state: RunState
+    output: str
+    error: str = ""
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+
+
+Note = Callable[[str], Awaitable[None]]
+"""Keeps the session that a run works in."""
+Work = Callable[[Job, JobRun, Note], Awaitable[JobOutcome]]
+Deliver = Callable[[Job, JobRun], Awaitable[str]]
+"""Hands the output on; a sentence about what went wrong, empty if nothing did."""
+
+
+@dataclass(kw_only=True)
+class JobRunner:
+    """Looks at the clock and does what is due. One use only."""
+
+    database: Database
+    folder: Path
+    work: Work
+    deliver: Deliver
+    told: Callable[[Job, JobRun], None] = lambda _job, _run: None
+    """Hears of each run that is over."""
+    clock: Callable[[], float] = time.time
+    tick: float = 15.0
+    grace: float = 120.0
+    at_once: int = 2
+    beat: Callable[[], Awaitable[float | None]] | None = None
+    """Lets the heartbeat look; seconds (UTC) of the next beat, None where there is no heartbeat."""
+    _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    _beats: float | None = None
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Do what is due until told to stop; while another runner holds the lease, wait for it."""
+        holds = lease(self.folder)
+        try:
+            while not stop.is_set():
+                if holds.acquire():
+                    await self._look()
+                    pause = await self._until_next()
+                else:
+                    pause = min(self.tick, TAKE_OVER)
+                await self._wait(stop, pause)
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            holds.release()
+
+    async def once(self) -> None:
+        """Do what is due now, and wait for it."""
+        while True:
+            await self._look()
+            if not self._tasks:
+                return
+            # Something else may become due meanwhile.
+            await asyncio.wait(self._tasks.values(), timeout=self.tick, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _wait(self, stop: asyncio.Event, seconds: float) -> None:
+        self._ended.clear()
+        waiting = [asyncio.ensure_future(each.wait()) for each in (stop, self._ended)]
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for each in waiting:
+            each.cancel()
+
+    async def _until_next(self) -> float:
+        """Seconds to sleep: until the next thing is due, at most a tick, as the clock may be set."""
+        now = self.clock()
+        soonest = (await self.database.read(lambda c: table.waits(c, now)))[1]
+        if self._beats is not None and self._beats > now:
+            soonest = min(soonest or self._beats, self._beats)
+        if soonest is None or soonest <= now:
+            # What is due and not begun waits for a place, or for another process.
+            return self.tick
+        return max(0.05, min(self.tick, soonest - now))
+
+    async def _look(self) -> None:
+        """Claim, begin and deliver what is due."""
+        now = self.clock()
+        whole = int(now)
+        if self.beat is not None:
+            self._beats = await self.beat()
+        exists, soonest = await self.database.read(lambda c: table.waits(c, now))
+        if not exists or soonest is None or soonest > now:
+            return
+        await self.database.write(lambda c: table.decide_due(c, whole, self.grace))
+        for run in await self.database.read(table.open_runs):
+            if len(self._tasks) >= self.at_once:
+                break
+            if run.id not in self._tasks and run.earliest <= now:
+                await self._begin(run)
+        await self._hand_on()
+
+    async def _begin(self, run: JobRun) -> None:
+        try:
+            job = await self.database.read(lambda c: table.job(c, run.job))
+        except HermesError:
+            return
+        locks = [SessionLock(self.folder, f"run-{run.id}")]
+        if job.intent.overlap != "parallel":
+            locks.append(SessionLock(self.folder, f"job-{job.id}"))
+        if not all(lock.acquire() for lock in locks):
+            _release(locks)
+            return
+        now = self.clock()
+        begun = await self.database.write(lambda c: table.begin(c, run.id, now))
+        if begun is None:
+            _release(locks)
+            return
+        task = asyncio.get_running_loop().create_task(self._carry_out(job, begun, locks))
+        self._tasks[run.id] = task
+        task.add_done_callback(lambda _task: self._over(run.id))
+
+    def _over(self, id: int) -> None:
+        self._tasks.pop(id, None)
+        self._ended.set()
+
+    async def _carry_out(self, job: Job, run: JobRun, locks: list[SessionLock]) -> None:
+        async def note(session: str) -> None:
+            await self.database.write(lambda c: table.in_session(c, run.id, session))
+
+        try:
+            try:
+                outcome = await self.work(job, run, note)
+            except HermesError as error:
+                outcome = JobOutcome("failed", "", str(error))
+            except Exception as error:
+                log.exception("a run failed")
+                outcome = JobOutcome("failed", "", f"Internal error ({type(error).__name__}).")
+            text = outcome.output or outcome.error
+            silent = job.intent.deliver == "none" or outcome.output.strip() in SILENT or not text
+            ended = self.clock()
+            await self.database.write(
+                lambda c: table.end(
+                    c,
+                    run.id,
+                    outcome.state,
+                    ended,
+                    outcome.output,
+                    outcome.error,
+                    outcome.receipt,
+                    "" if silent else "waiting",
+                )
+            )
+            self.told(job, await self.database.read(lambda c: table.run(c, run.id)))
+        finally:
+            _release(locks)
+
+    async def _hand_on(self) -> None:
+        """Deliver what waits for it, from what is stored: no model is asked."""
+        now = self.clock()
+        for job, run in await self.database.read(lambda c: table.to_deliver(c, now, "others")):
+            lock = SessionLock(self.folder, f"run-{run.id}")
+            if not lock.acquire():
+                continue
+            try:
+                if (await self.database.read(lambda c, id=run.id: table.run(c, id))).delivery != "waiting":
+                    continue
+                problem = await self.deliver(job, run)
+                at = self.clock()
+                await self.database.write(
+                    lambda c, id=run.id, why=problem, at=at: table.delivered(c, id, at, why)
+                )
+            finally:
+                lock.release()
+
+
+def _release(locks: list[SessionLock]) -> None:
+    for lock in locks:
+        lock.release()

@@ -1,0 +1,25 @@
+"""The lease of whoever runs what is due: a lock of the kernel, free the moment its holder ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.store.locks import SessionLock
+
+RUNNER = "runner"
+
+
+def lease(folder: Path) -> SessionLock:
+    """The lock that one runner of a home holds."""
+    return SessionLock(folder, RUNNER)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether some process holds it."""
+    lock = lease(folder)
+    if not lock.path.exists():
+        return False
+    if not lock.acquire():
+        return True
+    lock.release()
+    return False

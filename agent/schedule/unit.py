@@ -1,0 +1,77 @@
+"""Starting of `hermes cron run` without a person, by a systemd user unit, or a line of crontab."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import HermesError
+
+UNIT = "hermes-cron.service"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A way to have jobs run, shown before it is done."""
+
+    way: str
+    """`systemd` or `crontab`."""
+    path: Path | None
+    """The file that is written; None: the crontab is."""
+    text: str
+    """What is written."""
+    commands: tuple[tuple[str, ...], ...]
+    """What is run then."""
+
+    def carry_out(self) -> None:
+        """Write and run it. Blocking. Raises `HermesError`."""
+        try:
+            if self.path is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.write_text(self.text, "utf-8")
+                self.path.chmod(0o600)
+                for command in self.commands:
+                    subprocess.run(command, check=True, capture_output=True, timeout=60)
+                return
+            before = subprocess.run(
+                ["crontab", "-l"], capture_output=True, text=True, timeout=60, check=False
+            )
+            kept = before.stdout if before.returncode == 0 else ""
+            if self.text.strip() not in kept.splitlines():
+                text = f"{kept.rstrip()}\n{self.text}".lstrip()
+                subprocess.run(
+                    ["crontab", "-"], input=text, text=True, check=True, capture_output=True, timeout=60
+                )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise HermesError(f"It could not be set up ({error}); write what was shown yourself.") from error
+
+
+def installation(home: Path, config: Path, systemd: bool | None = None) -> Installation:
+    """The way for this machine; `config` is the folder of the user's settings (`~/.config`)."""
+    program = shutil.which("hermes") or f"{sys.executable} -m hermes_launcher"
+    words = [*shlex.split(program), "cron", "run"]
+    if shutil.which("systemctl") is not None if systemd is None else systemd:
+        text = (
+            "[Unit]\nDescription=Jobs of Hermes\n\n[Service]\n"
+            f'Environment="HERMES_HOME={_escaped(home)}"\n'
+            f"ExecStart={' '.join(_quoted(word) for word in words)}\nRestart=on-failure\nRestartSec=10\n\n"
+            "[Install]\nWantedBy=default.target\n"
+        )
+        control = ("systemctl", "--user")
+        commands = ((*control, "daemon-reload"), (*control, "enable", "--now", UNIT))
+        return Installation("systemd", config / "systemd" / "user" / UNIT, text, commands)
+    # A percent sign ends the command of a line of crontab.
+    line = f"* * * * * HERMES_HOME={shlex.quote(str(home))} {shlex.join(words)} --once".replace("%", "\\%")
+    return Installation("crontab", None, f"{line} >/dev/null 2>&1\n", ())
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+
+
+def _quoted(word: str) -> str:
+    return f'"{_escaped(word).replace("$", "$$")}"'

@@ -1,0 +1,38 @@
+"""Looking at jobs on time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from app.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.ports import DialogPort
+
+    class SchedulePorts(DialogPort, Protocol):
+        """What the screen of jobs asks of the application."""
+
+
+async def _schedule(app: SchedulePorts, _argument: str) -> None:
+    from agent.api.home import Home, secrets_of_home
+    from agent.api.schedule import JobBook
+    from agent.api.sessions import Store
+    from app.conversation.job_watch import RunStarter
+    from app.screens.schedule import ScheduleScreen
+
+    home = Home.locate()
+    secrets = await asyncio.to_thread(secrets_of_home)
+    # A connection of its own: the engine may work in another process.
+    async with await Store.open(home.database, secrets=secrets) as store:
+        await app.push_screen_wait(ScheduleScreen(JobBook(store.database, home.schedule), RunStarter().begin))
+
+
+COMMAND = AppCommand(
+    id="program.schedule",
+    group="Program",
+    name="Schedule",
+    description="Jobs on time: next and last runs, what they took, run now, pause, delete.",
+    action=_schedule,
+    slash="schedule",
+)

@@ -1,0 +1,79 @@
+"""Handing the session over to the service, so that other heads can come in and it outlives the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from agent.errors import HermesError
+from app.commands.command_kind import AppCommand
+from app.conversation.session_host import SessionRequest
+
+if TYPE_CHECKING:
+    from app.ports import NoticePort, SessionPort
+
+    class ServePorts(NoticePort, SessionPort, Protocol):
+        """What handing over asks of the application."""
+
+
+SETTLING = 5.0
+"""Seconds in which a turn that has ended may still be put away."""
+PATIENCE = 20.0
+"""Seconds a service may take to start."""
+_START = "import sys; sys.path[:] = {path!r}; from app.main import main; sys.exit(main({arguments!r}))"
+
+
+async def _serve(app: ServePorts, _words: str) -> None:
+    from agent.api.home import Home
+    from app.cli.serve.running import running_service
+
+    client = app.need_client()
+    # A turn is put away a moment after its last words.
+    with suppress(TimeoutError):
+        await asyncio.wait_for(client.idle(), SETTLING)
+    if client.busy:
+        raise HermesError("A turn is running; the session is handed over between turns. Stop it first.")
+    folder = Home.locate().root / "serve"
+    if running_service(folder) is None:
+        await _started()
+    running = running_service(folder)
+    await app.open_session(SessionRequest(resume=client.id, attach=True))
+    where = f" at {running['url']}" if running else ""
+    app.say(f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15)
+
+
+async def _started() -> None:
+    """Start a service that outlives this program. Raises `HermesError`."""
+    arguments = ["serve", "--json"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-c", _START.format(path=sys.path, arguments=arguments)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=dict(os.environ),
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            if await process.stdout.readline():
+                return
+            said = (await process.stderr.read(2_000)).decode("utf-8", "replace").strip()
+    except TimeoutError:
+        process.kill()
+        raise HermesError("The service did not start in time; the log has the details.") from None
+    raise HermesError(said.removeprefix("hermes: ") or "The service did not start.")
+
+
+COMMAND = AppCommand(
+    id="session.serve",
+    group="Conversation",
+    name="Hand over to the service",
+    description="The session goes on in `hermes serve`, for the browser too; this terminal stays attached.",
+    action=_serve,
+    slash="serve",
+)

@@ -1,0 +1,78 @@
+"""Jobs on time while the application is open: what is due is begun, what was said is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+
+if TYPE_CHECKING:
+    from agent.api.schedule import JobBook
+
+log = logging.getLogger(__name__)
+
+SETTLED = 5.0
+"""Seconds after the start before jobs are looked at."""
+LONGEST = 2_000
+"""Characters of an output that are shown; all of it is in the log of the job."""
+
+
+class RunStarter:
+    """Starts a process that does what is due and ends; it goes on when this one ends."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        """Start one, unless the last one is still at work."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hermes_launcher", "cron", "run", "--once"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+async def watch_jobs(show: Callable[[str, str], None]) -> None:
+    """Look at the clock as long as the application runs; `show` gets the name of a job and what it said."""
+    from agent.api.config import load
+    from agent.api.home import Home
+    from agent.api.schedule import Heartbeats, JobBook
+    from agent.api.sessions import Store
+
+    await asyncio.sleep(SETTLED)
+    home = Home.locate()
+    try:
+        settings = (await asyncio.to_thread(load, home, dict(os.environ), Path.home())).settings
+        if not settings.schedule.enabled:
+            return
+        starter = RunStarter()
+        async with await Store.open(home.database) as store:
+            book = JobBook(store.database, home.schedule)
+            beats = Heartbeats(store.database, home, settings.heartbeat)
+            while True:
+                await beats.look()
+                await look(book, starter.begin, show)
+                await asyncio.sleep(settings.schedule.tick)
+    except HermesError as error:
+        log.warning("jobs are not looked at: %s", error)
+
+
+async def look(book: JobBook, begin: Callable[[], None], show: Callable[[str, str], None]) -> None:
+    """Show what waits to be shown, and begin what is due unless another process does that."""
+    for job, run in await book.notices():
+        show(job.title, (run.output or run.error)[:LONGEST])
+    _, soonest = await book.waits()
+    if soonest is not None and soonest <= time.time() and not await asyncio.to_thread(book.is_watched):
+        await asyncio.to_thread(begin)

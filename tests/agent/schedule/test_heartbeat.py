@@ -1,0 +1,76 @@
+"""The heartbeat: cheap checks first, and no request where nothing happened."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+from agent.config.schedule import HeartbeatSettings
+from agent.home import Home
+from agent.schedule.book import JobBook
+from agent.schedule.delivery import deliver
+from agent.schedule.heartbeat import FILE, is_active
+from agent.schedule.heartbeats import Heartbeats, last_session
+from agent.schedule.job import Job, JobRun
+from agent.schedule.runner import JobOutcome, JobRunner, Note
+from agent.store.store import Store
+from tests.agent.schedule.test_jobs import Clock
+
+
+async def test_an_idle_week_asks_no_model_and_each_reason_asks_it_once(tmp_path: Path) -> None:
+    clock, asked = Clock(), list[str]()
+
+    async def work(job: Job, run: JobRun, note: Note) -> JobOutcome:
+        asked.append(job.intent.prompt)
+        await note(await last_session(store.database, job.id) or f"session-{run.id}")
+        return JobOutcome("done", "HEARTBEAT_OK")
+
+    home = Home(tmp_path)
+    watched, pid = tmp_path / "watched", tmp_path / "pid"
+    watched.write_text("1")
+    pid.write_text(str(os.getpid()))
+    settings = HeartbeatSettings.model_construct(
+        watch=["watched"], processes=["pid"], mail=f"cat {tmp_path}/mail 2>/dev/null", interval=1800
+    )
+    async with await Store.open(home.database) as store:
+        beats = Heartbeats(store.database, home, settings, clock)
+        runner = JobRunner(
+            database=store.database,
+            folder=home.schedule,
+            work=work,
+            deliver=deliver,
+            clock=clock,
+            beat=beats.look,
+        )
+
+        async def pass_by(hours: float) -> list[str]:
+            asked.clear()
+            end = clock.now + hours * 3600
+            while clock.now < end:
+                clock.now += 1801
+                await runner.once()
+            return list(asked)
+
+        assert await pass_by(24) == []
+        (tmp_path / FILE).write_text("Look after things.\n- 2026-01-10T00:00 call Ana\n")
+        assert [FILE in each for each in await pass_by(2)] == [True]
+        settings_off = await pass_by(7 * 24)
+        assert settings_off == []
+        watched.write_text("22")
+        assert ["the file watched changed" in each for each in await pass_by(2)] == [True]
+        pid.write_text("999999999")
+        assert ["the process of pid ended" in each for each in await pass_by(2)] == [True]
+        assert ["it is time for: call Ana" in each for each in await pass_by(48)] == [True]
+        (tmp_path / "mail").write_text("from Ana: hello")
+        assert "from Ana: hello" in (await pass_by(0.4))[0]
+        (tmp_path / "mail").unlink()
+        runs = await JobBook(store.database, home.schedule, clock).runs("heartbeat")
+        assert len(runs) == 5 and {each.session for each in runs} == {"session-1"}
+        assert all(each.delivery == "" and each.why == "woken" for each in runs)
+
+
+def test_active_hours_may_span_midnight() -> None:
+    noon, night = datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 2)
+    assert is_active("", night) and is_active("08:00-22:00", noon) and not is_active("08:00-22:00", night)
+    assert is_active("22:00-06:00", night) and not is_active("22:00-06:00", noon)
