@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-conformance lint style types house bench test-realmodel test-thorough constraints clean
+.PHONY: run test test-acp test-conformance lint style types house bench test-realmodel test-thorough constraints clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -59,6 +59,12 @@ test-realmodel:
 test-conformance:
 	@sh .ci/environment dev
 	@$(BIN)/python -m tests.conformance $(ARGS)
+
+# Plays dialogues with `hermes acp` through two clients of the Agent Client Protocol, then 10,000 generated exchanges;
+# every line is held against the official schema. The first run fetches Node and the npm client.
+test-acp:
+	@sh .ci/environment dev
+	@$(BIN)/python -m tests.acp_suite $(ARGS)
 
 # Pins every dependency anew, with hashes. Run it on the oldest supported Python.
 constraints:

@@ -44,5 +44,7 @@ class Options:
     """The editor that the session works in. It does not cross to an engine in a process of its own."""
     servers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     """Further MCP servers, by name, each as `mcp_servers` describes one."""
+    after: str = ""
+    """The session that a new one takes the place of, as with `/new`; empty where there was none."""
     preview: Callable[[Sequence[Node]], None] | None = None
     """Told the last nodes of a session that is resumed, before all of it is read."""

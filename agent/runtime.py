@@ -57,6 +57,7 @@ from agent.subagents.agent_copies import AgentCopies, NoCopies
 from agent.subagents.agent_models import AgentModels, KnownModels
 from agent.subagents.definitions import Definitions
 from agent.subagents.forecast_question import FirstRequest
+from agent.subagents.foreign_program import foreign_programs
 from agent.subagents.mentions import Mentions
 from agent.subagents.session_agents import SessionAgents, open_session_agents
 from agent.subagents.subagent import Services
@@ -165,7 +166,10 @@ def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
 
 
 async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
-    definitions = Definitions(base.home, base.options.workspace)
+    programs, wrong = foreign_programs(base.settings.agents)
+    problems = [*problems, *wrong]
+    kinds_of_settings = tuple(each.definition for each in programs.values())
+    definitions = Definitions(base.home, base.options.workspace, kinds_of_settings)
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
     base.plugins.offer(base.tools)
@@ -200,6 +204,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks),
         web=_web(base),
         further=further,
+        programs=programs,
     )
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
@@ -398,6 +403,8 @@ async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks
     hooks = SessionHooks(all_hooks, talk.session.id, base.options.workspace, environment, base.emit)
     if all_hooks:
         base.stream.subscribe(hooks.hear)
+        if base.options.after:
+            hooks.tell("session_reset", before=base.options.after)
         base.closers.append(hooks.close)
     missing = len(declared) - len(active)
     if not missing:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent.plugins.enabling import PluginEnvironment as PluginEnvironment
     from agent.plugins.enabling import card as card
     from agent.plugins.enabling import enable as enable
+    from agent.plugins.enabling import taken_names as taken_names
     from agent.plugins.enabling import withdraw as withdraw
     from agent.plugins.files import hashes as hashes
     from agent.plugins.installing import put_in_place as put_in_place
@@ -39,7 +40,7 @@ __getattr__ = exports(
         "agent.plugins.cases": "CaseResult read_cases run_cases",
         "agent.plugins.consent": "ConsentFile",
         "agent.plugins.creating": "create",
-        "agent.plugins.enabling": "Agreement PluginEnvironment card enable withdraw",
+        "agent.plugins.enabling": "Agreement PluginEnvironment card enable taken_names withdraw",
         "agent.plugins.files": "hashes",
         "agent.plugins.installing": "put_in_place staged uninstall",
         "agent.plugins.manifest": "is_name",

@@ -13,6 +13,8 @@ from pydantic import Field, field_validator
 from agent.config import senses
 from agent.config.browser import BrowserSettings
 from agent.config.diagnostics import DiagnosticsSettings
+from agent.config.foreign_agents import ForeignAgentSettings
+from agent.config.hook_settings import HookSettings as HookSettings
 from agent.config.learning import LearningSettings as LearningSettings
 from agent.config.recall import RecallSettings
 from agent.config.schedule import HeartbeatSettings as HeartbeatSettings
@@ -352,13 +354,6 @@ class ServeSettings(SettingsSection):
     )
 
 
-class HookSettings(SettingsSection):
-    command: str = Field(min_length=1, description="A line for `sh -c`.")
-    match: str = Field("*", description="Names of tools, with `*`, parted by `|`.")
-    timeout: float = Field(5, gt=0, le=600, description="Seconds it has for an answer.")
-    required: bool = Field(False, description="Whether a call is refused when the hook fails.")
-
-
 class McpOAuthSettings(SettingsSection):
     client_id: str = Field(
         "", description="Id of a client that was registered by hand; empty = registers itself."
@@ -483,6 +478,9 @@ class Settings(SettingsSection):
     hooks: dict[HookEvent, list[HookSettings]] = Field(
         default={},
         description="Your own commands that hear of events and may have a say; see docs/hooks.md.",
+    )
+    agents: dict[str, ForeignAgentSettings] = Field(
+        default={}, description="Other programs to send, by name."
     )
     mcp_servers: dict[str, McpServerSettings] = Field(
         default={}, description="Servers whose tools the model may call, by name; see docs/mcp.md."

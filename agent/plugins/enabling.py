@@ -16,9 +16,11 @@ from agent.plugins.package import PluginPackage, read_skill
 from agent.plugins.problem import PluginError, PluginFailedError, SkippedPart, quoted
 from agent.plugins.process import PluginLaunch, PluginProcess
 from agent.plugins.registrations import Registrations, checked
-from agent.plugins.shelf import ShelvedPlugin
+from agent.plugins.shelf import ShelvedPlugin, find
 from agent.safety.sandbox.probe import SandboxMode, probe
 from agent.skills.frontmatter import SkillFormatError
+from tools.discovery import discover
+from tools.registry import registry
 from tools.sandbox import Sandbox
 
 NO_BOUNDARY = "This machine offers no boundary, so its code could do whatever you can, whatever it declares"
@@ -163,6 +165,18 @@ async def enable(
     )
     ConsentFile(around.home.plugin_consent).agree(shelved.folder, consent)
     return registered
+
+
+def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]:
+    """Names of tools that the program has, and plugins other than the one in `except_for`. Reads files."""
+    discover()
+    others = [
+        tool.name
+        for each in find(home, workspace)
+        if each.is_on and each.consent is not None and each.folder != except_for
+        for tool in each.consent.registered.tools
+    ]
+    return registry.names() | frozenset(others)
 
 
 def withdraw(home: Home, shelved: ShelvedPlugin) -> bool:

@@ -16,6 +16,7 @@ from agent.spending.budget import BudgetReachedError
 from agent.subagents import agent_table
 from agent.subagents.agent_register import AgentRegister
 from agent.subagents.file_turns import FileTurns
+from agent.subagents.foreign_agent import ForeignAgent
 from agent.subagents.live_agent import LiveAgent
 from agent.subagents.progress_publisher import ProgressPublisher
 from agent.subagents.reporting import make_report, watched
@@ -98,7 +99,7 @@ class AgentRunner:
             run.state = "reporting"
             self.slots.give_back()
 
-    async def _open(self, run: LiveAgent) -> tuple[Agent, str]:
+    async def _open(self, run: LiveAgent) -> tuple[Agent | ForeignAgent, str]:
         """The agent on its ground, and what it is told of that."""
         if run.ground_of == run.id:
             run.action = "copies the project"

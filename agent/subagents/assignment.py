@@ -53,13 +53,20 @@ def _applied(task: Task, definition: Definition, registry: Registry) -> Task:
     name = definition.name
     if definition.model and task.model and task.model != definition.model:
         raise ToolError(f"The agent {name} works with {definition.model}; leave `model` out.")
+    isolation = stricter(task.isolation, definition.isolation)
+    if definition.foreign:
+        if task.toolsets or task.model:
+            raise ToolError(f"{name} has tools and a model of its own; leave toolsets and model out.")
+        if isolation == "readonly":
+            raise ToolError(f"Nothing keeps {name}, a program of its own, from writing; use a copy.")
     values: dict[str, Any] = {
+        "foreign": name if definition.foreign else "",
         "name": name,
         "prompt": definition.prompt,
         "toolsets": _tools(task, definition, registry),
         "model": definition.model or task.model,
         "effort": definition.effort,
-        "isolation": stricter(task.isolation, definition.isolation),
+        "isolation": isolation,
         "budget": task.budget.within(definition.budget),
     }
     return Task(**{each.name: getattr(task, each.name) for each in fields(Task)} | values)

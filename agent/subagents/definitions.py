@@ -68,6 +68,8 @@ class Definition:
     """The least it is kept apart by."""
     source: Source = "built-in"
     path: Path = Path()
+    foreign: bool = False
+    """Whether it is a program of its own, which the settings name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +293,8 @@ class Definitions:
 
     home: Home
     workspace: Path
+    further: tuple[Definition, ...] = ()
+    """Those of the settings, which count as the person's own."""
 
     def load(self) -> Catalog:
         """All definitions as the files are now. Reads files; never raises for anything they hold.
@@ -300,6 +304,7 @@ class Definitions:
         own = self.home.agents
         found = [_parse_all(_builtin(), {}, BUILTIN, "built-in")]
         found.append(_parse_all(*trust.read_agents(own, Path(os.path.realpath(own))), own, "yours"))
+        found.append([Parsed(each) for each in self.further])
         project, problem = self._project()
         return _merged([*found, project], problem)
 

@@ -12,6 +12,7 @@ from agent.model.transport.pause import Pause
 from agent.spending.budget import BudgetAccount
 from agent.spending.metered_client import RequestTally
 from agent.store.nodes import Session
+from agent.subagents.foreign_agent import ForeignAgent
 from agent.subagents.records import AgentReport, Task
 
 MAIN_AGENT = "main"
@@ -38,7 +39,7 @@ class LiveAgent:
     state: Literal["queued", "running", "reporting", "ended"] = "queued"
     stop: Literal["", "killed", "budget", "interrupted"] = ""
     """Why it is being stopped."""
-    child: Agent | None = None
+    child: Agent | ForeignAgent | None = None
     job: asyncio.Task[None] | None = None
     report: AgentReport | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)

@@ -79,6 +79,8 @@ class Task:
     """The model it asks, as settings name it; empty: that of the session."""
     effort: Thinking | None = None
     """How much it thinks; None: as the session does."""
+    foreign: str = ""
+    """The program of the settings that does it; empty: an agent of ours."""
     only_answers: bool = False
     """Whether it answers a question without any tools; its words are the result as they stand."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from agent.model.usage import Meter
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
 from agent.sessions.live_session import LiveSession
+from agent.sessions.opening import apart
 from agent.spending.budget import BudgetAccount, BudgetReachedError
 from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.metered_client import Reached, RequestTally
@@ -30,9 +32,11 @@ from agent.store.nodes import Session
 from agent.subagents.agent_models import AgentModels, Voice
 from agent.subagents.definitions import Definitions
 from agent.subagents.file_turns import FileTurn, FileTurns
+from agent.subagents.foreign_agent import ForeignAgent
+from agent.subagents.foreign_program import ForeignProgram, program_named
 from agent.subagents.records import Task
 from agent.subagents.workspaces import AgentWorkspaces
-from agent.turns.tool_context import Acting, PersonApprover, PersonAsker
+from agent.turns.tool_context import Acting, PersonApprover, PersonAsker, acting_in_turn
 from agent.turns.turn_queue import TurnQueue
 from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.context import Delegates, PersonAnswer
@@ -63,6 +67,8 @@ class Services(AgentServices):
     ceiling_questions: CeilingQuestions
     workspaces: AgentWorkspaces
     """Where they work."""
+    programs: Mapping[str, ForeignProgram] = field(default_factory=dict)
+    """Programs of the settings that can be sent, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +173,12 @@ async def open_subagent(
     spec: SubagentSpec,
     record: Session,
     emit: Callable[[Event], None],
-) -> Agent:
+) -> Agent | ForeignAgent:
     """The agent on its session, which may have a past. `emit` takes its events. Raises `HermesError`."""
     session = LiveSession(services.store, record, await services.store.path(record.id), emit)
     await session.prepare()
+    if spec.task.foreign:
+        return _foreign(services, place, spec, session, emit)
     voice = await _voice(services, spec.task, record)
     turn_queue = TurnQueue(emit)
     writer = FileTurn(spec.id, spec.writers, turn_queue.remember)
@@ -199,6 +207,37 @@ async def open_subagent(
             delegates=spec.delegates,
             effort=spec.task.effort,
         ),
+    )
+
+
+def _foreign(
+    services: Services,
+    place: AgentWorkspace,
+    spec: SubagentSpec,
+    session: LiveSession,
+    emit: Callable[[Event], None],
+) -> ForeignAgent:
+    """An agent of another program. Raises `ConfigError` if the settings do not name it any more."""
+    program = program_named(services.programs, spec.task.foreign)
+    turn_queue = TurnQueue(emit)
+    gate = _gate(services, place, spec)
+    away = () if place.origin is None else (apart(place.origin, place.reach.workspace),)
+    writer = FileTurn(spec.id, spec.writers, turn_queue.remember)
+    hears = acting_in_turn([*away, *_acting(spec, writer), partial(place.steps.acting, session=session.id)])
+
+    async def permit(call: str, action: Action) -> None:
+        await gate.permit(action)
+        await hears(call, action)
+
+    return ForeignAgent(
+        session=session,
+        turn_queue=turn_queue,
+        program=program,
+        place=place,
+        options=services.options,
+        environ=services.environ,
+        permit=permit,
+        emit=emit,
     )
 
 

@@ -203,11 +203,11 @@ class _DeclinedError(ConfigError):
 
 
 def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
-    from agent.api.plugins import Agreement, enable
+    from agent.api.plugins import Agreement, enable, taken_names
 
     agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
     registered = asyncio.run(
-        enable(shelved, _environment(home), agreement, _taken(home, except_for=shelved.folder))
+        enable(shelved, _environment(home), agreement, taken_names(home, Path.cwd(), shelved.folder))
     )
     for title, names in registered.titles():
         say(f"  {title}: {', '.join(names)}")
@@ -215,22 +215,6 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
         say(line[2:])
     say(f"{shelved.name} is enabled from the next session on, until one of its files changes.")
     return int(ExitCode.DONE)
-
-
-def _taken(home: Home, except_for: Path) -> frozenset[str]:
-    """Names of tools that the program and other plugins have."""
-    from agent.api.plugins import find
-    from tools.discovery import discover
-    from tools.registry import registry
-
-    discover()
-    others = [
-        tool.name
-        for each in find(home, Path.cwd())
-        if each.is_on and each.consent is not None and each.folder != except_for
-        for tool in each.consent.registered.tools
-    ]
-    return registry.names() | frozenset(others)
 
 
 def _disable(args: argparse.Namespace) -> int:

@@ -64,6 +64,8 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             options = replace(options, resume=wish.resume, resume_last=False)
         elif args.attach is not None:
             options = replace(options, resume=args.attach or None, resume_last=not args.attach)
+        if wish.fresh:
+            options = replace(options, after=wish.after)
         where = home.service_socket if attached else None
         client = await opening.open_session(options, listener, process=apart, service=where)
         reading = partial(warm_up, lambda: app.last_key, app.touched, asks=not apart)

@@ -21,6 +21,8 @@ class SessionRequest(NamedTuple):
     model: str | None = None
     fresh: bool = False
     """A new session, whatever the command line says about resuming."""
+    after: str = ""
+    """The session that was open before; `SessionHost` fills it in."""
     attach: bool = False
     """From now on sessions are those of the service, which runs already."""
 
@@ -83,7 +85,7 @@ class SessionHost:
             before = self.session if self.client is not None else ""
             await self._close()
             try:
-                return await self._open(wish)
+                return await self._open(wish._replace(after=before))
             except HermesError:
                 if before:
                     await self._open(SessionRequest(resume=before))

@@ -273,6 +273,18 @@ async def test_what_is_no_message_is_refused_and_passed_over(there: Editor, tmp_
     assert (await there.agent.prompt(session_id=session, prompt=words("greet"))).stop_reason == "end_turn"
 
 
+async def test_a_session_that_is_closed_ends_its_turns(there: Editor, tmp_path: Path) -> None:
+    session = await begun(there, tmp_path)
+    turns = [
+        asyncio.create_task(there.agent.prompt(session_id=session, prompt=words(text)))
+        for text in ("wait", "and more")
+    ]
+    await there.until(lambda: there.of(session, "tool_call"), "the call")
+    await there.agent.close_session(session_id=session)
+    ended = await asyncio.wait_for(asyncio.gather(*turns), 30)
+    assert [each.stop_reason for each in ended] == ["cancelled", "cancelled"]
+
+
 async def test_a_session_is_deleted_for_good(there: Editor, tmp_path: Path) -> None:
     session = await begun(there, tmp_path)
     await there.agent.prompt(session_id=session, prompt=words("greet"))

@@ -17,6 +17,7 @@ from typing import Any
 from acp import schema
 from acp.client.connection import ClientSideConnection
 
+from tests.acp_suite.wire_check import WireCheck
 from tests.support.command import HERMES, environment
 from tests.support.model_server import ModelServer
 
@@ -68,6 +69,8 @@ class Editor:
     """What ran in terminals of the editor: what it showed, and how it ended."""
     released: set[str] = field(default_factory=set)
     running: dict[str, Any] = field(default_factory=dict)
+    check: WireCheck = field(default_factory=WireCheck)
+    """Holds each message against the official schema."""
     _sent: dict[Any, str] = field(default_factory=dict)
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
@@ -151,6 +154,8 @@ class Editor:
     def observe(self, event: Any) -> None:
         """Hold a message of Hermes against the schema."""
         message = event.message
+        line = json.dumps(message).encode()
+        (self.check.sent if event.direction.value == "outgoing" else self.check.heard)(line)
         if event.direction.value == "outgoing":
             if "id" in message and "method" in message:
                 self._sent[message["id"]] = message["method"]
@@ -230,7 +235,7 @@ async def editor(
                 process.stdin.close()
             code = await asyncio.wait_for(process.wait(), 60)
             errors = (await process.stderr.read()).decode()
-            assert (code, errors, noise, there.wrong) == (0, "", [], [])
+            assert (code, errors, noise, there.wrong, there.check.wrong) == (0, "", [], [], [])
         finally:
             if process.returncode is None:
                 process.kill()

@@ -93,6 +93,7 @@ class EditorSession:
         self._turn = asyncio.Lock()
         self._terminals: dict[str, LiveTerminal] = {}
         self.id = ""
+        self._closed = False
         self.cancels = 0
         """How often it was cancelled."""
         self.servers: tuple[tuple[str, dict[str, Any]], ...] = ()
@@ -141,7 +142,8 @@ class EditorSession:
 
     def put(self, update: Any) -> None:
         """Send an update after those that wait."""
-        self._unsent.put_nowait(update)
+        if not self._closed:
+            self._unsent.put_nowait(update)
 
     async def flush(self) -> None:
         """Wait until everything that is known so far was sent."""
@@ -160,7 +162,7 @@ class EditorSession:
         None if it was cancelled before it began: after `cancels` cancels, which there were when it came.
         """
         async with self._turn:
-            if self.cancels != cancels:
+            if self._closed or self.cancels != cancels:
                 return None
             ended = await self.client.run(text, images)
             await self.flush()
@@ -173,6 +175,7 @@ class EditorSession:
 
     async def close(self) -> None:
         """Stop what runs and close the session; nothing that was said is lost. Never raises."""
+        self.cancels += 1
         for task in [*self._asking.values(), *self._looking]:
             task.cancel()
         for terminal in self._terminals.values():
@@ -182,8 +185,13 @@ class EditorSession:
             await self.client.aclose()
         except HermesError:
             log.warning("a session could not be closed in order", exc_info=True)
+        self._closed = True
         if self._sender is not None:
             self._sender.cancel()
+        # Nobody sends these any more, and nobody may wait for it.
+        while not self._unsent.empty():
+            self._unsent.get_nowait()
+            self._unsent.task_done()
 
     # Terminals
 

@@ -112,12 +112,21 @@ async def test_consent_ends_with_the_first_changed_byte(tmp_path: Path, change: 
 
 async def test_session_events_reach_their_hooks(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([WRITE, say("Done.")])) as made:
-        kinds = ("session_start", "before_request", "after_request", "after_tool", "session_end")
+        kinds = (
+            "session_reset",
+            "session_start",
+            "before_request",
+            "after_request",
+            "after_tool",
+            "session_end",
+        )
         lines = "".join(f"  {kind}:\n    - command: cat >> {tmp_path}/heard\n" for kind in kinds)
         declare(made, f"hooks:\n{lines}")
-        await results(made)
-        heard = [json.loads(line)["event"] for line in (tmp_path / "heard").read_text().splitlines()]
-        assert heard == [
+        await made.turn("Begin.", approve="yolo", after="20260101-000000-aaaa")
+        told = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+        assert told[0]["before"] == "20260101-000000-aaaa"
+        assert [each["event"] for each in told] == [
+            "session_reset",
             "session_start",
             "before_request",
             "after_request",

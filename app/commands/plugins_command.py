@@ -1,0 +1,134 @@
+"""Looking at the plugins there are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from app.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from agent.api.home import Home
+    from agent.api.plugins import PluginEnvironment, ShelvedPlugin
+    from app.ports import DialogPort, SessionPort
+    from app.screens.plugins import PluginRow
+
+    class PluginsPorts(DialogPort, SessionPort, Protocol):
+        """What the screen of plugins asks of the application."""
+
+
+LAST = 5
+"""Lines of what a plugin printed that are shown."""
+LOG_END = 4_000
+"""Bytes at the end of its log that are read for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskPlugins:
+    """The plugins of a workspace, as they lie on the disk."""
+
+    home: Home
+    workspace: Path
+
+    def load(self) -> Sequence[PluginRow]:
+        from agent.api.plugins import find
+
+        around = self._around()
+        return [self._row(each, around) for each in find(self.home, self.workspace)]
+
+    async def enable(self, row: PluginRow) -> str:
+        from agent.api.plugins import Agreement, PluginError, enable, find, taken_names
+
+        def found() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
+            shelved = next((it for it in find(self.home, self.workspace) if it.folder == row.folder), None)
+            return shelved, self._around(), taken_names(self.home, self.workspace, row.folder)
+
+        shelved, around, taken = await asyncio.to_thread(found)
+        if shelved is None:
+            raise PluginError(f"The plugin {row.name} is gone.")
+        if shelved.difference() != row.changed:
+            raise PluginError(f"The files of {row.name} changed again; look at what changed, then agree.")
+        registered = await enable(shelved, around, Agreement(), taken)
+        wrong = "".join(f" Not used: {each.part}, as {each.reason}." for each in registered.skipped)
+        return f"{row.name} is enabled from the next session on.{wrong}"
+
+    def disable(self, row: PluginRow) -> None:
+        from agent.api.plugins import find, withdraw
+
+        for each in find(self.home, self.workspace):
+            if each.folder == row.folder:
+                withdraw(self.home, each)
+
+    def _around(self) -> PluginEnvironment:
+        from agent.api.config import load
+        from agent.api.plugins import PluginEnvironment
+
+        loaded = load(self.home, dict(os.environ), self.workspace)
+        return PluginEnvironment.of(self.home, self.workspace, loaded.environ, loaded.settings.sandbox.mode)
+
+    def _row(self, each: ShelvedPlugin, around: PluginEnvironment) -> PluginRow:
+        from agent.api.plugins import card
+        from app.screens.plugins import PluginRow
+
+        plugin = each.plugin
+        usable = plugin is not None and each.standing != "refused"
+        lines = [text.strip() for text in card(each, around)] if usable else []
+        # Name, folder, description and difference have places of their own.
+        changed = each.difference()
+        may = [text for text in lines[1:] if text not in (*changed, "changed since you agreed:")]
+        if plugin is not None and plugin.description and may and plugin.description.startswith(may[0][:40]):
+            may = may[1:]
+        registered: list[str] = []
+        if each.is_on and each.consent is not None:
+            kept = each.consent.registered
+            registered = [f"{title}: {', '.join(names)}" for title, names in kept.titles()]
+            registered += [f"not used: {part.part}: {part.reason}" for part in kept.skipped]
+        needs = ""
+        if plugin is not None and plugin.runs and around.sandbox.name == "none":
+            needs = f"nothing confines its code on this machine; see `hermes plugin enable {each.name}`"
+        return PluginRow(
+            name=each.name,
+            version=(plugin.version or "") if plugin is not None else "",
+            place=each.place,
+            description=(plugin.description or "") if plugin is not None else "",
+            state=each.standing,
+            folder=each.folder,
+            reason=each.reason.partition("; see `hermes plugin enable")[0],
+            may=tuple(may),
+            changed=changed,
+            registered=tuple(registered),
+            printed=self._printed(each.name),
+            needs=needs,
+        )
+
+    def _printed(self, name: str) -> tuple[str, ...]:
+        try:
+            with (self.home.logs / "plugins" / f"{name}.log").open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - LOG_END, 0))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return ()
+        return tuple(text.splitlines()[-LAST:])
+
+
+async def _plugins(app: PluginsPorts, _argument: str) -> None:
+    from agent.api.home import Home
+    from app.screens.plugins import PluginsScreen
+
+    home = await asyncio.to_thread(Home.locate)
+    await app.push_screen_wait(PluginsScreen(DiskPlugins(home, app.need_client().workspace)))
+
+
+COMMAND = AppCommand(
+    id="program.plugins",
+    group="Program",
+    name="Plugins",
+    description="What plugins there are: what they bring and may do, enable and disable them.",
+    action=_plugins,
+    slash="plugins",
+)

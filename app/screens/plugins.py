@@ -1,0 +1,226 @@
+"""The plugins there are: what each brings and may do, what is wrong, agreeing to it and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from agent.api.home import from_home
+from agent.errors import HermesError
+from app.screens.confirm import ConfirmDialog
+from app.screens.page import WAYS_OUT
+from app.screens.split import PointedRows, SplitPage
+from app.screens.wording import line
+from tools.safe_text import clean
+from widgets.row_text import one_line, spread
+
+MARKS = {"enabled": "●", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
+MOST_ASKED = 10
+"""Lines of what a plugin may do that the question repeats; all of them stand beside the list."""
+LATER = "from the next session on"
+
+PluginState = Literal["enabled", "disabled", "changed", "broken", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginRow:
+    """A plugin, or a folder that wants to be one."""
+
+    name: str
+    version: str
+    place: str
+    description: str
+    state: PluginState
+    folder: Path
+    reason: str = ""
+    """Why it is not used."""
+    may: tuple[str, ...] = ()
+    """What it brings, what it may do, what of it is not used: a line each."""
+    changed: tuple[str, ...] = ()
+    """Files that changed since the person agreed, with `+`, `-` or `~` before each."""
+    registered: tuple[str, ...] = ()
+    """What its code registered when the person agreed, a line each."""
+    printed: tuple[str, ...] = ()
+    """The last lines that its code printed."""
+    needs: str = ""
+    """What besides has to be agreed to on the command line; empty where nothing has."""
+
+
+class PluginPort(Protocol):
+    """Where the screen gets plugins from."""
+
+    def load(self) -> Sequence[PluginRow]:
+        """All plugins. Touches the disk."""
+        ...
+
+    async def enable(self, row: PluginRow) -> str:
+        """Agree to one as its files are now; a sentence about what came of it. Raises `HermesError`."""
+        ...
+
+    def disable(self, row: PluginRow) -> None:
+        """Agree to one no longer. Raises `HermesError`."""
+        ...
+
+
+class PluginsScreen(SplitPage[None]):
+    """Ends with nothing; what changes counts from the next session on."""
+
+    heading = "Plugins"
+    keys = "e enable · d disable · / filter · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "enable", "Agree to the plugin as its files are now", id="plugins.enable"),
+        Binding("d", "disable", "Use the plugin no longer", id="plugins.disable"),
+    ]
+
+    def __init__(self, plugins: PluginPort) -> None:
+        self._lines = PluginRows()
+        super().__init__(self._lines)
+        self._plugins = plugins
+        self.loaded = False
+        """Whether the plugins were read."""
+
+    def beside(self) -> ComposeResult:
+        with VerticalScroll(id="plugin-about", can_focus=False):
+            yield Static(id="plugin-text")
+
+    def on_mount(self) -> None:
+        self._load()
+
+    @work(exclusive=True, group="list")
+    async def _load(self, at: str = "") -> None:
+        rows = await asyncio.to_thread(self._plugins.load)
+        self._lines.show(rows, at)
+        used = sum(row.state == "enabled" for row in rows)
+        self.state(f"{used} used · {len(rows) - used} not" if rows else "")
+        self.set_class(not rows, "bare")
+        self.foot.say(self.keys if rows else WAYS_OUT)
+        self._tell()
+        self.loaded = True
+
+    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+        event.stop()
+        self._tell()
+
+    def _tell(self) -> None:
+        row = self._lines.pointed
+        for place in self.query("#plugin-text").results(Static):
+            place.update(Content("") if row is None else about(row))
+
+    @work(exclusive=True, group="change")
+    async def action_enable(self) -> None:
+        row = self._lines.pointed
+        if row is None or row.state == "enabled":
+            return
+        if row.state in ("broken", "refused") or row.needs:
+            why = row.needs or row.reason
+            self.notify(line(f"{row.name} cannot be enabled here: {why}."), severity="warning", markup=False)
+            return
+        if not await self.app.push_screen_wait(ConfirmDialog(question(row), "Enable")):
+            return
+        try:
+            said = await self._plugins.enable(row)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+            return
+        self.notify(line(said), markup=False)
+        self._load(row.name)
+
+    @work(exclusive=True, group="change")
+    async def action_disable(self) -> None:
+        row = self._lines.pointed
+        if row is None or row.state not in ("enabled", "changed"):
+            return
+        try:
+            await asyncio.to_thread(self._plugins.disable, row)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+            return
+        self.notify(line(f"{row.name} is not used {LATER}."), markup=False)
+        self._load(row.name)
+
+
+class PluginRows(PointedRows):
+    """A row for each plugin: whether it is used, its name, what it is, where it lies."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            self._draw_row,
+            search_text=lambda index: f"{self.entries[index].name} {self.entries[index].description}",
+            empty="There are no plugins here; `hermes plugin create NAME` begins one.",
+        )
+        self.entries: Sequence[PluginRow] = ()
+        """The plugins that are listed."""
+
+    @property
+    def pointed(self) -> PluginRow | None:
+        """The plugin under the cursor."""
+        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
+
+    def show(self, rows: Sequence[PluginRow], at: str = "") -> None:
+        """List these, the cursor on the plugin called `at`, else where it was."""
+        before = self.cursor or 0
+        self.entries = rows
+        self.reset(len(rows))
+        names = [row.name for row in rows]
+        if rows:
+            self.move_to(names.index(at) if at in names else min(before, len(rows) - 1))
+
+    def _draw_row(self, index: int, width: int) -> list[Text]:
+        row = self.entries[index]
+        ink = {"enabled": "success", "disabled": "dim"}.get(row.state, "error")
+        left = Text(" ").append(f"{MARKS[row.state]} ", self.ink(ink))
+        left.append(f"{row.name:<20} ", self.ink("text" if row.state == "enabled" else "dim"))
+        left.append(one_line(row.description or row.reason), self.ink("dim"))
+        return [spread(left, Text(f" {row.place} ", self.ink("dim")), width)]
+
+
+def question(row: PluginRow) -> str:
+    """What a person says yes to: what it brings and may do, and what is new in it. Pure."""
+    lines = [f"Enable {row.name}?", "", *row.may[:MOST_ASKED]]
+    if len(row.may) > MOST_ASKED:
+        lines.append(f"… and {len(row.may) - MOST_ASKED} more lines beside the list")
+    if row.changed:
+        lines += ["", "Changed since you agreed:", *row.changed[:MOST_ASKED]]
+        if len(row.changed) > MOST_ASKED:
+            lines.append(f"… and {len(row.changed) - MOST_ASKED} more files beside the list")
+    return "\n".join(map(clean, lines))
+
+
+def about(row: PluginRow) -> Content:
+    """What is to be known of a plugin. Pure."""
+    version = f" {row.version}" if row.version else ""
+    parts: list[tuple[str, str] | str] = [
+        (clean(f"{row.name}{version}"), "bold"),
+        (f" · {row.place} · {row.state}\n", "$text-muted"),
+    ]
+    if row.reason:
+        parts.append(
+            (
+                f"{clean(row.reason[:1].upper() + row.reason[1:])}.\n",
+                "$error" if row.state in ("broken", "changed") else "$warning",
+            )
+        )
+    if row.description:
+        parts.append(f"{clean(row.description)}\n")
+    for title, lines, tone in (
+        ("It brings, and may", row.may, ""),
+        ("Changed since you agreed", row.changed, "$warning"),
+        ("Registered", row.registered, ""),
+        ("Printed last", row.printed, "$text-muted"),
+    ):
+        if lines:
+            parts.append((f"\n{title}\n", "$text-muted"))
+            parts += [(f"  {clean(each)}\n", tone) if tone else f"  {clean(each)}\n" for each in lines]
+    parts.append((f"\n{clean(from_home(row.folder))}", "$text-muted"))
+    return Content.assemble(*parts)

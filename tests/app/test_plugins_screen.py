@@ -1,0 +1,127 @@
+"""The screen of plugins, over plugins that lie in a home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from agent.home import Home
+from agent.plugins.shelf import find
+from app.commands.plugins_command import DiskPlugins
+from app.screens import dialog as dialogs
+from app.screens.dialog import Dialog
+from app.screens.plugins import PluginRow, PluginsScreen
+from tests.support.plugins import agree_to, write_plugin
+from tests.support.staged import Staged, scene
+from tests.support.waiting import until
+
+NARROW, WIDE = (80, 24), (120, 40)
+HANDLER = (
+    "def register(ctx):\n    ctx.register_tool('count', 'Counts.', {'type': 'object'}, lambda args: 1)\n"
+)
+ROWS = [
+    PluginRow(
+        name="house-style",
+        version="1.0.0",
+        place="home",
+        description="Commit messages as this house writes them.",
+        state="enabled",
+        folder=Path("/srv/plugins/house-style"),
+        may=("brings skills: commit-messages", "tools: check_message", "events: before_tool"),
+        registered=("tools: check_message",),
+        printed=("loaded in 12 ms",),
+    ),
+    PluginRow(
+        name="words",
+        version="0.2.0",
+        place="home",
+        description="Counts the words of a text.",
+        state="changed",
+        folder=Path("/srv/plugins/words"),
+        reason="its files changed since it was agreed to",
+        may=("tools: words_count", "reads: ~/notes", "hosts: api.example.org"),
+        changed=("~ handler.py", "+ more.py"),
+    ),
+    PluginRow(
+        name="torn",
+        version="",
+        place="project",
+        description="",
+        state="broken",
+        folder=Path("/srv/work/.hermes/plugins/torn"),
+        reason="plugin.yaml cannot be read: line 2 is no mapping",
+    ),
+]
+
+
+class Shown:
+    """Plugins that are there to be looked at."""
+
+    def __init__(self, rows: list[PluginRow]) -> None:
+        self.rows = rows
+
+    def load(self) -> list[PluginRow]:
+        return self.rows
+
+    async def enable(self, row: PluginRow) -> str:
+        return f"{row.name} is enabled."
+
+    def disable(self, row: PluginRow) -> None:
+        self.rows = [each for each in self.rows if each != row]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.01)
+
+
+def shown(*keys: str, rows: list[PluginRow], dialog: bool = False) -> Any:
+    async def act(app: Staged, pilot: Pilot[Any]) -> None:
+        screen = PluginsScreen(Shown(rows))
+        app.push_screen(screen)
+        await until(pilot, lambda: screen.loaded, "the plugins")
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause()
+        if dialog:
+            await until(pilot, lambda: isinstance(app.screen, Dialog) and app.screen.armed, "a dialog")
+
+    return scene(act)
+
+
+@pytest.mark.parametrize(
+    ("size", "skin", "keys", "empty"),
+    [
+        (NARROW, "", (), False),
+        (WIDE, "", ("j",), False),
+        (WIDE, "paper", ("j", "e"), False),
+        (NARROW, "", (), True),
+    ],
+    ids=["narrow", "wide", "asked-paper", "empty"],
+)
+def test_the_plugins_look_as_they_should(
+    snap_compare: Any, size: tuple[int, int], skin: str, keys: tuple[str, ...], empty: bool
+) -> None:
+    run = shown(*keys, rows=[] if empty else ROWS, dialog="e" in keys)
+    assert snap_compare(Staged(skin) if skin else Staged(), terminal_size=size, run_before=run)
+
+
+async def test_a_plugin_is_enabled_as_it_is_and_disabled(tmp_path: Path) -> None:
+    home, work = Home(tmp_path / "home"), tmp_path / "work"
+    work.mkdir()
+    folder = write_plugin(tmp_path / "home" / "plugins" / "words", HANDLER, "{tools: [count]}")
+    await agree_to(home.root, work, "words")
+    plugins = DiskPlugins(home, work)
+    (row,) = plugins.load()
+    assert row.state == "enabled" and "tools: count" in " ".join(row.registered)
+    (folder / "handler.py").write_text(HANDLER + "\n")
+    (row,) = plugins.load()
+    assert (row.state, row.changed) == ("changed", ("~ handler.py",))
+    if not row.needs:
+        assert "enabled" in await plugins.enable(row)
+        assert [each.is_on for each in find(home, work)] == [True]
+    plugins.disable(row)
+    assert [each.standing for each in find(home, work)] == ["disabled"]
