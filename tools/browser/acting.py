@@ -58,21 +58,23 @@ async def find(tab: Tab, ref: str) -> Found:
 async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> None:
     """Press a button of the mouse on an element. Raises `GoneError` and `ToolError`."""
     found = await find(tab, ref)
-    for attempt in range(3):
+    for is_last in (False, True):
         x, y = await _point(tab, found)
         await tab.frames.apply(found.session, found.object_id, "guard")
         await _press(tab, x, y, button, count)
         if tab.dialog is not None:
             return
         state = await _guarded(tab, found)
-        if state is None or state["hit"]:
+        if state is None or (state["hit"] and state["clicked"]):
             return
-        if not state["seen"] and attempt == 0:
-            # The page went on to something else between two looks.
-            continue
-        other = state["other"] or "nothing of the page"
-        if attempt == 2:
-            raise ToolError(f"The click on {ref} met {other} instead and was held back; look again.")
+        if state["hit"]:
+            raise ToolError(
+                f"{ref} was pressed, but changed or went away before the button was let go; look again."
+            )
+        if not state["seen"]:
+            raise ToolError(f"The click on {ref} reached nothing of the page; look again.")
+        if is_last:
+            raise ToolError(f"The click on {ref} met {state['other']} instead and was held back; look again.")
         await asyncio.sleep(0.1)
 
 

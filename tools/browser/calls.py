@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -121,6 +122,7 @@ class Call:
             result |= {"url": clean(tab.url)[:500], "title": tab.title}
         if changed is None:
             await self.keep(after)
+            tab.start(self._picture(tab))
             result["page"] = snapshot(after, full=False, path=self._path())
         else:
             result["changed"] = changed
@@ -133,6 +135,7 @@ class Call:
             return _dialog(tab) | await self._rest(tab)
         tab.view = after
         await self.keep(after)
+        tab.start(self._picture(tab))
         page = snapshot(after, full=full, path=self._path())
         result = {"url": clean(tab.url)[:500], "title": tab.title, "page": page}
         return result | await self._rest(tab)
@@ -143,13 +146,23 @@ class Call:
     async def keep(self, view: PageView) -> None:
         """Write the whole page to disk, where the model can read and search it."""
         path = Path(self._path())
+        tab = self.tab
+        head = f"{tab.title}\n{clean(tab.url)[:500]}\n"
 
         def write() -> None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(path, (view.whole() + "\n").encode(), 0o600)
+            write_atomically(path, (head + view.whole() + "\n").encode(), 0o600)
 
         with suppress(OSError):
             await asyncio.to_thread(write)
+
+    async def _picture(self, tab: Tab) -> None:
+        """Keep a small picture of the page, which the person may look at."""
+        with suppress(CdpError, OSError):
+            given = {"format": "jpeg", "quality": 50, "optimizeForSpeed": True}
+            done = await tab.cdp.call("Page.captureScreenshot", given, tab.session)
+            path = Path(self._path()).with_name("page.jpg")
+            await asyncio.to_thread(write_atomically, path, base64.b64decode(done["data"]), 0o600)
 
     async def _rest(self, tab: Tab) -> dict[str, Any]:
         """Notes, refusals, downloads and errors of scripts."""

@@ -90,8 +90,9 @@ globalThis.hermes = globalThis.hermes || (() => {
     // The next press of a button must reach the element, or nothing.
     guard(node) {
       const el = stand(element(node)) || element(node);
-      const state = { seen: false, hit: false, other: "" };
-      const kinds = ["pointerdown", "mousedown", "pointerup", "mouseup", "click"];
+      const state = { seen: false, hit: false, clicked: /^(SELECT|OPTION)$/.test(el.tagName), other: "" };
+      const ends = ["click", "auxclick", "contextmenu"];
+      const kinds = ["pointerdown", "mousedown", "pointerup", "mouseup", ...ends];
       const look = (event) => {
         if (!event.isTrusted) return;
         let target = event.composedPath()[0];
@@ -106,14 +107,19 @@ globalThis.hermes = globalThis.hermes || (() => {
           if (!state.hit) state.other = name(target);
         }
         if (!state.hit) { event.preventDefault(); event.stopImmediatePropagation(); }
-        if (event.type === "click") stop();
+        if (ends.includes(event.type)) {
+          // Let go over something else, the event belongs to what holds both.
+          state.clicked = state.hit && same(host, target);
+          if (!state.clicked) { event.preventDefault(); event.stopImmediatePropagation(); }
+          stop();
+        }
       };
       const stop = () => kinds.forEach((kind) => removeEventListener(kind, look, true));
       kinds.forEach((kind) => addEventListener(kind, look, true));
       setTimeout(stop, 3000);
       globalThis.hermesGuard = state;
     },
-    guarded() { return globalThis.hermesGuard || { seen: false, hit: false, other: "" }; },
+    guarded() { return globalThis.hermesGuard || null; },
     through(owner, x, y) {
       const box = owner.getBoundingClientRect();
       const wide = owner.offsetWidth ? box.width / owner.offsetWidth : 1;

@@ -266,7 +266,7 @@ class Tab:
             case "Network.loadingFinished" | "Network.loadingFailed":
                 self._requests.discard(params["requestId"])
             case "Fetch.requestPaused":
-                self._start(self._paused(session, params))
+                self.start(self._paused(session, params))
             case "Page.frameStartedLoading" if is_main and params["frameId"] == self.target:
                 self._is_loading, self._has_content = True, False
             case "Page.frameStoppedLoading" if is_main and params["frameId"] == self.target:
@@ -319,7 +319,7 @@ class Tab:
         self.cdp.listen(session, self._hears(session))
         if info["type"] == "iframe":
             self.frames.attached(session, info["targetId"], around)
-            self._start(self._enable(session))
+            self.start(self._enable(session))
         else:
             self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
 
@@ -357,7 +357,8 @@ class Tab:
             words.append(str(value)[:300])
         self.console.append(ConsoleLine(params.get("type", "log"), clean(" ".join(words))[:500]))
 
-    def _start(self, work: Any) -> None:
+    def start(self, work: Awaitable[Any]) -> None:
+        """Do something beside; it is given up when the tab goes."""
         self._keep(asyncio.ensure_future(work))
 
     def _keep(self, task: asyncio.Future[Any]) -> None:

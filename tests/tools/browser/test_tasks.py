@@ -216,6 +216,7 @@ def test_an_element_that_flees_from_the_pointer_is_never_missed_silently(stage: 
     )
     result = stage.call("click", ref=stage.ref("Good", page))
     assert "error" in result
+    assert "hits:" in stage.call("snapshot", full=True)["page"]
     assert "BAD" not in stage.call("snapshot", full=True)["page"]
 
 

@@ -1,0 +1,34 @@
+"""Looking at the page that the agent has open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from app.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.ports import DialogPort, SessionPort
+
+    class BrowserPorts(DialogPort, SessionPort, Protocol):
+        """What the browser screen asks of the application."""
+
+
+def _browser(app: BrowserPorts, _argument: str) -> None:
+    import os
+
+    from agent.api.home import Home
+    from app.screens.browser import BrowserScreen
+
+    client = app.need_client()
+    folder = Home.locate().scratch / client.id / "browser"
+    app.push_screen(BrowserScreen(folder, colours=not os.environ.get("NO_COLOR")))
+
+
+COMMAND = AppCommand(
+    id="session.browser",
+    group="Sessions",
+    name="Browser",
+    description="Show the page that the agent has open, as a picture and as text.",
+    action=_browser,
+    slash="browser",
+)
