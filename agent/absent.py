@@ -21,6 +21,7 @@ from tools.learning_notes import LearningKeeper
 from tools.results import ToolError
 from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
+from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -32,6 +33,7 @@ NOT_REMEMBERED = "No notes are kept from here; tell the agent that sent you what
 NO_JOBS_HERE = "No jobs are kept here; work on it now."
 NOT_LEARNED = "Nothing is learned here: learnings are switched off (learnings.enabled)."
 NO_SKILLS_HERE = "Skills are switched off here; see the setting skills.enabled."
+NO_WEB_HERE = "The web cannot be read from here."
 NOT_SENT = "No other agents can be sent from here; do it yourself."
 NO_SENSES_HERE = "Nothing that sees, draws or speaks is set up here."
 NOT_FOLDED = "Nothing of this conversation is folded."
@@ -169,6 +171,7 @@ NO_LEARNINGS: LearningKeeper = _Refusing(NOT_LEARNED)  # pyright: ignore[reportA
 NO_JOBS: JobKeeper = _Refusing(NO_JOBS_HERE)  # pyright: ignore[reportAssignmentType]
 NO_FOLDED: Folded = _Refusing(NOT_FOLDED)  # pyright: ignore[reportAssignmentType]
 NO_SKILLS: SkillKeeper = _Refusing(NO_SKILLS_HERE)  # pyright: ignore[reportAssignmentType]
+NO_WEB: WebReader = _Refusing(NO_WEB_HERE)  # pyright: ignore[reportAssignmentType]
 NO_CHECKPOINTS: Checkpoints = _Refusing(NOT_KEPT)  # pyright: ignore[reportAssignmentType]
 NO_SENSES: Senses = _Refusing(NO_SENSES_HERE)  # pyright: ignore[reportAssignmentType]
 NO_DELEGATES: Delegates = _Refusing(NOT_SENT)  # pyright: ignore[reportAssignmentType]

@@ -67,6 +67,7 @@ from agent.turns.background_changes import BackgroundChanges
 from agent.turns.room import UNKNOWN_WINDOW
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
+from agent.web.services import WebServices, open_web
 from tools.discovery import discover
 from tools.editor import NO_EDITOR
 from tools.registry import registry
@@ -201,6 +202,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     hooks, waiting = await _hooks(base, talk)
     services = replace(
         _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks),
+        web=_web(base),
         further=further,
         programs=programs,
     )
@@ -253,6 +255,19 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         servers,
         services.effort,
     )
+
+
+def _web(base: SharedServices) -> WebServices:
+    """What reads the web for all agents of the session."""
+    web = open_web(
+        base.home,
+        base.settings.web,
+        environ=base.environ,
+        variables=base.variables,
+        secrets=base.secrets,
+    )
+    base.closers.append(web.close)
+    return web
 
 
 def _spec(

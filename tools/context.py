@@ -19,6 +19,7 @@ from tools.editor import EditorSide
 from tools.found import FoundMessage, SessionSearch
 from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
+from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
     from tools.browser.browsers import Browsers
@@ -340,6 +341,11 @@ class ToolContext(Protocol):
     @property
     def skills(self) -> SkillKeeper:
         """Refuses everything where skills are switched off."""
+        ...
+
+    @property
+    def web(self) -> WebReader:
+        """Refuses everything where the web cannot be read."""
         ...
 
     @property

@@ -69,6 +69,7 @@ from agent.turns.tool_context import Acting, CallContext, acting_in_turn
 from agent.turns.turn_queue import TurnQueue
 from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
+from agent.web.services import WebServices
 from tools.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
 from tools.editor import NO_EDITOR, EditorSide
@@ -105,6 +106,8 @@ class AgentServices:
     """What sees, draws and speaks; None where nothing does."""
     further: FurtherTools | None = None
     """The tools of servers and plugins that are reached through `tool_call`."""
+    web: WebServices | None = None
+    """What reads the web; None where it cannot be read."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's variables, by which skills tell what is missing."""
 
@@ -394,6 +397,7 @@ def _context_factory(
             memory=spec.memory(call.id),
             learnings=learnings,
             skills=NO_SKILLS if skills is None else skills.of_call(call.id),
+            web_services=services.web,
             checkpoints=spec.checkpoints,
             delegates=spec.delegates(call.id),
             editor=spec.editor,

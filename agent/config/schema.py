@@ -21,6 +21,7 @@ from agent.config.schedule import HeartbeatSettings as HeartbeatSettings
 from agent.config.schedule import ScheduleSettings as ScheduleSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
+from agent.config.web import WebSettings
 from agent.hooks.declared import HookEvent
 from agent.modes import ModeName
 
@@ -467,6 +468,7 @@ class Settings(SettingsSection):
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
     engine: EngineSettings = EngineSettings.model_construct()
+    web: WebSettings = WebSettings.model_construct()
     serve: ServeSettings = ServeSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()

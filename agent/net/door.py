@@ -151,6 +151,10 @@ class Door:
             raise _refused(found, why)
         return found
 
+    def secret_in(self, text: str) -> str | None:
+        """The name of a known secret that a text holds."""
+        return self._scan.find(text.encode("utf-8", "replace"))
+
     async def fetch(
         self,
         request: DoorRequest,

@@ -31,7 +31,7 @@ from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.smart import join
 from agent.safety.undo import UndoCoverage
 from agent.safety.verdict import Judge, Verdict
-from tools.actions import Action, ChangeFiles, RunCommand, SendInput
+from tools.actions import Action, ChangeFiles, Fetch, RunCommand, SendInput
 from tools.results import DeniedError
 
 if TYPE_CHECKING:
@@ -225,6 +225,10 @@ class Gate:
     def policy(self) -> PermissionPolicy:
         """The permissions in force."""
         return self._decider.policy
+
+    def opens(self, action: Fetch) -> bool:
+        """Whether the person's own rules open an address that requests never reach otherwise."""
+        return self.policy.opens(action)
 
     def decide(self, action: Action) -> Verdict:
         """What would happen to `action` now. Asks nobody; looks at files of rules and at links."""

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES
+from agent.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES, NO_WEB
 from agent.event_data import FormReply
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
@@ -41,9 +42,11 @@ from tools.safe_text import clean
 from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
+from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
     from agent.mcp.forms import FormField
+    from agent.web.services import WebServices
 
 Acting = Callable[[str, Action], Awaitable[None]]
 """Hears of an action that is allowed, by its call, before it is done; raises `ToolError` to prevent it."""
@@ -115,6 +118,8 @@ class CallContext:
     memory: MemoryKeeper
     learnings: LearningKeeper
     skills: SkillKeeper
+    web_services: WebServices | None
+    """What reads the web; None where it cannot be read."""
     checkpoints: Checkpoints
     delegates: Delegates
     editor: EditorSide = NO_EDITOR
@@ -142,6 +147,21 @@ class CallContext:
     @property
     def files(self) -> FileMemory:
         return self.script_files or self.state.files.of_call(self.call)
+
+    @property
+    def web(self) -> WebReader:
+        if self.web_services is None:
+            return NO_WEB
+        from agent.web.call_web import CallWeb
+
+        return CallWeb(
+            services=self.web_services,
+            ask=self.permit,
+            agreed=partial(self._permit, self.gate.agreed()),
+            opens=self.gate.opens,
+            scratch=lambda: self.scratch,
+            progress=self.progress,
+        )
 
     @property
     def diagnostics(self) -> Diagnostics:

@@ -24,6 +24,7 @@ SUBCOMMANDS = {
     "acp": "work in an editor that speaks the Agent Client Protocol",
     "serve": "host sessions for the browser, the phone and other programs",
     "import": "take over sessions, memory, skills, servers and permissions of another agent",
+    "web": "search the web, read pages and crawl sites",
     "batch": "work on many tasks from a file",
     "eval": "run suites of tasks, compare results, check a judge",
     "cron": "list, add and run jobs that work on time",

@@ -25,6 +25,7 @@ from agent.absent import (
     NO_MEMORY,
     NO_SENSES,
     NO_SKILLS,
+    NO_WEB,
 )
 from tools.actions import Action, SpawnAgent
 from tools.browser.browsers import Browsers
@@ -39,6 +40,7 @@ from tools.results import DeniedError
 from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
+from tools.web_reader import WebReader
 
 Verdict = Callable[[Action], bool]
 
@@ -188,6 +190,7 @@ class FakeContext:
         self.learnings: LearningKeeper = NO_LEARNINGS
         self.jobs: JobKeeper = NO_JOBS
         self.skills: SkillKeeper = NO_SKILLS
+        self.web: WebReader = NO_WEB
         self.checkpoints: Checkpoints = NO_CHECKPOINTS
         self.delegates: Delegates = NO_DELEGATES
         self.folded: Folded = NO_FOLDED

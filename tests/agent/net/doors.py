@@ -166,3 +166,28 @@ def hello(name: str | None) -> bytes:
     except ssl.SSLWantReadError:
         pass
     return outgoing.read()
+
+
+Answer = Callable[[str, dict[str, str]], bytes]
+
+
+def respond(body: bytes = b"hello", status: str = "200 OK", **headers: str) -> bytes:
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    head = "\r\n".join([f"HTTP/1.1 {status}", *lines, f"Content-Length: {len(body)}", "", ""])
+    return head.encode() + body
+
+
+@contextmanager
+def web(answer: Answer, names: Mapping[str, tuple[str, ...]] | None = None) -> Iterator[TestNetwork]:
+    """A network in which every address is one server, which answers by path and headers."""
+
+    def serve(connection: socket.socket) -> None:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += connection.recv(65536)
+        first, *rest = data.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+        fields = (line.partition(": ") for line in rest)
+        connection.sendall(answer(first.split()[1], {name.lower(): value for name, _, value in fields}))
+
+    with server(serve) as port:
+        yield TestNetwork(names or {"example.org": (str(PUBLIC),), "other.example": (str(PUBLIC),)}, port)

@@ -1,0 +1,1 @@
+"""Following the links of a site: politely, within limits, to the disk."""

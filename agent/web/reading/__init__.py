@@ -1,0 +1,1 @@
+"""Reading what was fetched: kinds, character sets, pages, documents, feeds, passages."""

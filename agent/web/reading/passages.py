@@ -1,0 +1,171 @@
+"""The passages of a text that answer a query, each with its place. Pure; linear in the text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOST = 4_000
+"""Characters of all passages of one answer together."""
+_LONGEST = 1_200
+"""Characters of one passage."""
+_WORD = re.compile(r"\w+(?:[.\-_']\w+)*")
+_STOP = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "can",
+        "do",
+        "does",
+        "for",
+        "from",
+        "has",
+        "have",
+        "how",
+        "i",
+        "in",
+        "is",
+        "it",
+        "its",
+        "of",
+        "on",
+        "or",
+        "that",
+        "the",
+        "this",
+        "to",
+        "was",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "you",
+        "your",
+        "der",
+        "die",
+        "das",
+        "und",
+        "ist",
+        "ein",
+        "eine",
+        "wie",
+        "les",
+        "des",
+        "une",
+        "est",
+        "que",
+    ]
+)
+_K, _B = 1.4, 0.6
+_HEADING_WEIGHT = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class FittingPassage:
+    """A piece of a text that fits a query."""
+
+    start: int
+    """Characters before it."""
+    text: str
+    under: str
+    """The headings above it, outermost first."""
+    score: float
+
+
+def passages(
+    text: str, headings: Sequence[tuple[int, str]], query: str, room: int = MOST
+) -> list[FittingPassage]:
+    """The best pieces of `text` for `query` that fit into `room` characters, in their order."""
+    wanted = list(dict.fromkeys(word for word in _words(query) if word not in _STOP)) or list(_words(query))
+    pieces = _pieces(text)
+    if not wanted or not pieces:
+        return []
+    above = _above(headings, [start for start, _ in pieces])
+    counts = [Counter(_words(piece)) for _, piece in pieces]
+    lengths = [max(1, sum(each.values())) for each in counts]
+    mean = sum(lengths) / len(lengths)
+    weights = {}
+    for word in wanted:
+        present = sum(1 for each in counts if word in each)
+        weights[word] = math.log(1 + (len(pieces) - present + 0.5) / (present + 0.5))
+    scored = []
+    for number, (start, piece) in enumerate(pieces):
+        titles = set(_words(above[number]))
+        score = 0.0
+        for word in wanted:
+            times = counts[number][word]
+            score += weights[word] * times * (_K + 1) / (times + _K * (1 - _B + _B * lengths[number] / mean))
+            score += weights[word] * _HEADING_WEIGHT * (word in titles)
+        if any(counts[number][word] for word in wanted):
+            scored.append(FittingPassage(start, piece[:_LONGEST], above[number], round(score, 4)))
+    chosen: list[FittingPassage] = []
+    left = room
+    for each in sorted(scored, key=lambda each: (-each.score, each.start)):
+        if len(each.text) <= left and each.score > 0.2 * (chosen[0].score if chosen else 0):
+            chosen.append(each)
+            left -= len(each.text)
+    return sorted(chosen, key=lambda each: each.start)
+
+
+def _words(text: str) -> list[str]:
+    return [_stem(word) for word in _WORD.findall(text.lower())]
+
+
+def _stem(word: str) -> str:
+    for ending in ("ing", "ies", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)] + ("y" if ending == "ies" else "")
+    return word
+
+
+def _pieces(text: str) -> list[tuple[int, str]]:
+    """Paragraphs, tables and blocks of code with where they begin; long ones are cut at their lines."""
+    found: list[tuple[int, str]] = []
+    lines: list[str] = []
+    start = at = size = 0
+    inside = ""
+    for line in text.splitlines(keepends=True):
+        mark = line.lstrip()[:3]
+        is_fence = mark in ("```", "~~~")
+        ends = not line.strip() and not inside
+        if lines and (ends or size + len(line) > _LONGEST):
+            found.append((start, "".join(lines).strip("\n")))
+            lines, size = [], 0
+        if not ends:
+            if not lines:
+                start = at
+            lines.append(line)
+            size += len(line)
+        if is_fence:
+            inside = "" if inside == mark else inside or mark
+        at += len(line)
+    if lines:
+        found.append((start, "".join(lines).strip("\n")))
+    return [each for each in found if each[1].strip()]
+
+
+def _above(headings: Sequence[tuple[int, str]], starts: Sequence[int]) -> list[str]:
+    found: list[str] = []
+    path: list[tuple[int, str]] = []
+    number = 0
+    for start in starts:
+        while number < len(headings) and headings[number][0] <= start:
+            marks, _, title = headings[number][1].partition(" ")
+            path = [each for each in path if each[0] < len(marks)] + [(len(marks), title)]
+            number += 1
+        found.append(" > ".join(title for _, title in path))
+    return found

@@ -1,0 +1,1 @@
+"""Searching: services in order, what they say in one form."""

@@ -1,0 +1,32 @@
+"""The process in which `ddgs` searches: it brings its own transport, which is given the proxy of the door.
+
+Takes `{"query", "limit", "proxy", "engines", "seconds"}` on standard input, prints `{"results": […]}` or
+`{"error": …}`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+
+def main() -> None:
+    """One search."""
+    logging.disable(logging.CRITICAL)
+    order = json.load(sys.stdin)
+    try:
+        from ddgs import DDGS
+
+        found = DDGS(proxy=order["proxy"], timeout=order["seconds"]).text(
+            order["query"], max_results=order["limit"], backend=order["engines"]
+        )
+        answer: dict[str, object] = {"results": found}
+    except Exception as error:
+        nothing = "no results" in str(error).lower()
+        answer = {"results": []} if nothing else {"error": f"{type(error).__name__}: {error}"[:300]}
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One search service a file."""

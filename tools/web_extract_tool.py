@@ -1,0 +1,94 @@
+"""The tool by which the agent reads pages and documents of the web."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.context import ToolContext
+from tools.outside_text import unfenced
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
+
+MOST_URLS = 5
+CHARACTERS = 15_000
+_MOST_CHARACTERS = 80_000
+_SHOWN = 20_000
+
+
+def _prepare(arguments: Arguments) -> Arguments:
+    """One address that came bare or under the name of one."""
+    urls = arguments.pop("url", None) if "urls" not in arguments else arguments["urls"]
+    if isinstance(urls, str):
+        urls = [urls]
+    if urls is not None:
+        arguments["urls"] = urls
+    return arguments
+
+
+async def web_extract(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Pages as text, with the whole of each in a file."""
+    urls = list(dict.fromkeys(str(each).strip() for each in arguments["urls"] if str(each).strip()))
+    if not urls:
+        raise ToolError("Give at least one address in urls.")
+    if len(urls) > MOST_URLS:
+        raise ToolError(f"At most {MOST_URLS} addresses at once; {len(urls)} were given.")
+    limit = max(500, min(_MOST_CHARACTERS, int(arguments.get("char_limit") or CHARACTERS)))
+    return dict(await context.web.extract(urls, str(arguments.get("query") or "").strip(), limit))
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    urls = arguments.get("urls") or [arguments.get("url") or ""]
+    subject = clean(", ".join(map(str, [urls] if isinstance(urls, str) else urls)))
+    if result is None:
+        return Display("read", subject)
+    if result.get("error"):
+        return Display("read", subject, clean(str(result["error"])))
+    parts, texts = [], []
+    for each in result.get("results", ()):
+        if error := each.get("error"):
+            parts.append(clean(str(error)))
+            continue
+        passages = f", {each['passages']} passages" if each.get("passages") else ""
+        parts.append(f"{each.get('kind', '')} {each.get('characters', 0):,} characters{passages}")
+        parts += [clean(str(note)).partition(":")[0] for note in each.get("notes", ())]
+        texts.append(f"{each.get('url', '')}\n\n{unfenced(str(each.get('content', '')))}")
+    detail = clean("\n\n".join(texts))[:_SHOWN]
+    return Display("read", subject, " · ".join(parts), TextDetail(detail, "markdown") if detail else None)
+
+
+registry.register(
+    name="web_extract",
+    toolset="web",
+    emoji="⇣",
+    schema={
+        "description": (
+            "Read web pages and documents (PDF, DOCX, feeds) as text. With query: only passages that answer "
+            "it, far cheaper. The whole text is in the file full_text."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "urls": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": f"At most {MOST_URLS}.",
+                },
+                "query": {"type": "string", "description": "What you want to know."},
+                "char_limit": {
+                    "type": "integer",
+                    "description": f"Of all pages together, default {CHARACTERS:,}.",
+                },
+            },
+            "required": ["urls"],
+        },
+    },
+    handler=web_extract,
+    describe=_describe,
+    prepare=_prepare,
+    read_only=True,
+    place=61,
+    bundles=("default", "safe"),
+    traits=("for_scripts",),
+)

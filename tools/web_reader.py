@@ -1,0 +1,38 @@
+"""The web as tools see it: results are data for the model, with the text of strangers in a fence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlOrder:
+    """What is to be crawled."""
+
+    url: str
+    depth: int = 2
+    """Links that may be followed one after the other from there."""
+    limit: int = 50
+    """Pages at most."""
+    include: tuple[str, ...] = ()
+    """Patterns of paths, with `*`; a page has to fit one of them. Empty: all do."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of paths that are left out."""
+
+
+class WebReader(Protocol):
+    """Searching and reading. All methods raise `ToolError`."""
+
+    async def search(self, query: str, limit: int) -> Mapping[str, Any]:
+        """Results of the first service that answers with any."""
+        ...
+
+    async def extract(self, urls: Sequence[str], query: str, char_limit: int) -> Mapping[str, Any]:
+        """Pages as text, in order; a page that cannot be had has an `error` instead."""
+        ...
+
+    async def crawl(self, order: CrawlOrder) -> Mapping[str, Any]:
+        """Pages of a site on the disk, with an index."""
+        ...
