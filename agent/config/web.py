@@ -36,6 +36,5 @@ class WebSettings(SettingsSection):
     timeout: float = Field(30, gt=0, le=600, description="Seconds a page has, with all redirects.")
     page_mb: float = Field(10, gt=0, le=200, description="Megabytes of a page as it comes in.")
     unpacked_mb: float = Field(20, gt=0, le=500, description="Megabytes of a page when it is unpacked.")
-    picture_mb: float = Field(50, gt=0, le=500, description="Megabytes of a picture.")
     redirects: int = Field(10, ge=0, le=30, description="Redirects that are followed.")
     cache_mb: float = Field(200, ge=0, description="Megabytes of pages kept on the disk; 0 = none are kept.")

@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from agent.api.history import Node, Session
     from agent.api.sessions import Store
 
-LAYOUTS = ("jsonl", "sharegpt", "html", "patch")
+LAYOUTS = ("jsonl", "sharegpt", "openai", "atif", "html", "patch")
 
 
 def add_parser(actions: Any) -> None:
     """Declare the action."""
     export = actions.add_parser(
         "export",
-        help="write a session as JSON lines, a ShareGPT trajectory, a page of HTML or a patch",
-        description="Write a session: jsonl is the whole tree, sharegpt a trajectory of one branch, html a "
-        "page of one branch to read and share, patch what the branch did to files, for `git apply`.",
+        help="write a session as JSON lines, a trajectory, a page of HTML or a patch",
+        description="Write a session: jsonl is the whole tree; sharegpt, openai (messages for fine-tuning) "
+        "and atif (ATIF 1.8) are trajectories of one branch, html a page of one branch to read and share, "
+        "patch what the branch did to files, for `git apply`.",
     )
     export.add_argument("session", metavar="SESSION")
     export.add_argument("--format", choices=LAYOUTS, default="jsonl", dest="layout")
@@ -66,15 +67,29 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
 async def _lines(
     store: Store, session: Session, layout: str, branch: str, *, ascii_only: bool
 ) -> list[bytes]:
-    from agent.api.export import line, node_record, trajectory
+    from agent.api.export import line, node_record
 
-    if layout == "sharegpt":
-        records = [trajectory(session, await _masked(store, await store.path(session.id, branch)))]
+    if layout in ("sharegpt", "openai", "atif"):
+        nodes = await _masked(store, await store.path(session.id, branch))
+        records = [_trajectory(session, nodes, layout)]
     else:
         heads = await store.heads(session.id)
         nodes = await _masked(store, [node async for node in store.all_nodes(session.id)])
         records = [node_record(node, heads) for node in nodes]
     return [f"{line(record, ascii_only=ascii_only)}\n".encode() for record in records]
+
+
+def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[str, Any]:
+    from agent.api.export import atif_trajectory, openai_messages, tool_statistics, trajectory
+    from app.version import version
+
+    match layout:
+        case "openai":
+            return openai_messages(nodes)
+        case "atif":
+            return atif_trajectory(session, nodes, version())
+        case _:
+            return trajectory(session, nodes) | {"tool_stats": tool_statistics(nodes)}
 
 
 async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
