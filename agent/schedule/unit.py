@@ -52,7 +52,7 @@ class Installation:
 
 def installation(home: Path, config: Path, systemd: bool | None = None) -> Installation:
     """The way for this machine; `config` is the folder of the user's settings (`~/.config`)."""
-    program = shutil.which("hermes") or f"{sys.executable} -m hermes_launcher"
+    program = shutil.which("hermes") or f"{shlex.quote(sys.executable)} -P -m app.main"
     words = [*shlex.split(program), "cron", "run"]
     if shutil.which("systemctl") is not None if systemd is None else systemd:
         text = (

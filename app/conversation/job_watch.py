@@ -36,12 +36,18 @@ class RunStarter:
         if self._process is not None and self._process.poll() is None:
             return
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hermes_launcher", "cron", "run", "--once"],
+            # Without the current folder on the search path: what lies there is not the program.
+            [sys.executable, "-P", "-m", "app.main", "cron", "run", "--once"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+    def wait(self) -> None:
+        """Wait until the last one has ended. Blocking."""
+        if self._process is not None:
+            self._process.wait()
 
 
 async def watch_jobs(show: Callable[[str, str], None]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from agent.schedule.book import JobBook
 from agent.schedule.deciding import instant
 from agent.schedule.job_table import begin, end
 from agent.store.store import Store
-from app.conversation.job_watch import look
+from app.conversation.job_watch import RunStarter, look
 from app.screens.schedule import ScheduleScreen
 from tests.support.staged import Staged, drawn
 from tests.support.waiting import until
@@ -64,3 +67,18 @@ async def test_what_was_said_is_shown_once_and_what_is_due_is_begun(tmp_path: Pa
         for _ in range(2):
             await look(book, lambda: None, lambda title, text: shown.append((title, text)))
         assert shown == [("eyes", "all well")] and instant(NOW).year == 2026
+
+
+async def test_a_process_that_is_begun_does_what_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    async with await Store.open(tmp_path / "state.db") as store:
+        book = JobBook(store.database, tmp_path / "schedule")
+        made = await book.add({"schedule": "every 2h", "script": "echo well", "cwd": str(tmp_path)})
+        run = await book.ask_for(made.id)
+        starter = RunStarter()
+        starter.begin()
+        await asyncio.to_thread(starter.wait)
+        assert (await book.run(run.id)).output == "well\n"
