@@ -249,8 +249,8 @@ async def test_the_description_names_the_tools_on_offer_and_no_others(tmp_path: 
         await b.turn("go")
         tools = {tool["function"]["name"]: tool["function"] for tool in b.server.requests[0].body["tools"]}
         description = tools["execute_code"]["description"]
-        assert "from hermes_tools import read_file, search, terminal, write_file" in description
-        assert "patch(" not in description and "web_search" not in description
+        assert "import read_file, search, terminal, web_extract, web_search, write_file\n" in description
+        assert "patch(" not in description and "memory(" not in description
 
 
 async def test_a_killed_hermes_leaves_no_script_behind(tmp_path: Path) -> None:

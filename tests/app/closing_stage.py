@@ -26,6 +26,7 @@ from agent.model.detect import DetectedServer
 from agent.model.local.weights import STANDARD
 from agent.model.providers import NoModelError
 from agent.safety.grants import Grants
+from agent.schedule.book import JobBook
 from agent.store.store import Store
 from app.commands.keys import resolve
 from app.conversation.agent_screen import AgentScreen
@@ -35,10 +36,12 @@ from app.questions.approval_dialog import ApprovalDialog
 from app.questions.ceiling_dialog import CeilingDialog
 from app.questions.clarify_dialog import ClarifyDialog
 from app.questions.forecast_dialog import ForecastDialog
+from app.questions.form_dialog import FormDialog
 from app.screens.agents.agents_kinds import KindsScreen
 from app.screens.agents.merge import MergeScreen
 from app.screens.approvals import ApprovalsScreen
 from app.screens.audit import AuditScreen
+from app.screens.browser import BrowserScreen
 from app.screens.closable import ClosableModal, ClosableScreen
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.context import ContextScreen
@@ -65,6 +68,9 @@ from app.screens.models.models import ModelsScreen
 from app.screens.models.onboarding import OnboardingScreen
 from app.screens.page import Page
 from app.screens.palette import StyledCommandPalette
+from app.screens.plugins import PluginsScreen
+from app.screens.schedule import ScheduleScreen
+from app.screens.servers import ServersScreen
 from app.screens.sessions.search import SearchScreen
 from app.screens.sessions.sessions import SessionsScreen
 from app.screens.settings.settings import SettingsScreen
@@ -86,6 +92,10 @@ from tests.app.test_audit_screen import add as add_rulings
 from tests.app.test_context_screen import FULL as CONTEXT
 from tests.app.test_logviewer import LINES
 from tests.app.test_models_screen import Menu as ModelsMenu
+from tests.app.test_plugins_screen import ROWS as PLUGINS
+from tests.app.test_plugins_screen import Shown as PluginShelf
+from tests.app.test_servers_screen import Stand as ServerStand
+from tests.app.test_servers_screen import form as server_form
 from tests.app.test_settings_screen import OWN, FileKeeper
 from tests.app.test_skill_offers import market as skill_market
 from tests.app.test_skills_screen import shelf as skill_shelf
@@ -227,6 +237,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
         at_once(lambda world, _: ApprovalsScreen(LocalApprovals(world.grants, list))), "x"
     ),
     AuditScreen: Opened(at_once(lambda world, _: AuditScreen(world.audit)), "v"),
+    BrowserScreen: Opened(at_once(lambda world, _: BrowserScreen(world.folder / "browser")), "p"),
     BranchesScreen: Opened(at_once(lambda *_: BranchesScreen(BRANCHES)), "R"),
     CeilingDialog: Opened(at_once(lambda _, app: CeilingDialog(story.ceiling(), app.spill))),
     ChoiceEditor: Opened(_choice_editor),
@@ -239,6 +250,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     FilesScreen: Opened(at_once(_timeline_files), "x"),
     FetchDialog: Opened(at_once(lambda *_: FetchDialog(STANDARD, Halfway(), lambda _message: None))),
     ForecastDialog: Opened(at_once(lambda _, app: ForecastDialog(story.forecast(), app.spill))),
+    FormDialog: Opened(at_once(lambda _, app: FormDialog(server_form(), app.spill))),
     HelpScreen: Opened(
         at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "slash"
     ),
@@ -262,12 +274,22 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     ModelsScreen: Opened(at_once(lambda *_: ModelsScreen("demo", ModelsMenu())), "d"),
     OnboardingScreen: Opened(at_once(_onboarding)),
     StyledCommandPalette: Opened(at_once(lambda *_: StyledCommandPalette(id="--command-palette")), "a"),
+    PluginsScreen: Opened(at_once(lambda *_: PluginsScreen(PluginShelf(list(PLUGINS)))), "d"),
     TimelinePick: Opened(at_once(lambda *_: TimelinePick("Which?", BRING_BACK))),
     ProviderDialog: Opened(at_once(lambda *_: ProviderDialog([PROVIDER]))),
     RestoringScreen: Opened(at_once(lambda *_: RestoringScreen(PLAN, RESTORE)), "a"),
     RewindScreen: Opened(at_once(lambda *_: RewindScreen(rewind()))),
+    ScheduleScreen: Opened(
+        at_once(
+            lambda world, _: ScheduleScreen(
+                JobBook(world.store.database, world.folder / "schedule"), lambda: None
+            )
+        ),
+        "p",
+    ),
     SearchScreen: Opened(at_once(lambda world, _: SearchScreen(stored(world), "round")), "o"),
     SessionsScreen: Opened(at_once(lambda world, _: SessionsScreen(stored(world), "")), "r"),
+    ServersScreen: Opened(at_once(lambda *_: ServersScreen(ServerStand())), "r"),
     SettingsScreen: Opened(_settings),
     SkillsScreen: Opened(at_once(lambda world, _: SkillsScreen(skill_shelf(_fresh(world)))), "s"),
     SkillOffersScreen: Opened(

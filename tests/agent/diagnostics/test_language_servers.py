@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import shlex
@@ -178,7 +179,8 @@ async def test_the_file_tools_tell_it_with_their_result(tmp_path: Path) -> None:
 
 async def test_a_session_has_them(tmp_path: Path) -> None:
     replies = by_step([call("write_file", path="a.py", content="BAD\n"), say("done")])
-    settings = f"diagnostics:\n  seconds: 20\n  commands:\n    python: {command('good')}\n"
+    own = json.dumps(command("good"))
+    settings = f"diagnostics:\n  seconds: 20\n  commands:\n    python: {own}\n"
     async with bench(tmp_path, replies) as b:
         b.config(settings)
         assert (await b.turn("go")).outcome == "done"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,8 +31,8 @@ PROGRAM = Path(__file__).parents[2] / "support" / "foreign_agent.py"
 @asynccontextmanager
 async def other(folder: Path, way: str, command: str = "") -> AsyncIterator[Bench]:
     """A bench whose settings name one other program."""
-    line = command or f"{sys.executable} {PROGRAM} {way}"
-    config = f"subagents: {{forecast_tokens: null}}\nagents: {{other: {{command: '{line}'}}}}\n"
+    line = command or shlex.join([sys.executable, str(PROGRAM), way])
+    config = f"subagents: {{forecast_tokens: null}}\nagents: {{other: {{command: {json.dumps(line)}}}}}\n"
     script = {"main": [call("delegate_task", goal="do it", agent="other"), say("Over.")]}
     async with team(folder, script, config) as made:
         (made.workspace / "there.txt").write_text("what was there\n")
