@@ -7,7 +7,7 @@ the load was there is shown by the bytes painted meanwhile and, for the crowd, b
 
 Targets: worst echo < 16 ms (stream, agents) and < 20 ms (crowd), median loaded / median idle < 1.3.
 
-    python benchmarks/key_echo.py [--keys 60] [--tokens 2000] [--only stream]
+    python benchmarks/key_echo.py [--keys 60] [--tokens 2000] [--only stream] [--process]
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def watch(terminal: Terminal, seconds: float) -> None:
 
 
 def measure(
-    script: str, program: Sequence[str], keys: int, loaded: Callable[[Terminal], object]
+    script: str, program: Sequence[str], keys: int, loaded: Callable[[Terminal], object], settings: str
 ) -> tuple[list[float], list[float], float]:
     """Echoes idle and under load, and the bytes painted a second under load."""
     with tempfile.TemporaryDirectory() as name:
@@ -120,7 +120,7 @@ def measure(
         with ServerProcess(script, folder) as server:
             env = command.environment(folder / "home", server.base_url)
             (folder / "home").mkdir(mode=0o700, exist_ok=True)
-            (folder / "home" / "config.yaml").write_text(UNASKED)
+            (folder / "home" / "config.yaml").write_text(UNASKED + settings)
             with Terminal([*program, "--approve", "all"], env, folder / "work") as terminal:
                 terminal.until("❯".encode())
                 watch(terminal, 6.0)
@@ -149,7 +149,9 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=60)
     parser.add_argument("--tokens", type=int, default=2_000, help="tokens a second")
     parser.add_argument("--only", choices=["stream", "crowd", "agents"])
+    parser.add_argument("--process", action="store_true", help="with the engine in a process of its own")
     args = parser.parse_args()
+    settings = "engine: {process: true}\n" if args.process else ""
     stream = STREAM.replace("{pace}", str(1 / args.tokens))
     crowded = [sys.executable, "-I", "-c", APPLICATION]
     loads: dict[str, tuple[str, Sequence[str], bytes]] = {
@@ -159,7 +161,8 @@ def main() -> None:
     }
     for name, (script, program, sign) in loads.items():
         if args.only in (None, name):
-            report(name, *measure(script, program, args.keys, partial(Terminal.until, wanted=sign)))
+            until = partial(Terminal.until, wanted=sign)
+            report(name, *measure(script, program, args.keys, until, settings))
 
 
 if __name__ == "__main__":
