@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def test_a_sign_in_without_a_browser_prints_its_address_and_is_forgotten(place: 
     with web_server(asks_sign_in=True) as web:
         given = {"mcp_servers": {"web": {"url": f"{web.url}/mcp"}}}
         (place / "home" / "config.yaml").write_text(json.dumps(given))
-        browser = f"{sys.executable} {FOLLOW} %s"
+        browser = f"{shlex.join([sys.executable, str(FOLLOW)])} %s"
         assert hermes(place, "login", "web", "--json", BROWSER=browser) == {"signed_in": "web"}
         assert hermes(place, "call", "web", "echo", "--args", '{"text": "hi"}') == "hi\n"
         kept = [each for each in (place / "home" / "mcp" / "tokens").iterdir() if each.suffix == ".json"]
