@@ -50,6 +50,12 @@ _AT_ONCE = 200
 _PAUSE, _LONG_PAUSE = 2.0, 60.0
 """Seconds from something new to its place in the index, and until it is tried again after a fault."""
 
+_CALM, _SLICE = 20.0, 0.5
+"""Seconds in which nothing happened before vectors are made, and for which they are made before another look.
+
+Reading the weights holds the interpreter for a tenth of a second: nobody should be typing beside an answer.
+"""
+
 _REST = 0.002
 """Seconds between two steps of building in the background, in which others get their turn."""
 
@@ -116,6 +122,8 @@ class Recall:
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
         self._keeper: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
+        self._last = 0.0
+        """When something happened last, in seconds of the event loop."""
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -124,8 +132,10 @@ class Recall:
 
     def stir(self) -> None:
         """Something may have been said: index it when there is time. On the event loop."""
+        loop = asyncio.get_running_loop()
+        self._last = loop.time()
         if self._keeper is None:
-            self._keeper = asyncio.get_running_loop().create_task(self._keep_up())
+            self._keeper = loop.create_task(self._keep_up())
         self._stirred.set()
 
     async def _keep_up(self) -> None:
@@ -136,10 +146,19 @@ class Recall:
             try:
                 await self.index.catch_up(seconds=float("inf"), rest=_REST)
                 if self.meaning is not None:
-                    await self.meaning.catch_up(seconds=float("inf"), rest=_REST)
+                    await self._add_meaning(self.meaning)
             except HermesError:
                 log.warning("the index of messages cannot be kept up", exc_info=True)
                 await asyncio.sleep(_LONG_PAUSE)
+
+    async def _add_meaning(self, meaning: Meaning) -> None:
+        """Make vectors while nothing happens; what happens meanwhile begins another round."""
+        while not self._stirred.is_set():
+            calm = asyncio.get_running_loop().time() - self._last
+            if calm < _CALM:
+                await asyncio.sleep(min(_CALM - calm, _PAUSE))
+            elif await meaning.catch_up(seconds=_SLICE, rest=_REST):
+                return
 
     async def close(self) -> None:
         """Let go of the files."""
