@@ -51,7 +51,7 @@ ROWS = [
         place="project",
         description="",
         state="broken",
-        folder=Path("/srv/work/.hermes/plugins/torn"),
+        folder=Path("/srv/payments/plugins/torn"),
         reason="plugin.yaml cannot be read: line 2 is no mapping",
     ),
 ]

@@ -11,6 +11,7 @@ from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import cast
 
 import numpy
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from agent.config.recall import RecallSettings
 from agent.config.schema import Settings
 from agent.errors import ConfigError, StoreError
+from agent.recall import recall as recalling
 from agent.recall import static_embedder
 from agent.recall.embedding import EmbeddingError
 from agent.recall.meaning import Meaning
@@ -240,3 +242,39 @@ async def test_a_provider_that_is_gone_leaves_the_words(
     with pytest.raises(EmbeddingError):
         await meaning.catch_up(seconds=1)
     await recall.close()
+
+
+class Watched:
+    """Meaning that counts how often vectors are asked for."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
+        self.rounds += 1
+        return True
+
+    async def close(self) -> None: ...
+
+
+async def test_vectors_are_made_only_once_nothing_happens(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalling, "_PAUSE", 0.0)
+    monkeypatch.setattr(recalling, "_CALM", 3_600.0)
+    watched = Watched()
+    recall = Recall(store, meaning=cast(Meaning, watched))
+    try:
+        for _ in range(3):
+            recall.stir()
+            while recall._stirred.is_set():
+                await asyncio.sleep(0)
+            for _ in range(50):
+                await asyncio.sleep(0)
+        assert watched.rounds == 0
+        monkeypatch.setattr(recalling, "_CALM", 0.0)
+        recall.stir()
+        while not watched.rounds:
+            await asyncio.sleep(0.001)
+    finally:
+        await recall.close()
