@@ -6,11 +6,15 @@ starts the same program behind that boundary. Nothing here has an effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from tools.actions import ReachHost
+
+PermitHost = Callable[[ReachHost], Awaitable[object]]
+"""Returns if a host may be reached; raises `DeniedError` otherwise. For the session's loop."""
 SandboxName = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 NetworkMode = Literal["on", "filtered", "ask", "off"]
 """What commands reach: everything; listed hosts, others when a person allows them; nothing unless a person
@@ -122,6 +126,8 @@ class Need:
     """Whether a person allowed this one the network, where the network is off otherwise."""
     hosts: frozenset[str] = frozenset()
     """Hosts that were allowed with it, where the network is filtered."""
+    permit: PermitHost | None = None
+    """Asks about other hosts it reaches for, in the name of its agent; None: the session does."""
     offline: bool = False
     """Whether it gets no network but a filtered one: it has calls for that, which are asked for."""
     counts: bool = True
@@ -152,7 +158,7 @@ class Boundary(Protocol):
         """Do what takes a while before the first start. Blocks. Raises `ToolError`."""
         ...
 
-    def at_work(self) -> Callable[[], None]:
+    def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
         """Something that was started with `counts=False` begins to work; call the result when it is over."""
         ...
 

@@ -164,6 +164,7 @@ def _let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> N
         asyncio.get_running_loop(),
         running=lambda: filtered.running,
         allows=filtered.allows,
+        asking=filtered.permit,
     )
     filtered.idle = decider.ended
     filtered.decide = decider.decide

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -17,6 +17,7 @@ from agent.modes import Mode
 from agent.net.hosts import HostList
 from tools.actions import ReachHost
 from tools.results import DeniedError
+from tools.sandbox import PermitHost
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +27,6 @@ GRACE = 20.0
 """Seconds that a question stands after the last connection has given up: programs try again."""
 _UNLISTED = "is not on the list of hosts"
 _SILENT: tuple[Mode, ...] = ("plan", "deny")
-
-Permit = Callable[[ReachHost], Awaitable[object]]
-"""Returns if the host may be reached; raises `DeniedError` otherwise."""
 
 
 @dataclass(slots=True)
@@ -45,17 +43,19 @@ class _Question:
 class HostDecider:
     """Decides for one session. `loop` is that of `permit`; `mode` tells the mode, from any thread.
 
-    `running` are the commands that run, `allows` tells of hosts that were allowed with one of them.
+    `running` are the commands that run, `allows` tells of hosts that were allowed with one of them, `asking`
+    who asks in place of `permit`, where it is known whose command it is.
     """
 
     def __init__(
         self,
         listed: HostList,
-        permit: Permit,
+        permit: PermitHost,
         mode: Callable[[], Mode],
         loop: asyncio.AbstractEventLoop,
         running: Callable[[], frozenset[int]] = frozenset,
         allows: Callable[[str], bool] = lambda host: False,
+        asking: Callable[[], PermitHost | None] = lambda: None,
     ) -> None:
         self._listed = listed
         self._permit = permit
@@ -63,6 +63,7 @@ class HostDecider:
         self._loop = loop
         self._running = running
         self._allows = allows
+        self._asking = asking
         self._questions: dict[tuple[str, int], _Question] = {}
 
     async def decide(self, host: str, port: int) -> str | None:
@@ -110,7 +111,7 @@ class HostDecider:
 
     async def _ask(self, host: str, port: int) -> str | None:
         try:
-            await self._permit(ReachHost(tool="network", host=host, port=port))
+            await (self._asking() or self._permit)(ReachHost(tool="network", host=host, port=port))
         except DeniedError as error:
             return _clause(error)
         except Exception as error:

@@ -23,7 +23,7 @@ from tools.code.run_watch import RunEnd, RunWatch
 from tools.code.spare_child import SpareChild
 from tools.code.stubs import generate
 from tools.results import ToolError
-from tools.sandbox import Boundary
+from tools.sandbox import Boundary, PermitHost
 from tools.terminal.environment import child_environment
 from tools.terminal.kill_guard import KillGuard
 from tools.terminal.process_tree import GRACE
@@ -97,12 +97,14 @@ class CodeRunner:
         *,
         stop: asyncio.Event | None = None,
         clock: Clock | None = None,
+        permit: PermitHost | None = None,
     ) -> CodeOutcome:
         """Run a script to its end and say how that came.
 
         Setting `stop` interrupts: the call under way is cancelled, then the child
         killed. Cancelling does the same, and the cancellation passes on. Time in
-        `clock.paused()` does not count. Nothing of the script is left running.
+        `clock.paused()` does not count. `permit` asks about hosts the script reaches for.
+        Nothing of the script is left running.
         """
         if not AVAILABLE:
             return CodeOutcome(status="error", message=WINDOWS)
@@ -123,7 +125,7 @@ class CodeRunner:
         )
         end: RunEnd | None = None
         boundary = self._home.boundary
-        over = boundary.at_work() if boundary is not None else None
+        over = boundary.at_work(permit) if boundary is not None else None
         try:
             watch = RunWatch(child, job.limits, clock, dispatcher, stop or asyncio.Event())
             child.begin(job.script, self._kernels.cell(job) if child.is_kernel else SCRIPT)

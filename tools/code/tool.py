@@ -78,7 +78,9 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
         return await context.inner.run(tool, inner, waiting)
 
     begun = time.monotonic()
-    outcome = await context.scripts.run(job, serve, _ScriptProgress(context), clock=clock)
+    outcome = await context.scripts.run(
+        job, serve, _ScriptProgress(context), clock=clock, permit=context.permit
+    )
     result = result_of(outcome)
     notes = [await context.inner.over(outcome.status in COMPLETE)]
     if outcome.status != "ok":

@@ -7,10 +7,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from tools.sandbox import PermitHost
 from tools.terminal.pump import ShellEnding, Sink
 
 COLUMNS, ROWS = 120, 40
 """Size of the terminal that a command with `pty` runs on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """What a command is let do beyond the policy of the sandbox, as a person has allowed."""
+
+    outside: bool = False
+    """Whether it runs without the sandbox."""
+    network: bool = False
+    """Whether it gets the network where that has to be asked for."""
+    hosts: frozenset[str] = frozenset()
+    """Hosts it may reach where the network is filtered."""
+    opens: tuple[Path, ...] = ()
+    """Guarded places it may change."""
+    permit: PermitHost | None = None
+    """Asks about other hosts it reaches for; None: the session asks."""
+
+
+NO_LEAVE = Leave()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +49,7 @@ class Launch:
     pty: bool = False
     keeps_input: bool = False
     """Whether standard input stays open for `write`; otherwise it is empty."""
-    outside: bool = False
-    """Whether it runs without the sandbox, which a person has allowed."""
-    network: bool = False
-    """Whether a person has allowed it the network where it has to be asked for."""
-    opens: tuple[Path, ...] = ()
-    """Guarded places it may change."""
-    hosts: frozenset[str] = frozenset()
-    """Hosts that were allowed with it, where the network is filtered."""
+    leave: Leave = NO_LEAVE
 
 
 class ShellChild(Protocol):

@@ -11,7 +11,7 @@ from pathlib import Path
 from tools.redact import redact
 from tools.safe_text import truncate
 from tools.terminal import screen
-from tools.terminal.backend import ShellChild
+from tools.terminal.backend import NO_LEAVE, Leave, ShellChild
 from tools.terminal.exit_codes import TIMED_OUT
 from tools.terminal.output import LIMIT, Output, OutputCollector
 from tools.terminal.pump import ShellEnding
@@ -46,10 +46,7 @@ async def run(
     spool: Path,
     secrets: Mapping[str, str],
     progress: Callable[[str], None],
-    outside: bool = False,
-    network: bool = False,
-    opens: tuple[Path, ...] = (),
-    hosts: frozenset[str] = frozenset(),
+    leave: Leave = NO_LEAVE,
     screen_of: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run `command` and wait for it, at most `limit` seconds.
@@ -67,9 +64,7 @@ async def run(
             replay.feed(data)
         live.is_news = True
 
-    child, launch = shell.start(
-        command, place, pty=pty, outside=outside, network=network, hosts=hosts, opens=opens
-    )
+    child, launch = shell.start(command, place, pty=pty, leave=leave)
     child.watch(sink)
     follower = asyncio.create_task(live.follow())
     try:

@@ -103,16 +103,17 @@ class LocalBackend:
         await on_thread(self._guard.close)
 
     def _wrap(self, launch: Launch, terminal: str) -> Wrapped:
-        if self._boundary is None or launch.outside:
+        if self._boundary is None or launch.leave.outside:
             return Wrapped(argv=self._arguments(launch, terminal))
         new = launch.new_state
         need = Need(
             read=(_FOLDER, launch.command_file, launch.state),
             write=(new, folders_file(new)) if new is not None else (),
             terminal=terminal,
-            network=launch.network,
-            opens=launch.opens,
-            hosts=launch.hosts,
+            network=launch.leave.network,
+            opens=launch.leave.opens,
+            hosts=launch.leave.hosts,
+            permit=launch.leave.permit,
         )
         # Inside, the terminal may have another name: it is told once the boundary is drawn.
         wrapped = self._boundary.wrap([], need)

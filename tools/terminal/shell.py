@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.terminal.backend import Backend, Launch, ShellChild
+from tools.terminal.backend import NO_LEAVE, Backend, Launch, Leave, ShellChild
 
 _COMPLETE = b"\n# complete\n"
 _NO_BASH = (
@@ -117,32 +117,26 @@ class Shell:
         pty: bool = False,
         keeps_input: bool = False,
         keeps_state: bool = True,
-        outside: bool = False,
-        network: bool = False,
-        opens: tuple[Path, ...] = (),
-        hosts: frozenset[str] = frozenset(),
+        leave: Leave = NO_LEAVE,
     ) -> tuple[ShellChild, Launch]:
         """Start a shell for `command`. Raises `ToolError` when that is impossible.
 
-        `outside` the sandbox a shell begins with nothing but the folder, and leaves nothing: functions
+        Outside of the sandbox a shell begins with nothing but the folder, and leaves nothing: functions
         and variables that a command set inside could otherwise act outside.
         """
-        keeps_state = keeps_state and not outside
+        keeps_state = keeps_state and not leave.outside
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         call = str(next(_calls))
         launch = Launch(
             cwd=place.cwd,
-            env=self._environment(place.shown, is_fresh=outside),
-            state=self._folder / ("nothing" if outside else "state"),
+            env=self._environment(place.shown, is_fresh=leave.outside),
+            state=self._folder / ("nothing" if leave.outside else "state"),
             new_state=self._folder / f"{call}.state" if keeps_state else None,
             command_file=self._folder / f"{call}.command",
             mark=call,
             pty=pty,
             keeps_input=keeps_input,
-            outside=outside,
-            network=network,
-            opens=opens,
-            hosts=hosts,
+            leave=leave,
         )
         if launch.new_state is not None:
             # Made here, so that the umask of the shell has no say in who may read them.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import secrets as chance
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from tools.actions import RunCommand
@@ -15,6 +14,7 @@ from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.safe_text import clean
 from tools.terminal import foreground
+from tools.terminal.backend import Leave
 from tools.terminal.background import BackgroundProcess, nothing_refused
 from tools.terminal.exit_codes import TIMED_OUT, meaning
 from tools.terminal.output_watch import OutputWatch
@@ -62,32 +62,23 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
         return await _run(command, context, shell, place, limit, pty, leave)
 
 
-@dataclass(frozen=True, slots=True)
-class _Leave:
-    """What a command is let do beyond the sandbox's policy, if a person says yes."""
-
-    outside: bool = False
-    network: bool = False
-    hosts: frozenset[str] = frozenset()
-    opens: tuple[Path, ...] = ()
-
-
-def _leave(arguments: Arguments, context: ToolContext, place: ShellPlace) -> _Leave:
+def _leave(arguments: Arguments, context: ToolContext, place: ShellPlace) -> Leave:
     boundary = context.terminals.boundary
     if boundary is None or boundary.level == "none":
-        return _Leave()
+        return Leave()
     if arguments.get("outside"):
-        return _Leave(outside=True)
+        return Leave(outside=True)
     command, cwd = arguments["command"], place.cwd
-    return _Leave(
+    return Leave(
         network=boundary.asks_for_network(command, cwd),
         hosts=boundary.hosts_named(command, cwd),
         opens=boundary.opens(command, cwd),
+        permit=context.permit,
     )
 
 
 async def _run(
-    command: str, context: ToolContext, shell: Shell, place: ShellPlace, limit: int, pty: bool, leave: _Leave
+    command: str, context: ToolContext, shell: Shell, place: ShellPlace, limit: int, pty: bool, leave: Leave
 ) -> dict[str, Any]:
     before, begun = shell.cwd, time.monotonic()
     outcome = await foreground.run(
@@ -99,10 +90,7 @@ async def _run(
         spool=context.scratch / f"terminal-{chance.token_hex(4)}.txt",
         secrets=context.terminals.secrets,
         progress=context.progress,
-        outside=leave.outside,
-        network=leave.network,
-        opens=leave.opens,
-        hosts=leave.hosts,
+        leave=leave,
         screen_of=context.editor.screen(context.call),
     )
     result: dict[str, Any] = {"output": outcome.output.text, "exit_code": outcome.code}
@@ -126,7 +114,7 @@ async def _run(
 
 
 def _start(
-    arguments: Arguments, context: ToolContext, shell: Shell, place: ShellPlace, pty: bool, leave: _Leave
+    arguments: Arguments, context: ToolContext, shell: Shell, place: ShellPlace, pty: bool, leave: Leave
 ) -> dict[str, Any]:
     command: str = arguments["command"]
     table = context.terminals.processes(context.task)
@@ -139,10 +127,7 @@ def _start(
         pty=pty,
         keeps_input=True,
         keeps_state=False,
-        outside=leave.outside,
-        network=leave.network,
-        opens=leave.opens,
-        hosts=leave.hosts,
+        leave=leave,
     )
     process = BackgroundProcess(
         child,

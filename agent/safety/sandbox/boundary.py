@@ -21,6 +21,7 @@ from agent.workspace.placeholders import hold, remove_abandoned
 from tools.sandbox import (
     Need,
     NetworkMode,
+    PermitHost,
     Sandbox,
     SandboxLimits,
     SandboxName,
@@ -165,7 +166,7 @@ class SessionBoundary:
         except BaseException:
             let_go()
             raise
-        number = filtered.begin(need.hosts) if filtered is not None and need.counts else 0
+        number = filtered.begin(need.hosts, need.permit) if filtered is not None and need.counts else 0
 
         def ended() -> None:
             wrapped.ended()
@@ -176,10 +177,10 @@ class SessionBoundary:
         env = wrapped.env if filtered is None else {**wrapped.env, **VARIABLES}
         return replace(wrapped, env=env, ended=ended)
 
-    def at_work(self) -> Callable[[], None]:
+    def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
         if self.filtered is None:
             return _nothing
-        return partial(self.filtered.end, self.filtered.begin())
+        return partial(self.filtered.end, self.filtered.begin(permit=permit))
 
     def _fill_gaps(self, opened: Sequence[Path]) -> Callable[[], None]:
         """Put something read-only where a command could make what git runs programs for."""

@@ -8,13 +8,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.net.addresses import canonical
 from agent.safety.sandbox.network_space import PROXY_PORT, OpenedSpace, SpaceSockets, open_space
 from tools.results import ToolError
-from tools.sandbox import NetworkSpace
+from tools.sandbox import NetworkSpace, PermitHost
 
 if TYPE_CHECKING:
     from agent.net.connecting import Network
@@ -40,6 +41,15 @@ _MOST_KEPT = 200
 async def nobody(host: str, port: int) -> str | None:
     """Lets nothing through."""
     return "is not let through"
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A command that runs."""
+
+    hosts: frozenset[str]
+    """Canonical hosts that were allowed with it."""
+    permit: PermitHost | None
 
 
 class FilteredNetwork:
@@ -71,7 +81,7 @@ class FilteredNetwork:
         self._forwarder: PortForwarder | None = None
         self._is_closed = False
         self._numbers = itertools.count(1)
-        self._running: dict[int, frozenset[str]] = {}
+        self._running: dict[int, _Running] = {}
         self._refused: deque[tuple[float, ProxyRefusal]] = deque(maxlen=_MOST_KEPT)
         self.decide: Decide = nobody
         self.idle: Callable[[frozenset[int]], None] = lambda running: None
@@ -92,10 +102,13 @@ class FilteredNetwork:
             assert self._opened is not None
             return self._opened.space
 
-    def begin(self, hosts: Iterable[str] = ()) -> int:
-        """A command starts for which `hosts` were allowed; the number it is known by."""
+    def begin(self, hosts: Iterable[str] = (), permit: PermitHost | None = None) -> int:
+        """A command starts for which `hosts` were allowed; the number it is known by.
+
+        `permit` asks about others in the name of the agent that runs it.
+        """
         number = next(self._numbers)
-        self._running[number] = frozenset(_canonical(hosts))
+        self._running[number] = _Running(frozenset(_canonical(hosts)), permit)
         proxy, forwarder = self._proxy, self._forwarder
         if proxy is not None and forwarder is not None:
             with suppress(RuntimeError):
@@ -115,7 +128,12 @@ class FilteredNetwork:
 
     def allows(self, host: str) -> bool:
         """Whether a canonical host was allowed with a command that runs."""
-        return any(host in hosts for hosts in tuple(self._running.values()))
+        return any(host in each.hosts for each in tuple(self._running.values()))
+
+    def permit(self) -> PermitHost | None:
+        """Who asks about a host: the only one for whom commands run. None: it cannot be told whose it is."""
+        asking = {each.permit for each in tuple(self._running.values())}
+        return asking.pop() if len(asking) == 1 else None
 
     def refused(self, since: float) -> tuple[ProxyRefusal, ...]:
         """What was not let through since a moment of `time.monotonic`, each host once."""

@@ -18,6 +18,7 @@ from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.safety.reach import HostDecider
 from agent.safety.sandbox.coverage import BoundaryCoverage, NetworkReach
+from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.verdict import Verdict
 from tools.actions import Action, ReachHost, RunCommand
 from tools.results import DeniedError
@@ -201,6 +202,30 @@ async def test_a_person_who_is_slow_is_not_waited_for_without_end(
     person.may_answer.clear()
     said = await there.run(decider(gate(tmp_path, person)).decide("other.example.org", 443))
     assert said == "is not on the list of hosts, and nobody answered in time"
+
+
+async def test_the_agent_whose_command_it_is_asks(there: Elsewhere, tmp_path: Path):
+    main, helper = Person(), Person()
+    filtered = FilteredNetwork("bwrap")
+    found = HostDecider(
+        LISTED,
+        gate(tmp_path, main).permit,
+        lambda: "normal",
+        asyncio.get_running_loop(),
+        running=lambda: filtered.running,
+        asking=filtered.permit,
+    )
+    its_own = gate(tmp_path, helper).permit
+    number = filtered.begin(permit=its_own)
+    assert await there.run(found.decide("first.example.org", 443)) is None
+    assert (len(main.asked), len(helper.asked)) == (0, 1)
+    # With commands of two agents it cannot be told whose the connection is.
+    other = filtered.begin()
+    assert await there.run(found.decide("second.example.org", 443)) is None
+    assert (len(main.asked), len(helper.asked)) == (1, 1)
+    filtered.end(other)
+    filtered.end(number)
+    assert filtered.permit() is None
 
 
 async def test_a_fault_while_asking_is_a_no(there: Elsewhere):
