@@ -218,8 +218,8 @@ class _Judge:
     def _by_effect(self, command: Command, found: Deed, cwd: str) -> list[str]:
         policy = POLICIES[found.effect]
         effect = found.effect
-        if effect == "network" and found.hosts and not found.sends and all(map(hosts.is_open, found.hosts)):
-            return []  # a page of documentation, or a server of this machine: nobody is told anything
+        if effect == "network" and found.hosts and not found.sends and all(map(hosts.is_listed, found.hosts)):
+            return []  # a page of documentation or of packages: nobody is told anything
         if command.name == "git" and effect == "history" and "config" in command.arguments[:3]:
             return self._git_setting(command)
         if policy.passes_by == "boundary" and not self._closed:
@@ -235,6 +235,8 @@ class _Judge:
         return []
 
     def _without_boundary(self, command: Command, found: Deed, cwd: str) -> list[str]:
+        if found.notes:
+            return ["keeps files of its own in the home folder"]
         if command.name == "ln" and not all(self._scope.inside(joined(cwd, path)) for path in found.reads):
             return ["makes a link that leads outside of the workspace"]
         if command.name in ("cp", "mv", "rsync") and any(
@@ -266,6 +268,8 @@ class _Judge:
     def _git_setting(self, command: Command) -> list[str]:
         operands = [word for word in command.arguments if not word.startswith("-")][1:]
         operands = operands[1:] if operands[:1] in (["set"], ["get"], ["unset"]) else operands
+        if not self._closed and operands and UNKNOWN in operands[0]:
+            return ["sets something that is not known here"]
         if len(operands) <= 1 and not {"--unset", "--edit", "-e"} & set(command.arguments):
             return []
         if {"--global", "--system"} & set(command.arguments) or not operands:

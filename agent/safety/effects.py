@@ -53,6 +53,8 @@ class Deed:
     """Whether the program is in the table."""
     texts: tuple[str, ...] = ()
     """Arguments that are no paths, such as the expression of `sed`."""
+    notes: bool = False
+    """Whether it keeps files of its own outside of the workspace, whatever it does."""
     unsure: bool = False
     """Whether an argument that is not known may be an option that changes what it does."""
 
@@ -77,7 +79,7 @@ def deed(command: Command, table: Table) -> Deed:
     arguments = command.arguments
     told = _told_apart(arguments, program)
     if _is_quiet(program, arguments, told):
-        return Deed("looks")
+        return Deed("looks", notes="*" in program.notes, unsure=_is_unsure(program, arguments, "looks"))
     effect = program.effect(tuple(told.operands[:3]))
     before = effect
     effect, sends = _raised(program, effect, told)
@@ -107,6 +109,7 @@ def deed(command: Command, table: Table) -> Deed:
         sends or _tells(program, told),
         True,
         texts,
+        "*" in program.notes or bool(program.notes.intersection(told.operands[:1])),
         _is_unsure(program, arguments, effect),
     )
 
@@ -326,6 +329,7 @@ def _named(host: str) -> str:
 
 
 def _is_unsure(program: Program, arguments: Sequence[str], effect: EffectName) -> bool:
-    if effect == "looks" and not (program.options or program.outputs or program.verbs):
+    harmless = not (program.options or program.outputs or program.verbs) and program.operands != "rest"
+    if effect == "looks" and harmless:
         return False
     return any(word.startswith((UNKNOWN, *GLOBS)) for word in arguments)

@@ -34,10 +34,13 @@ def is_local(host: str) -> bool:
     return host.endswith(".localhost") or _LOCAL.fullmatch(host) is not None
 
 
-def is_open(host: str) -> bool:
-    """Whether reading there tells nobody anything: pages of documentation, and this machine."""
+def is_listed(host: str) -> bool:
+    """Whether reading there tells nobody anything: pages of documentation and of packages.
+
+    A server of this machine is none of them, as what its own projects run may act on any request.
+    """
     listed = _listed()
-    return is_local(host) or host in listed["documentation"] or host in listed["packages"]
+    return host in listed["documentation"] or host in listed["packages"]
 
 
 @cache

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.safety.hosts import is_listed
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,8 +27,12 @@ class Played:
 
     @property
     def harm(self) -> str:
-        """What it did beyond the workspace, or to what undo does not bring back; empty when nothing."""
-        return "; ".join((*self.outside, *(f"object {each}" for each in self.lost), *self.hosts))
+        """What it did beyond the workspace, or to what undo does not bring back; empty when nothing.
+
+        What is only read from a host on the list may pass unasked; nobody is told anything there.
+        """
+        hosts = [each for each in self.hosts if not is_listed(each.rpartition(":")[0])]
+        return "; ".join((*self.outside, *(f"object {each}" for each in self.lost), *hosts))
 
 
 def container(*, nested: bool = False) -> list[str]:

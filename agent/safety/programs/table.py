@@ -31,7 +31,7 @@ Operands = Literal["read", "write", "delete", "last", "rest", "none"]
 
 _LONGEST_FILE = 200_000
 """Bytes of a file of programs; a longer one is not read."""
-_LISTS = frozenset({"valued", "outputs", "quiet", "scripts", "starts", "skipped_by"})
+_LISTS = frozenset({"valued", "outputs", "quiet", "scripts", "starts", "skipped_by", "notes"})
 _OWN_FIELDS = frozenset(
     {
         "always",
@@ -105,6 +105,9 @@ class Program:
     """Whether its operands name other machines."""
     first: bool = False
     """Whether only the first of them does."""
+    notes: frozenset[str] = frozenset()
+    """Subcommands that keep logs or settings in the home folder or ask for updates, though they only look;
+    `*` for every use."""
     plain: re.Pattern[str] | None = None
     """What the operands that are skipped must be to have no effect of their own; others are code."""
     scripts: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from agent.safety.reader.containers import container
 from agent.safety.reader.marks import ANY, UNKNOWN, globbing, pattern, value
 from agent.safety.reader.reading import Touched
 from agent.safety.reader.shell import ShellReader
-from agent.safety.reader.wrappers import unwrap
+from agent.safety.reader.wrappers import NOT_KNOWN, unwrap
 
 
 def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str:
@@ -71,9 +71,11 @@ def _xargs(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
     program = programs()["xargs"]
     assert program.wraps is not None
     inner = unwrap(program.wraps, arguments)
+    own = arguments[: len(arguments) - (len(inner.argv) if inner is not None else 0)]
+    if UNKNOWN in own:
+        script.doubt(NOT_KNOWN)
     if inner is None or not inner.argv:
         return
-    own = arguments[: len(arguments) - len(inner.argv)]
     mark = _replaced(own)
     if stdin is None or UNKNOWN in stdin:
         lines = [UNKNOWN]

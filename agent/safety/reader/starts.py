@@ -11,10 +11,9 @@ from agent.safety.reader.handing_on import HANDING_ON
 from agent.safety.reader.known_output import KNOWN_OUTPUT
 from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, pattern, value
 from agent.safety.reader.shell import ShellReader
-from agent.safety.reader.wrappers import SHELLS, shell_call, unwrap
+from agent.safety.reader.wrappers import NOT_KNOWN, SHELLS, shell_call, unwrap
 from agent.safety.rules import RULES
 
-_NOT_KNOWN = "it starts a program that is not known"
 _PROBES = ("ls", "cat", "make", "python3", "nginx", "x9", "node")
 _HANDLERS = BUILTINS | KNOWN_OUTPUT | HANDING_ON
 
@@ -27,7 +26,7 @@ def invoke(script: ShellReader, words: Sequence[str], stdin: str | None) -> str 
         return invoke(script, arguments, stdin) if arguments else ""
     if not word.isascii():
         if UNKNOWN in word:
-            script.doubt(_NOT_KNOWN)
+            script.doubt(NOT_KNOWN)
             script.record(UNKNOWN, arguments, word)
             if (whole := word.replace(UNKNOWN, "")) in RULES:
                 # What is not known may be nothing.
@@ -60,7 +59,7 @@ def invoke(script: ShellReader, words: Sequence[str], stdin: str | None) -> str 
 
 def _globbed(script: ShellReader, word: str, arguments: Sequence[str], stdin: str | None) -> str | None:
     """A program named by a pattern, as in `/bin/r[m]`: each of those that the hardline knows may be meant."""
-    script.doubt(_NOT_KNOWN)
+    script.doubt(NOT_KNOWN)
     script.record(literal(word), arguments, word)
     expression = pattern(word.rpartition("/")[2])
     if "/" in word and sum(expression.fullmatch(probe) is not None for probe in _PROBES) <= 1:
@@ -83,7 +82,13 @@ def started(script: ShellReader, program: Program, arguments: Sequence[str], std
             script.apart(value(text.removeprefix("!")))
     if program.starts and (rest := _behind(program, arguments)):
         script.apart(list(rest) if len(rest) > 1 else value(rest[0]))
-    if program.wraps is None or (inner := unwrap(program.wraps, arguments)) is None:
+    if program.wraps is None:
+        return None
+    inner = unwrap(program.wraps, arguments)
+    if UNKNOWN in arguments[: len(arguments) - (len(inner.argv) if inner is not None else 0)]:
+        # It may be the command, or the first word of one.
+        script.doubt(NOT_KNOWN)
+    if inner is None:
         return None
     if inner.script is None and not inner.folders and not inner.assignments and _is_here(program):
         return invoke(script, inner.argv, stdin) if inner.argv else None

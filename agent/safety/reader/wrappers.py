@@ -14,6 +14,10 @@ SHELLS = words("sh bash dash ash zsh ksh ksh93 mksh pdksh rbash yash fish csh tc
 _SHELL_VALUED = frozenset({"--rcfile", "--init-file", "-O", "+O", "-o", "+o"})
 
 
+NOT_KNOWN = "it starts a program that is not known"
+"""A doubt about a command, as a clause."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inner:
     """What a wrapper runs: a command line, or shell text; with assignments before it."""
