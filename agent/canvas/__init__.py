@@ -1,0 +1,1 @@
+"""What an agent shows beside the conversation: documents, where they are kept, how they are enclosed."""
