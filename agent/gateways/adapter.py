@@ -41,7 +41,7 @@ class RateLimitedError(GatewayError):
         self.wait = wait
 
 
-class RefusedError(GatewayError):
+class UndeliverableError(GatewayError):
     """The platform will never take this: a chat that is gone, a person who blocked us, too large a file."""
 
 
@@ -149,7 +149,7 @@ class OutgoingFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class PlatformLimits:
     """What a platform allows."""
 
     text: int
@@ -180,7 +180,7 @@ class Adapter(Protocol):
     """One connection to one platform. Every method but `aclose` raises `GatewayError`."""
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> PlatformLimits: ...
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         """Receive until cancelled; raises when the connection is lost, the core calls it again.
@@ -202,7 +202,7 @@ class Adapter(Protocol):
         ...
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
-        """The bytes of a file that came in, `RefusedError` for more than `most`."""
+        """The bytes of a file that came in, `UndeliverableError` for more than `most`."""
         ...
 
     async def typing(self, place: Place) -> None:
@@ -219,7 +219,7 @@ class Adapter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HookRequest:
+class PlatformCall:
     """A request of the platform to an address of ours. Header names are in lower case."""
 
     method: str
@@ -231,7 +231,7 @@ class HookRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class HookAnswer:
+class CallAnswer:
     """What the platform hears."""
 
     status: int
@@ -246,7 +246,7 @@ class HookedAdapter(Protocol):
     It checks the signature itself: these requests pass the doors without a token.
     """
 
-    async def hook(self, request: HookRequest, take: Take) -> HookAnswer:
+    async def hook(self, request: PlatformCall, take: Take) -> CallAnswer:
         """Answer a request; everything it brings has been stored when this returns 2xx."""
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.gateways.adapter import BadCredentialsError, GatewayError, RateLimitedError, RefusedError
+from agent.gateways.adapter import BadCredentialsError, GatewayError, RateLimitedError, UndeliverableError
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def talking(title: str) -> AsyncIterator[None]:
 
 
 async def bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
-    """The body of an answer. Raises `RefusedError` for more than `most` bytes, and what `checked` raises."""
+    """The body of an answer. Raises `UndeliverableError` beyond `most` bytes, and what `checked` raises."""
     async with talking(title):
         response = await client.send(request, stream=True)
         try:
@@ -44,7 +44,7 @@ async def bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int
             async for piece in response.aiter_bytes():
                 data += piece
                 if len(data) > most:
-                    raise RefusedError(f"The file is larger than {most:,} bytes.")
+                    raise UndeliverableError(f"The file is larger than {most:,} bytes.")
         finally:
             await response.aclose()
     checked(response.status_code, response.headers, bytes(data), title)
@@ -86,7 +86,7 @@ def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) ->
     if status == 401:
         raise BadCredentialsError(f"{title} does not take the token; set it again.")
     if 400 <= status < 500 and status not in (408, 425):
-        raise RefusedError(f"{title} refuses with {status}: {said}")
+        raise UndeliverableError(f"{title} refuses with {status}: {said}")
     raise GatewayError(f"{title} answers {status}: {said}")
 
 

@@ -16,15 +16,15 @@ from agent.gateways.adapter import (
     GatewayKind,
     Incoming,
     IncomingFile,
-    Limits,
     Outgoing,
     OutgoingFile,
     Place,
+    PlatformLimits,
     RateLimitedError,
-    RefusedError,
     Secret,
     Sender,
     Take,
+    UndeliverableError,
 )
 from agent.gateways.http import bounded, http_client
 from agent.gateways.markup import translated
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 API = "https://api.telegram.org"
 POLL = 25
 """Seconds one look for updates waits at the server."""
-LIMITS = Limits(
+LIMITS = PlatformLimits(
     text=4_096,
     unit="utf16",
     form="telegram",
@@ -163,9 +163,9 @@ class TelegramAdapter:
         async with _faults():
             found = await self._bot.get_file(file.id)
         if (found.file_size or 0) > most:
-            raise RefusedError(f"The file is larger than {most:,} bytes.")
+            raise UndeliverableError(f"The file is larger than {most:,} bytes.")
         if not found.file_path:
-            raise RefusedError("The file is no longer there.")
+            raise UndeliverableError("The file is no longer there.")
         request = self._files.build_request("GET", found.file_path)
         return await bounded(self._files, request, most, "Telegram")
 
@@ -305,13 +305,13 @@ async def _faults() -> AsyncIterator[None]:
             "Telegram does not take the token; run `hermes gateway setup telegram` with that of @BotFather."
         ) from None
     except (faults.Forbidden, faults.ChatMigrated) as error:
-        raise RefusedError(f"Telegram refuses: {error.message}") from None
+        raise UndeliverableError(f"Telegram refuses: {error.message}") from None
     except faults.Conflict:
         raise GatewayError(
             "Another program polls with the token of this bot; end it, or use another bot."
         ) from None
     except faults.BadRequest as error:
-        raise RefusedError(f"Telegram refuses: {error.message}") from None
+        raise UndeliverableError(f"Telegram refuses: {error.message}") from None
     except faults.TelegramError as error:
         raise GatewayError(f"Telegram cannot be reached ({type(error).__name__}).") from None
 

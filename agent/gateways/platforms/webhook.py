@@ -18,24 +18,24 @@ from typing import Any
 from agent.config.gateways import WebhookSettings
 from agent.gateways.adapter import (
     Adapter,
+    CallAnswer,
     GatewayContext,
     GatewayKind,
-    HookAnswer,
-    HookRequest,
     Incoming,
     IncomingFile,
-    Limits,
     Outgoing,
     OutgoingFile,
     Place,
-    RefusedError,
+    PlatformCall,
+    PlatformLimits,
     Secret,
     Sender,
     Take,
+    UndeliverableError,
 )
 from agent.gateways.http import http_client, json_call
 
-LIMITS = Limits(
+LIMITS = PlatformLimits(
     text=20_000,
     form="markdown",
     edits=True,
@@ -71,25 +71,25 @@ class WebhookAdapter:
         ready(self._url or "nowhere")
         await asyncio.Event().wait()
 
-    async def hook(self, request: HookRequest, take: Take) -> HookAnswer:
+    async def hook(self, request: PlatformCall, take: Take) -> CallAnswer:
         timestamp = request.headers.get("x-hermes-timestamp", "")
         if request.method != "POST" or request.path:
-            return HookAnswer(404)
+            return CallAnswer(404)
         if not timestamp.isascii() or not timestamp.isdigit() or len(timestamp) > 12:
-            return HookAnswer(401, b"X-Hermes-Timestamp is missing")
+            return CallAnswer(401, b"X-Hermes-Timestamp is missing")
         given = request.headers.get("x-hermes-signature", "")
         wanted = signature(self._secret, timestamp, request.body)
         if not hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace")):
-            return HookAnswer(401, b"the signature is wrong")
+            return CallAnswer(401, b"the signature is wrong")
         if abs(time.time() - int(timestamp)) > self._window:
-            return HookAnswer(401, b"the timestamp is outside the window")
+            return CallAnswer(401, b"the timestamp is outside the window")
         try:
             incoming = _read(json.loads(request.body))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            return HookAnswer(400, f"not understood: {error}".encode()[:200])
+            return CallAnswer(400, f"not understood: {error}".encode()[:200])
         # A request that is replayed within the window has the same id, and is dropped as a duplicate.
         await take(incoming)
-        return HookAnswer(202, b'{"ok": true}', "application/json")
+        return CallAnswer(202, b'{"ok": true}', "application/json")
 
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
         return await self._post({"type": "message", **_where(place), **_said(message)}, key)
@@ -109,9 +109,9 @@ class WebhookAdapter:
         try:
             data = base64.b64decode(file.id, validate=True)
         except binascii.Error:
-            raise RefusedError("The data of a file is to be base64.") from None
+            raise UndeliverableError("The data of a file is to be base64.") from None
         if len(data) > most:
-            raise RefusedError(f"The file is larger than {most:,} bytes.")
+            raise UndeliverableError(f"The file is larger than {most:,} bytes.")
         return data
 
     async def typing(self, place: Place) -> None:
@@ -125,7 +125,7 @@ class WebhookAdapter:
 
     async def _post(self, body: Mapping[str, Any], key: str) -> str:
         if not self._url:
-            raise RefusedError("gateways.webhook.api_url is empty, so nothing can be sent.")
+            raise UndeliverableError("gateways.webhook.api_url is empty, so nothing can be sent.")
         data = json.dumps({**body, "key": key}, ensure_ascii=False).encode()
         timestamp = str(int(time.time()))
         headers = {
