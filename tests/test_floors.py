@@ -239,6 +239,8 @@ OPENERS = {
     "agent/mcp/host/": "servers that a person configured, in a process of their own",
     "agent/browser/remote.py": "the running browser that a person's settings name",
     "agent/skills/hub/http.py": "sources of skills that a person named",
+    "agent/gateways/http.py": "platforms that a person set up, by the address of the settings",
+    "agent/gateways/platforms/": "the same, by their libraries",
     "app/cli/health/model.py": "the provider that a person configured",
 }
 """What may speak to the network by itself, and to whom. Everything else asks the door (`agent.net.door`)."""
