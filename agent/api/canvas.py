@@ -1,4 +1,4 @@
-"""What agents show beside the conversation."""
+"""Canvases, what agents show beside the conversation."""
 
 from __future__ import annotations
 

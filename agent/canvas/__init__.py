@@ -1,1 +1,1 @@
-"""What an agent shows beside the conversation: documents, where they are kept, how they are enclosed."""
+"""Canvases: documents beside the conversation, where they are kept, how they are enclosed."""
