@@ -28,6 +28,8 @@ from agent.assembly.agent_learnings import open_learnings
 from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.session_senses import SessionSenses
 from agent.attachments import AttachmentStore
+from agent.canvas.board import LiveCanvases
+from agent.canvas.documents import CanvasDocuments
 from agent.config.schema import Settings
 from agent.context.allowed_passages import allowed_passages
 from agent.context.compaction import still_shown
@@ -215,7 +217,8 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
 
     is_renewed = await renew_system()
     todos = LiveTodos(session.todos(), spec.emit)
-    state = TaskState(session.id, spec.scratch, todos)
+    canvases = LiveCanvases(CanvasDocuments(services.home.canvas), session.id, session.canvases(), spec.emit)
+    state = TaskState(session.id, spec.scratch, todos, canvases)
     state.files.restore(still_shown(session.path))
     journals = ScriptJournals(services.home.scripts / session.id)
     unasked = UnaskedChanges(place.steps, spec.emit)
@@ -273,6 +276,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         state.files.clear()
         folders.renew()
         todos.replace(session.todos())
+        canvases.replace(session.canvases())
         await renew_system()
         await dialogue.begin_again(reason)
 
