@@ -317,23 +317,30 @@ class HermesApp(App[None], inherit_bindings=False):
 
     async def open_session(self, wish: SessionRequest) -> None:
         """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""
+        before = self.host.client
         try:
-            client = await self.host.open(wish)
-        except HermesError as error:
-            # Read by the opening itself, aside; here it would hold up a key.
-            from agent.api.models import NoModelError
-
-            if not isinstance(error, NoModelError):
-                raise
-            if (model := await choose_model(self, error)) is None:
-                raise
-            client = await self.host.open(wish._replace(model=model))
-        await self.shown.show_past(client)
+            client = await self._opened(wish)
+        finally:
+            # Where it failed the session before was opened again, on a screen that began anew.
+            if (opened := self.host.client) is not None and opened is not before:
+                await self.shown.show_past(opened)
         self.message_sender.release(client)
         self.run_worker(self.skills.look, group="skills", exclusive=True)
         if self.tour:
             self.tour = False
             begin_tour(client)
+
+    async def _opened(self, wish: SessionRequest) -> SessionClient:
+        """Open a session, with a model that is chosen now if none was. Raises `HermesError`."""
+        try:
+            return await self.host.open(wish)
+        except HermesError as error:
+            # Read by the opening itself, aside; here it would hold up a key.
+            from agent.api.models import NoModelError
+
+            if not isinstance(error, NoModelError) or (model := await choose_model(self, error)) is None:
+                raise
+        return await self.host.open(wish._replace(model=model))
 
     def spill(self, text: str) -> None:
         """Put what was meant for the draft into it, as if it were pasted."""

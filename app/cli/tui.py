@@ -46,7 +46,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
 
     async def open_session(wish: SessionRequest, listener: Listener) -> SessionClient:
         nonlocal attached
-        attached = attached or wish.attach
+        through = attached or wish.attach
         # Imported here, in a thread: the screen is drawn before the engine is read.
         show = changing(app.shown.preview)
         if not app.host.session and (wanted := goes_on(wish)) is not None:
@@ -66,8 +66,10 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             options = replace(options, resume=args.attach or None, resume_last=not args.attach)
         if wish.fresh:
             options = replace(options, after=wish.after)
-        where = home.service_socket if attached else None
+        where = home.service_socket if through else None
         client = await opening.open_session(options, listener, process=apart, service=where)
+        # Where the service could not open it, the session is gone on with here.
+        attached = through
         reading = partial(warm_up, lambda: app.last_key, app.touched, asks=not apart)
         app.run_worker(reading, group="warmup", exclusive=True)
         return client

@@ -41,7 +41,7 @@ async def _serve(app: ServePorts, _words: str) -> None:
     if running_service(folder) is None:
         await _started()
     running = running_service(folder)
-    await app.open_session(SessionRequest(resume=client.id, attach=True))
+    await app.open_session(SessionRequest(resume=client.id, model=client.model, attach=True))
     where = f" at {running['url']}" if running else ""
     app.say(f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15)
 

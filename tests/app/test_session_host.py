@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from agent.events import Event, Noticed, SessionOpened, ToolStarted, TurnStarted
+from agent.errors import HermesError
+from agent.events import Event, Noticed, SessionOpened, ToolStarted, TurnEnded, TurnStarted
 from app.conversation.session_host import Listener, SessionHost, SessionRequest, opened_first
 from tests.app.test_application import stage
 from tests.support.replies import call, say
-from widgets.transcript.items import NoticeItem
+from widgets.transcript.items import NoticeItem, UserItem
 
 OPENED = SessionOpened(
     session="s", title="", model="m", workspace="/w", nodes=0, approvals="ask", sandbox="none"
@@ -80,6 +81,20 @@ async def test_words_that_waited_in_a_session_that_is_left_are_in_the_prompt_of_
         assert sorted(app.session.prompt.text.split("\n\n")) == ["half a draft", "one", "two"]
         assert app.session.prompt.text.endswith("half a draft")
         assert app.waiting() == [] and app.session.prompt.queued == () and not app.session.prompt.busy
+
+
+async def test_where_another_session_cannot_be_opened_the_one_before_is_on_the_screen_again(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, [say("Here I am.")]) as scene:
+        app = scene.app
+        await scene.type("where?", "enter")
+        await scene.until(lambda: scene.bench.seen(TurnEnded), "the answer")
+        before = app.host.session
+        with pytest.raises(HermesError):
+            await app.open_session(SessionRequest(resume="never-there"))
+        assert app.host.session == before
+        assert [each.text for each in scene.items(UserItem)] == ["where?"]
 
 
 async def test_nothing_that_waits_comes_back_when_the_program_ends() -> None:

@@ -13,9 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.api.attachments import Attachment
+from agent.api.canvas import CanvasChanged
 from agent.api.opening import open_here
 from agent.api.options import Options
-from agent.events import Asked, Event, RequestResolved, SessionOpened, TurnEnded, UserMessageAdded
+from agent.events import (
+    Asked,
+    Event,
+    QueueChanged,
+    RequestResolved,
+    SessionOpened,
+    TodosChanged,
+    TurnEnded,
+    UsageChanged,
+    UserMessageAdded,
+)
 from app.cli.serve.answers import reply_of, scope_of
 from app.cli.serve.doors import HeadIdentity, TurnedAwayError
 from app.cli.serve.event_log import EventLog
@@ -48,8 +59,11 @@ class HostedSession:
         """When something happened in it last, by the clock of the machine."""
         self.opened: SessionOpened
         """How the session began in this process."""
+        self.newest: dict[str, Event] = {}
+        """The last word on tasks, usage and queue, by type, for a head that comes in."""
         self._early: list[Event] | None = []
         self._asked: dict[str, Asked] = {}
+        self._canvases: dict[str, CanvasChanged] = {}
         self._decided: OrderedDict[str, str] = OrderedDict()
         self._listeners: tuple[Callable[[Event], None], ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,6 +113,7 @@ class HostedSession:
             "branch": client.branch,
             "busy": client.busy,
             "queued": list(client.queue),
+            "canvases": [each.to_json() for each in self._canvases.values()],
             "requests": [each.to_json() for each in self._asked.values()],
             "seq": self.log.last,
         }
@@ -164,8 +179,14 @@ class HostedSession:
                 self._asked.pop(event.id, None)
                 if event.id not in self._decided:
                     self._remember(event.id, event.by or f"nobody ({event.outcome})")
+            case CanvasChanged():
+                self._canvases.pop(event.name, None)
+                if event.versions:
+                    self._canvases[event.name] = event
             case SessionOpened() if event.agent == "main":
                 self.title, self.opened = event.title, event
+            case TodosChanged() | UsageChanged() | QueueChanged() if event.agent == "main":
+                self.newest[event.type] = event
             case UserMessageAdded() if event.agent == "main" and not self.title:
                 self.title = " ".join(event.text.split())[:60]
             case TurnEnded() if event.agent == "main":

@@ -38,17 +38,14 @@ class SessionHub:
         done = [each for each in self._open.values() if each.done() and not each.cancelled()]
         return tuple(each.result() for each in done if each.exception() is None)
 
-    async def session(self, id: str) -> HostedSession:
-        """A stored session, opened if it is not. Raises `TurnedAwayError`."""
+    async def session(self, id: str, model: str | None = None) -> HostedSession:
+        """A stored session, opened if it is not, with `model` if one is named. Raises `TurnedAwayError`."""
         while (opening := self._open.get(id)) is None:
             workspace = await self._stored(id)
             if id not in self._open:
-                self._begin(
-                    id,
-                    Options(
-                        workspace=workspace, resume=id, surface=SURFACE, attended=True, model=self._model
-                    ),
-                )
+                named = model or self._model
+                options = Options(workspace=workspace, resume=id, surface=SURFACE, attended=True, model=named)
+                self._begin(id, options)
         try:
             return await asyncio.shield(opening)
         except HermesError as error:
@@ -68,8 +65,11 @@ class SessionHub:
         self._open[session.id] = future
         return session
 
-    async def found(self, text: str) -> HostedSession:
-        """A stored session by id, beginning of an id, or title. Raises `TurnedAwayError`."""
+    async def found(self, text: str, model: str | None = None) -> HostedSession:
+        """A stored session by id, beginning of an id, or title; `model` answers in it if it is not open yet.
+
+        Raises `TurnedAwayError`.
+        """
         from agent.api.sessions import Store
 
         try:
@@ -77,7 +77,7 @@ class SessionHub:
                 record = await store.find_session(text)
         except HermesError as error:
             raise TurnedAwayError(404, str(error)) from error
-        return await self.session(record.id)
+        return await self.session(record.id, model)
 
     async def listed(self) -> list[dict[str, Any]]:
         """Stored sessions, those used last first. Raises `TurnedAwayError`."""

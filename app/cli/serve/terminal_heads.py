@@ -160,8 +160,8 @@ class _TerminalHead(EngineServer):
         )
         if client.busy:
             self._hear(TurnStarted(turn=0))
-        for asked in session.pending:
-            self._hear(asked)
+        for event in (*session.newest.values(), *session.pending):
+            self._hear(event)
         attached.leave = session.subscribe(self._hear_if_there)
         return {"id": client.id, "workspace": str(client.workspace)}
 
@@ -171,7 +171,7 @@ class _TerminalHead(EngineServer):
 
     async def _wanted(self, options: Any) -> HostedSession:
         if options.resume is not None:
-            return await self._hub.found(options.resume)
+            return await self._hub.found(options.resume, options.model)
         if options.resume_last and (opened := self._hub.sessions):
             return max(opened, key=lambda each: each.used)
         return await self._hub.create(os.fspath(options.workspace), options.model)

@@ -14,6 +14,11 @@ from agent.api.opening import open_session
 from agent.api.options import Options
 from agent.errors import HermesError
 from agent.events import Decision, Event
+from agent.home import Home
+from agent.store.store import Store
+from app.cli.serve.doors import TurnedAwayError
+from app.cli.serve.hosted_session import HostedSession
+from app.cli.serve.session_hub import SessionHub
 from tests.support import command
 from tests.support.service import Head, Service
 from tools.context import PersonAnswer
@@ -80,6 +85,40 @@ async def test_a_terminal_that_comes_later_is_asked_what_waits(
     client.interrupt()
     await until(lambda: "turn_ended" in terminal.types())
     await client.aclose()
+
+
+async def test_a_terminal_that_comes_later_sees_what_was_used(
+    service: Service, owner: Head, workspace: Path
+) -> None:
+    id = owner.session(workspace)
+    owner.say(id, "greet me")
+    first, second = Terminal(service), Terminal(service)
+    early = await first.attach(workspace, id)
+    await until(lambda: "turn_ended" in first.types())
+    late = await second.attach(workspace, id)
+    await until(lambda: "usage" in second.types())
+    await early.aclose()
+    await late.aclose()
+
+
+async def test_a_session_that_is_handed_over_keeps_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    async with await Store.open(home.database) as store:
+        record = await store.create_session(workspace=str(tmp_path), model="demo")
+    wanted: list[str | None] = []
+
+    async def opened(options: Options, _folder: Path) -> Any:
+        wanted.append(options.model)
+        raise HermesError("That is enough.")
+
+    monkeypatch.setattr(HostedSession, "open", opened)
+    with pytest.raises(TurnedAwayError):
+        await SessionHub(home, "mine/usual").found(record.id, "mine/other")
+    with pytest.raises(TurnedAwayError):
+        await SessionHub(home, "mine/usual").found(record.id)
+    assert wanted == ["mine/other", "mine/usual"]
 
 
 async def test_what_is_not_there_is_said(service: Service, workspace: Path, tmp_path: Path) -> None:
