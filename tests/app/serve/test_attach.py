@@ -91,9 +91,9 @@ async def test_a_terminal_that_comes_later_sees_what_was_used(
     service: Service, owner: Head, workspace: Path
 ) -> None:
     id = owner.session(workspace)
-    owner.say(id, "greet me")
     first, second = Terminal(service), Terminal(service)
     early = await first.attach(workspace, id)
+    owner.say(id, "greet me")
     await until(lambda: "turn_ended" in first.types())
     late = await second.attach(workspace, id)
     await until(lambda: "usage" in second.types())
