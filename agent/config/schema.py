@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from agent.config import gateways as messengers
 from agent.config import senses
 from agent.config.browser import BrowserSettings
 from agent.config.diagnostics import DiagnosticsSettings
@@ -474,6 +475,8 @@ class Settings(SettingsSection):
     engine: EngineSettings = EngineSettings.model_construct()
     web: WebSettings = WebSettings.model_construct()
     serve: ServeSettings = ServeSettings.model_construct()
+    gateway: messengers.GatewayDefaults = messengers.GatewayDefaults.model_construct()
+    gateways: messengers.AllGateways = messengers.AllGateways.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()
