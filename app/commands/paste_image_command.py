@@ -45,13 +45,13 @@ async def _paste(app: PastePorts, _nothing: str) -> None:
 async def _from_terminal(app: PastePorts) -> bytes | None:
     """What the terminal itself says of its clipboard; None where it does not offer that."""
     from app.conversation.clipboard_images import LARGEST, NoImageError
-    from app.terminal.answers import RefusedError, clipboard_of_terminal
+    from app.terminal.answers import ClipboardRefusedError, clipboard_of_terminal
 
     if app.direct_write is None:
         return None
     try:
         data = await clipboard_of_terminal(app.direct_write, app.answers, LARGEST)
-    except RefusedError as error:
+    except ClipboardRefusedError as error:
         raise NoImageError(
             f"The terminal does not hand out its clipboard: {error}; drop the image on the prompt."
         ) from error

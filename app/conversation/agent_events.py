@@ -21,7 +21,7 @@ from agent.events import (
     TurnEnded,
     UserMessageAdded,
 )
-from app.conversation.images import sources
+from app.conversation.attachments import sources
 
 if TYPE_CHECKING:
     from widgets.transcript.view import Transcript

@@ -1,19 +1,19 @@
-"""Images of a conversation: where they lie, how they are read, and how this terminal shows them."""
+"""Images of a conversation: how they are read, and how this terminal shows them."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from app.conversation.attachments import KEPT_IMAGE
 from app.conversation.session_screen import SessionScreenPort
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from agent.messages import Attachment
     from app.conversation.sender import MessageSender
     from tools.senses.thumbnails import Thumbnail
     from widgets.pictures.shelf import Load
@@ -32,15 +32,6 @@ class ImagePorts(SessionScreenPort, Protocol):
 
     @property
     def backlog(self) -> int: ...
-
-
-_KEPT = "sha256:"
-"""Before the hash of an image that came with a message; anything else is a path."""
-
-
-def sources(attachments: Sequence[Attachment]) -> tuple[str, ...]:
-    """What stands for the images of a message."""
-    return tuple(f"{_KEPT}{each.sha256}" for each in attachments)
 
 
 def show_images(app: ImagePorts, wanted: str) -> None:
@@ -84,8 +75,8 @@ def _bytes(source: str, workspace: Path) -> bytes:
     from tools.senses.pictures import LARGEST_FILE
 
     try:
-        if source.startswith(_KEPT):
-            path = Home.locate().attachments / source.removeprefix(_KEPT)
+        if source.startswith(KEPT_IMAGE):
+            path = Home.locate().attachments / source.removeprefix(KEPT_IMAGE)
         else:
             path = workspace / Path(source).expanduser()
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)

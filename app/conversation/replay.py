@@ -10,7 +10,7 @@ from agent.api.attachments import attachments_of
 from agent.api.attachments import shown as shown_with
 from agent.api.history import Node
 from app.conversation.agent_events import ended
-from app.conversation.images import sources
+from app.conversation.attachments import sources
 from tools.inner_call import meant_arguments
 from tools.registry import Registry
 from tools.results import Display, Outcome

@@ -18,7 +18,7 @@ PIECE_SECONDS = 10.0
 _MODE, _DEVICE, _CLIPBOARD = "\x1b[?5522;", "\x1b[?", "\x1b]5522;"
 
 
-class RefusedError(Exception):
+class ClipboardRefusedError(Exception):
     """The terminal does not hand out its clipboard, or did not finish."""
 
 
@@ -50,7 +50,7 @@ async def clipboard_of_terminal(
 ) -> bytes | None:
     """The image in the clipboard, from the terminal itself (OSC 5522), so also over SSH.
 
-    Empty if it holds none; None where the terminal does not offer that. Raises `RefusedError`.
+    Empty if it holds none; None where the terminal does not offer that. Raises `ClipboardRefusedError`.
     """
     with answers.listening() as queue:
         write(OFFERED)
@@ -82,7 +82,7 @@ async def _image(queue: asyncio.Queue[str], largest: int) -> bytes:
         try:
             answer = await asyncio.wait_for(queue.get(), seconds)
         except TimeoutError:
-            raise RefusedError("it gave no answer") from None
+            raise ClipboardRefusedError("it gave no answer") from None
         if not answer.startswith(_CLIPBOARD):
             continue
         seconds = PIECE_SECONDS
@@ -95,15 +95,17 @@ async def _image(queue: asyncio.Queue[str], largest: int) -> bytes:
                 held = found.setdefault(_plain(facts.get("mime", "")).decode("ascii", "replace"), bytearray())
                 held += _plain(payload)
                 if sum(map(len, found.values())) > largest:
-                    raise RefusedError("the image is too large")
+                    raise ClipboardRefusedError("the image is too large")
             case "DONE":
                 return bytes(next((found[kind] for kind in KINDS if found.get(kind)), b""))
             case status:
-                raise RefusedError("it was not allowed" if status == "EPERM" else f"it said {status}"[:60])
+                raise ClipboardRefusedError(
+                    "it was not allowed" if status == "EPERM" else f"it said {status}"[:60]
+                )
 
 
 def _plain(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise RefusedError("its answer is damaged") from None
+        raise ClipboardRefusedError("its answer is damaged") from None

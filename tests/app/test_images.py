@@ -9,7 +9,8 @@ import pytest
 
 from agent.attachments import AttachmentStore
 from agent.home import Home
-from app.conversation.images import picture_loader, sources
+from app.conversation.attachments import sources
+from app.conversation.images import picture_loader
 from tests.support.images import png
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from app.terminal import answers
-from app.terminal.answers import OFFERED, RefusedError, TerminalAnswers, clipboard_of_terminal
+from app.terminal.answers import OFFERED, ClipboardRefusedError, TerminalAnswers, clipboard_of_terminal
 from app.terminal.tty_input import Answered, InputDecoder
 from tests.support.images import png
 
@@ -74,7 +74,7 @@ async def test_a_terminal_that_says_nothing_is_given_up(monkeypatch: pytest.Monk
     ],
 )
 async def test_a_refusal_is_told(clipboard: bytes, said: str) -> None:
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(ClipboardRefusedError, match=said):
         await asked(OFFERS, clipboard)
 
 
