@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from agent.config import gateways as messengers
 from agent.config import senses
 from agent.config.browser import BrowserSettings
 from agent.config.diagnostics import DiagnosticsSettings
@@ -328,6 +329,10 @@ class DisplaySettings(SettingsSection):
     motion: bool = Field(True, description="Whether spinners turn; off, words say what goes on.")
     vi: bool = Field(False, description="Whether the prompt takes vi keys.")
     wrap_code: bool = Field(False, description="Whether long lines of code wrap instead of being cut.")
+    pictures: Literal["auto", "kitty", "blocks", "off"] = Field(
+        "auto",
+        description="How images are drawn: as graphics of Kitty and Ghostty, as half blocks, or not at all.",
+    )
     notifications: bool = Field(
         True, description="Whether the terminal calls you back when it has lost the focus."
     )
@@ -470,6 +475,8 @@ class Settings(SettingsSection):
     engine: EngineSettings = EngineSettings.model_construct()
     web: WebSettings = WebSettings.model_construct()
     serve: ServeSettings = ServeSettings.model_construct()
+    gateway: messengers.GatewayDefaults = messengers.GatewayDefaults.model_construct()
+    gateways: messengers.AllGateways = messengers.AllGateways.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()

@@ -1,0 +1,97 @@
+"""HTTP for platforms that are spoken to directly: bounded answers, no redirects, faults as `GatewayError`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from agent.gateways.adapter import BadCredentialsError, GatewayError, RateLimitedError, UndeliverableError
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    import httpx2
+
+ANSWER = 5_000_000
+"""Bytes of an answer that is no file."""
+
+
+def http_client(seconds: float = 60.0) -> httpx2.AsyncClient:
+    """A client; its owner closes it. Imports its package, so it belongs into a thread the first time."""
+    import httpx2
+
+    return httpx2.AsyncClient(timeout=httpx2.Timeout(seconds, connect=10.0), follow_redirects=False)
+
+
+@asynccontextmanager
+async def talking(title: str) -> AsyncIterator[None]:
+    """Faults of the connection as `GatewayError`."""
+    import httpx2
+
+    try:
+        yield
+    except httpx2.HTTPError as error:
+        raise GatewayError(f"{title} cannot be reached ({type(error).__name__}).") from error
+
+
+async def bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
+    """The body of an answer. Raises `UndeliverableError` beyond `most` bytes, and what `checked` raises."""
+    async with talking(title):
+        response = await client.send(request, stream=True)
+        try:
+            data = bytearray()
+            async for piece in response.aiter_bytes():
+                data += piece
+                if len(data) > most:
+                    raise UndeliverableError(f"The file is larger than {most:,} bytes.")
+        finally:
+            await response.aclose()
+    checked(response.status_code, response.headers, bytes(data), title)
+    return bytes(data)
+
+
+async def json_call(
+    client: httpx2.AsyncClient,
+    method: str,
+    url: str,
+    title: str,
+    *,
+    body: Any = None,
+    raw: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
+    """A JSON request, or one whose bytes are `raw`, and its answer; None where it is empty.
+
+    Raises `GatewayError`.
+    """
+    sent = raw if body is None else json.dumps(body, ensure_ascii=False).encode()
+    head = {"Content-Type": "application/json", **(headers or {})}
+    data = await bounded(client, client.build_request(method, url, content=sent, headers=head), ANSWER, title)
+    if not data.strip():
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise GatewayError(f"{title} answers something else than JSON; check its api_url.") from None
+
+
+def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:
+    """Raise what a status means, with the platform's own words."""
+    if status < 300:
+        return
+    said = " ".join(clean(body[:300].decode("utf-8", "replace")).split())
+    if status == 429:
+        raise RateLimitedError(_seconds(headers.get("retry-after", "")))
+    if status == 401:
+        raise BadCredentialsError(f"{title} does not take the token; set it again.")
+    if 400 <= status < 500 and status not in (408, 425):
+        raise UndeliverableError(f"{title} refuses with {status}: {said}")
+    raise GatewayError(f"{title} answers {status}: {said}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return min(max(float(text), 0.1), 3_600.0)
+    except ValueError:
+        return 5.0

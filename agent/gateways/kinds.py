@@ -1,0 +1,34 @@
+"""The platforms there are, found by the names of their files."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from agent.errors import ConfigError
+from agent.gateways.adapter import Adapter, GatewayContext, GatewayKind
+from tools.parts import PartKind
+
+PLATFORMS = PartKind("gateways", "agent.gateways.platforms")
+
+
+def gateway_kinds() -> dict[str, GatewayKind]:
+    """All of them by name. Imports their modules, none of their libraries."""
+    found = (PLATFORMS.load(each).GATEWAY for each in PLATFORMS.files())
+    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+
+
+def gateway_kind(name: str) -> GatewayKind:
+    """One of them. Raises `ConfigError`."""
+    kinds = gateway_kinds()
+    if name not in kinds:
+        raise ConfigError(f"There is no gateway {name[:40]!r}; there are {', '.join(kinds)}.")
+    return kinds[name]
+
+
+def make_adapter(kind: GatewayKind, context: GatewayContext) -> Adapter:
+    """An adapter that is ready to run. Blocking. Raises `ConfigError`, `BadCredentialsError`."""
+    if kind.module and find_spec(kind.module) is None:
+        raise ConfigError(
+            f"{kind.title} needs a package that is not installed; run `pip install 'hermes[{kind.extra}]'`."
+        )
+    return kind.make(context)
