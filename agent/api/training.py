@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.training.episode import ActionError as ActionError
     from agent.training.episode import Episode as Episode
     from agent.training.episode import completion_of as completion_of
-    from agent.training.rollouts import Group as Group
+    from agent.training.rollouts import RolloutGroup as RolloutGroup
     from agent.training.rollouts import roll_out as roll_out
 
 __getattr__ = exports(
@@ -30,6 +30,6 @@ __getattr__ = exports(
         "agent.training.atropos": "AtroposClient",
         "agent.training.bandit": "BanditStep train",
         "agent.training.episode": "ActionError Episode completion_of",
-        "agent.training.rollouts": "Group roll_out",
+        "agent.training.rollouts": "RolloutGroup roll_out",
     },
 )

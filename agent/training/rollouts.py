@@ -29,7 +29,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RolloutGroup:
     """All tries at one task."""
 
     task: str
@@ -64,7 +64,7 @@ async def roll_out(
     folder: Path,
     options: BatchOptions,
     environ: Mapping[str, str],
-    each: Callable[[Group], Awaitable[None]],
+    each: Callable[[RolloutGroup], Awaitable[None]],
     *,
     base: Path,
     token_ids: bool = True,
@@ -105,7 +105,7 @@ async def roll_out(
             found = ended[place]
             rollouts = await _rollouts(results, [found[name] for name in sorted(found)])
             shown = next(task.shown for task in tasks if task.place == place)
-            await each(Group(shown, rollouts))
+            await each(RolloutGroup(shown, rollouts))
 
     handing = asyncio.create_task(hand_on())
     more = {"model": {"token_ids": True}} if token_ids else {}

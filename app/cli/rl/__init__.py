@@ -16,7 +16,7 @@ from app.cli.batch import number
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.api.training import BanditStep, Group
+    from agent.api.training import BanditStep, RolloutGroup
 
 PORT = 8000
 TOKEN = "HERMES_RL_TOKEN"
@@ -136,7 +136,7 @@ async def _hand_in(args: argparse.Namespace) -> dict[str, int]:
         registered = await client.register(args.name, args.group, args.max_length, args.wait)
         handed["env_id"] = registered.env_id
 
-        async def each(group: Group) -> None:
+        async def each(group: RolloutGroup) -> None:
             if not group.has_tokens:
                 raise HermesError(
                     "The model's server gives no token ids, and none are made up; serve the model with one "

@@ -56,7 +56,7 @@ _STATE = {
 def application(arena: Arena, name: str, token: str) -> ASGIApp:
     """The server's application. `token` lets a trainer in."""
     server = EnvironmentServer(arena, name)
-    return Door(Starlette(routes=server.routes()), token, arena.key)
+    return TrainerGuard(Starlette(routes=server.routes()), token, arena.key)
 
 
 class EnvironmentServer:
@@ -191,7 +191,7 @@ class EnvironmentServer:
         return True
 
 
-class Door:
+class TrainerGuard:
     """Lets in who has the token: in `Authorization`, as Bearer or as the password of Basic.
 
     Whoever asks under another name than that of this machine is a page of somebody else's.

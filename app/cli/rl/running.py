@@ -12,9 +12,9 @@ from pathlib import Path
 
 import uvicorn
 
+from agent.api.permissions import ModeName
 from agent.api.training import open_arena
 from agent.errors import ConfigError
-from agent.modes import ModeName
 from app.cli.rl.environment_server import MOST_BODY, application
 
 

@@ -19,7 +19,7 @@ from agent.batch.task_file import read_tasks
 from agent.store.nodes import Node
 from agent.training.atropos import AtroposClient, AtroposError
 from agent.training.bandit import softmax, train, updated
-from agent.training.rollouts import Group, roll_out
+from agent.training.rollouts import RolloutGroup, roll_out
 from agent.training.tokens import MASKED, sequence_of
 from tests.support.model_server import ModelServer, Rules
 from tests.support.replies import Reply, say
@@ -161,7 +161,7 @@ async def test_groups_reach_the_trajectory_api_whole(tmp_path: Path) -> None:
         try:
             registered = await client.register("hermes", 2, 1_000, 60)
 
-            async def each(group: Group) -> None:
+            async def each(group: RolloutGroup) -> None:
                 assert group.tells and group.has_tokens
                 await client.room(registered.env_id, 10)
                 await client.hand_in(group.scored_data(registered.env_id))
