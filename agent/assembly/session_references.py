@@ -1,4 +1,4 @@
-"""What messages of a session may refer to with `@`: files, changes, resources of servers, pages."""
+"""References of a person's messages with `@`: files, changes, resources of servers, pages."""
 
 from __future__ import annotations
 
