@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from sqlite3 import Connection
 from typing import Any
 
@@ -96,6 +96,25 @@ def remove(connection: Connection, id: str) -> Job:
     return found
 
 
+def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: int) -> Job:
+    """Keep a job again that was removed, with its runs; what was due meanwhile is not made up for.
+
+    Raises `ScheduleError` where its name was given to another one.
+    """
+    if removed.intent.name and any(each.intent.name == removed.intent.name for each in jobs(connection)):
+        raise ScheduleError(f"There is another job {removed.intent.name[:40]!r} now; rename that one first.")
+    looked = max(now, removed.looked)
+    following = next(iter(upcoming(removed, looked, 1)), None) if removed.state == "active" else None
+    state: JobState = "done" if removed.state == "active" and following is None else removed.state
+    for each in runs:
+        values = {**asdict(each), "receipt": json.dumps(dict(each.receipt))}
+        connection.execute(
+            f"INSERT OR IGNORE INTO job_runs ({_RUN}) VALUES ({', '.join(f':{name}' for name in values)})",
+            values,
+        )
+    return put(connection, replace(removed, state=state, looked=looked, next=following))
+
+
 def decide_due(connection: Connection, now: int, grace: float) -> int:
     """Claim what is due, one row for each job and due time; how many runs wait now because of it."""
     rows = connection.execute(
@@ -160,8 +179,10 @@ def _is_taken(connection: Connection, job: str, due: int) -> bool:
 
 
 def run(connection: Connection, id: int) -> JobRun:
-    """One run."""
+    """One run. Raises `ScheduleError` where it is gone, as with its job."""
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        raise ScheduleError(f"There is no run {id}; `hermes cron log` shows them.")
     return _run(row)
 
 
