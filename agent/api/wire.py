@@ -39,6 +39,7 @@ MODULES = frozenset(
         "agent.model.protocol",
         "agent.options",
         "agent.plugins.commands",
+        "agent.plugins.failure",
         "agent.safety.grants",
         "agent.server_events",
         "agent.safety.verdict",

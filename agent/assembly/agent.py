@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -71,6 +72,7 @@ from agent.turns.tool_context import Acting, CallContext, acting_in_turn
 from agent.turns.turn_queue import TurnQueue
 from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
+from agent.unattended.commands import UnattendedCommands
 from agent.web.services import WebServices
 from tools.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
@@ -373,7 +375,9 @@ def _context_factory(
         refuses=_refuses(skills),
         further=services.further,
     )
-    jobs = SessionJobs(JobBook(services.store.database, services.home.schedule), reach.workspace)
+    book = JobBook(services.store.database, services.home.schedule)
+    later = UnattendedCommands(home=services.home, surface="cron", environ=os.environ)
+    jobs = SessionJobs(book, reach.workspace, later)
     senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)
