@@ -56,7 +56,7 @@ _QUOTED = re.compile(r"^(>|On .{5,200} wrote:$|Am .{5,200} schrieb .{1,200}:$|--
 
 
 class EmailAdapter:
-    """One mailbox."""
+    """One address of ours."""
 
     limits = LIMITS
 
@@ -80,31 +80,31 @@ class EmailAdapter:
         self._subjects: dict[str, str] = {}
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
-        mailbox = _Mailbox(self._imap, self._tls)
+        folder = _ImapFolder(self._imap, self._tls)
         try:
-            await asyncio.to_thread(mailbox.open, self._address, self._password)
+            await asyncio.to_thread(folder.open, self._address, self._password)
             ready(self._address)
             while True:
-                for uid in await asyncio.to_thread(mailbox.unseen):
-                    raw = await asyncio.to_thread(mailbox.read, uid)
+                for uid in await asyncio.to_thread(folder.unseen):
+                    raw = await asyncio.to_thread(folder.read, uid)
                     incoming = self._incoming(uid, raw)
                     if incoming is not None:
                         await take(incoming)
                     # Only now is it read; a mail that cannot be understood too.
-                    await asyncio.to_thread(mailbox.mark, uid)
-                await self._news(mailbox)
+                    await asyncio.to_thread(folder.mark, uid)
+                await self._news(folder)
         finally:
-            mailbox.stop()
-            await asyncio.to_thread(mailbox.close)
+            folder.stop()
+            await asyncio.to_thread(folder.close)
 
-    async def _news(self, mailbox: _Mailbox) -> None:
+    async def _news(self, folder: _ImapFolder) -> None:
         """Until the server tells of something, or it is time to look."""
-        waiting = asyncio.create_task(asyncio.to_thread(mailbox.wait, self._poll))
+        waiting = asyncio.create_task(asyncio.to_thread(folder.wait, self._poll))
         try:
             await asyncio.shield(waiting)
         except asyncio.CancelledError:
             # The thread would go on reading from a connection that is being closed.
-            mailbox.stop()
+            folder.stop()
             await asyncio.wait([waiting])
             raise
 
@@ -129,12 +129,12 @@ class EmailAdapter:
         uid, _, number = file.id.partition(".")
 
         def fetched() -> bytes:
-            mailbox = _Mailbox(self._imap, self._tls)
+            folder = _ImapFolder(self._imap, self._tls)
             try:
-                mailbox.open(self._address, self._password)
-                mail = _parsed(mailbox.read(uid))
+                folder.open(self._address, self._password)
+                mail = _parsed(folder.read(uid))
             finally:
-                mailbox.close()
+                folder.close()
             parts = list(mail.iter_attachments())
             if not number.isdigit() or int(number) >= len(parts):
                 raise UndeliverableError("The file is no longer there.")
@@ -197,7 +197,7 @@ class EmailAdapter:
     def _mail(self, place: Place, reply: str, key: str) -> EmailMessage:
         mail = EmailMessage(policy=email.policy.SMTP)
         if not re.fullmatch(r"[^\s<>,;:\"]+@[^\s<>,;:\"]+", place.chat):
-            raise UndeliverableError("This is no address of a mailbox.")
+            raise UndeliverableError("This is no mail address.")
         mail["From"], mail["To"] = self._address, place.chat
         subject = self._subjects.get(place.thread, "")
         mail["Subject"] = f"Re: {subject.removeprefix('Re: ')}" if subject else "Hermes"
@@ -239,8 +239,8 @@ class EmailAdapter:
         return str(mail["Message-ID"])
 
 
-class _Mailbox:
-    """The inbox over one connection. Everything blocks; faults are `GatewayError`."""
+class _ImapFolder:
+    """The inbox, read over one connection. Everything blocks; faults are `GatewayError`."""
 
     def __init__(self, server: tuple[str, int], tls: bool) -> None:
         self._server = server
@@ -410,7 +410,7 @@ GATEWAY = GatewayKind(
     make=_make,
     secrets=(
         Secret(
-            field="password_env", variable="EMAIL_PASSWORD", asked="Password of the mailbox (one for apps)"
+            field="password_env", variable="EMAIL_PASSWORD", asked="Password of the account (one for apps)"
         ),
     ),
     fields={
