@@ -166,6 +166,10 @@ def test_no_two_folders_of_the_engine_need_each_other() -> None:
     graphlib.TopologicalSorter(graph).prepare()
 
 
+REPLAYED = {"TurnRunner", "Dialogue"}
+"""Parts that a replay puts together around recorded answers and results, where no agent works."""
+
+
 @pytest.mark.parametrize("part", ["CallRunner", "TurnRunner", "CallContext", "Dialogue"])
 def test_there_is_one_place_where_the_parts_of_an_agent_are_put_together(part: str) -> None:
     makers = [
@@ -174,7 +178,8 @@ def test_there_is_one_place_where_the_parts_of_an_agent_are_put_together(part: s
         for _, name in facts(path).calls
         if name == part
     ]
-    assert makers == ["agent/assembly/agent.py"]
+    replay = ["agent/replay/replaying.py"] if part in REPLAYED else []
+    assert makers == ["agent/assembly/agent.py", *replay]
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -241,6 +246,7 @@ OPENERS = {
     "agent/skills/hub/http.py": "sources of skills that a person named",
     "agent/gateways/http.py": "platforms that a person set up, by the address of the settings",
     "agent/gateways/platforms/": "the same, by their libraries",
+    "agent/training/atropos.py": "the trajectory API that a person named on the command line",
     "app/cli/health/model.py": "the provider that a person configured",
 }
 """What may speak to the network by itself, and to whom. Everything else asks the door (`agent.net.door`)."""

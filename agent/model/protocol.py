@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -64,13 +64,22 @@ class UsageDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class TokensDelta:
+    """Ids of tokens as the server counts them: `prompt` once, `output` in pieces."""
+
+    prompt: tuple[int, ...] = ()
+    output: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyEnd:
     """The reply is complete. A stream that stops without `ReplyEnd` was cut."""
 
     reason: FinishReason
 
 
-Delta = TextDelta | ReasoningDelta | CallFragment | SealedDelta | UsageDelta | ReplyEnd
+Delta = TextDelta | ReasoningDelta | CallFragment | SealedDelta | UsageDelta | TokensDelta | ReplyEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,10 @@ class ModelRequest:
     """SHA-256 of what the model reads; what it signs is valid behind exactly that."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further top-level fields of the body."""
+    told: Callable[[ModelRequest, bytes, Mapping[str, Any]], None] | None = field(
+        default=None, compare=False, repr=False
+    )
+    """Hears of the body that was accepted: the request as it was sent, its bytes, the dialect."""
 
 
 class ModelClient(Protocol):

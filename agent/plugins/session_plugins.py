@@ -9,9 +9,10 @@ from pathlib import Path
 
 from agent.plugins.commands import PluginCommand
 from agent.plugins.enabling import NO_BOUNDARY, PluginEnvironment
+from agent.plugins.failure import PluginFailure
 from agent.plugins.hooks import CommandHook, HandlerHook
 from agent.plugins.problem import PluginError
-from agent.plugins.registrations import PromptSection
+from agent.plugins.registrations import PromptSection, RegisteredProvider
 from agent.plugins.runner import PluginRunner
 from agent.plugins.servers import PluginServer
 from agent.plugins.shelf import ShelvedPlugin, find_agreed
@@ -93,6 +94,15 @@ class SessionPlugins:
             for section in shelved.consent.registered.sections
         )
 
+    def providers(self) -> tuple[tuple[PluginRunner, RegisteredProvider], ...]:
+        """The services that features can ask, each with what asks it."""
+        return tuple(
+            (runner, each)
+            for shelved, runner in self._running()
+            if shelved.consent is not None
+            for each in shelved.consent.registered.providers
+        )
+
     def skill_folders(self) -> tuple[Path, ...]:
         """Folders of their skills."""
         return skill_folders(self._shelved)
@@ -104,6 +114,10 @@ class SessionPlugins:
     def commands(self) -> tuple[PluginCommand, ...]:
         """Their slash commands, by name."""
         return tuple(command for command, _ in self._commands.values())
+
+    def failures(self) -> tuple[PluginFailure, ...]:
+        """What went wrong with their code in this session, by plugin."""
+        return tuple(each for _, runner in self._running() if (each := runner.failure) is not None)
 
     async def run_command(self, name: str, text: str) -> str:
         """Carry out a slash command; what it says. Raises `PluginError` or `PluginFailedError`."""
