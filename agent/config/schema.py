@@ -41,6 +41,7 @@ class ModelSettings(SettingsSection):
         120, gt=0, description="Seconds without a byte before a stream counts as dead."
     )
     retries: int = Field(4, ge=0, le=20, description="How often a failed request is tried again.")
+    token_ids: bool = Field(False, description="Ask for the ids of tokens, which training needs (vLLM).")
     thinking: Literal["off", "low", "medium", "high"] | int | None = Field(
         None, description="How much it thinks before it answers: a word, or tokens; unset = provider's."
     )
@@ -329,6 +330,10 @@ class DisplaySettings(SettingsSection):
     motion: bool = Field(True, description="Whether spinners turn; off, words say what goes on.")
     vi: bool = Field(False, description="Whether the prompt takes vi keys.")
     wrap_code: bool = Field(False, description="Whether long lines of code wrap instead of being cut.")
+    pictures: Literal["auto", "kitty", "blocks", "off"] = Field(
+        "auto",
+        description="How images are drawn: as graphics of Kitty and Ghostty, as half blocks, or not at all.",
+    )
     notifications: bool = Field(
         True, description="Whether the terminal calls you back when it has lost the focus."
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agent.home import Home
 from agent.skills.discover import BUNDLED, SkillIndex, SkillOff, SkillRoot, SkillSet, roots
 from agent.skills.hub.approval import SkillApprovals
+from agent.skills.originals import SkillOriginals
 from agent.skills.project import read_project_skills, state_of
 from agent.skills.skill import Skill, for_platform
 
@@ -64,7 +65,7 @@ class SkillCatalog:
     def load(self) -> SkillSet:
         """All skills as they are now. Touches the disk."""
         places, notes = self.places()
-        found = self.index.find(places)
+        found = SkillOriginals(self.home).settled(self.index.find(places))
         off = {each.name: reason for each in found.skills if (reason := self._why_not(each))}
         return replace(
             found,

@@ -15,6 +15,7 @@ from pathlib import Path
 from agent.home import PRIVATE_FILE, Home, from_home, private_folder
 from agent.skills.discover import SkillSet
 from agent.skills.frontmatter import NAME_LENGTH, validate
+from agent.skills.originals import digest_of
 from agent.skills.scanner import SkillFinding, scan_text
 from agent.skills.skill import LINKED_FOLDERS, Skill, skill_file
 from agent.skills.viewing import inside
@@ -46,6 +47,8 @@ class SkillWrite:
     executable: frozenset[Path] = frozenset()
     removes: bool = False
     """Whether the whole folder goes."""
+    original: str = ""
+    """The digest of the bundled skill that is copied with this; empty where none is."""
 
     def paths(self) -> tuple[Path, ...]:
         """The files that change, in order."""
@@ -129,8 +132,10 @@ def _changed(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
     skill = _own(found, change.name, home)
     copied: dict[Path, bytes | None] = {}
     executable: frozenset[Path] = frozenset()
+    original = ""
     if skill is None:
         skill, folder, copied, executable = _copy_of(change, found, home)
+        original = digest_of(skill.folder)
     else:
         _refuse_installed(skill, home)
         folder = skill.folder
@@ -169,7 +174,7 @@ def _changed(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
             now = text.encode()
     before: dict[Path, bytes | None] = dict.fromkeys(copied) if copied else {relative: was}
     before.setdefault(relative, None)
-    return SkillWrite(folder, before, copied | {relative: now}, executable)
+    return SkillWrite(folder, before, copied | {relative: now}, executable, original=original)
 
 
 def _copy_of(

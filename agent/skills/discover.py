@@ -72,6 +72,8 @@ class SkillSet:
     """Those that would be in force, were they not switched off."""
     notes: tuple[str, ...] = ()
     """What a person should hear, a sentence each."""
+    renewed: tuple[str, ...] = ()
+    """Bundled skills with a new version that a changed copy keeps from being used, a sentence each."""
 
     def troubles(self) -> tuple[str, ...]:
         """What a person should hear when a session begins, a sentence each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -12,11 +13,14 @@ from agent.events import Event, Noticed
 from agent.skills.capabilities import CapabilitiesInForce, capabilities
 from agent.skills.catalog import SkillCatalog, missing_variables
 from agent.skills.changes import SkillWrite, carried_out, drafted, folders_of
+from agent.skills.originals import SkillOriginals
 from agent.skills.skill import Skill, linked_files
 from agent.skills.viewing import file_of, instructions, listed, one, with_folder
 from tools.actions import Action, DeletePath, WritePath
 from tools.results import ToolError
 from tools.skill_keeper import SkillChange, SkillDraft
+
+log = logging.getLogger(__name__)
 
 _CALLED = re.compile(r"/([^\s/]+)(?:\s+(.*))?", re.DOTALL)
 ARGUMENTS = "$ARGUMENTS"
@@ -120,11 +124,19 @@ class SkillsOfCall:
             raise ToolError("This change was not worked out here; ask for it again.")
         await self._announce(write)
         await asyncio.to_thread(carried_out, write)
+        if write.original:
+            await asyncio.to_thread(self._remember, write)
         return {
             "name": draft.change.name,
             "path": draft.folder,
             "message": await asyncio.to_thread(self._done, draft.change, write),
         }
+
+    def _remember(self, write: SkillWrite) -> None:
+        try:
+            SkillOriginals(self.skills.catalog.home).remember(write.folder, write.original)
+        except OSError:
+            log.warning("what %s was copied from cannot be written down", write.folder, exc_info=True)
 
     def _done(self, change: SkillChange, write: SkillWrite) -> str:
         """What the model is told of a change that was made."""

@@ -125,7 +125,7 @@ class SkillsScreen(SplitPage[str | None]):
         self.set_class(not rows, "bare")
         self.foot.say(self.keys if rows else WAYS_OUT)
         self.loaded = True
-        for note in found.notes:
+        for note in (*found.notes, *found.renewed):
             self.notify(line(note), severity="warning", markup=False)
         self._tell(self._lines.pointed)
 

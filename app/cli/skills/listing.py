@@ -37,7 +37,7 @@ def _list(args: argparse.Namespace) -> int:
         say(f"○ {each.name} ({each.scope}) is shadowed by the one of the {winner}: {each.folder}")
     for each in found.broken:
         say(f"✗ {clean(str(each.folder))}: {each.reason}.")
-    for note in found.notes:
+    for note in (*found.notes, *found.renewed):
         say(note, file=sys.stderr)
     return int(ExitCode.DONE)
 
@@ -52,7 +52,7 @@ def as_data(found: SkillSet) -> dict[str, Any]:
             {"path": clean(str(each.folder)), "scope": each.scope, "reason": each.reason}
             for each in found.broken
         ],
-        "notes": list(found.notes),
+        "notes": [*found.notes, *found.renewed],
     }
 
 
