@@ -69,7 +69,7 @@ class LoopbackServer:
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
 
-            do_GET = do_POST = do_PUT = do_DELETE = handle_any
+            do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815 - as the library asks
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass

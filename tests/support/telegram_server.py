@@ -37,7 +37,14 @@ _METHODS: dict[str, set[str]] = {
     "getMe": set(),
     "getUpdates": {"offset", "limit", "timeout", "allowed_updates"},
     "sendMessage": {*_COMMON, "text", "entities", "link_preview_options"},
-    "editMessageText": {"chat_id", "message_id", "text", "parse_mode", "reply_markup", "link_preview_options"},
+    "editMessageText": {
+        "chat_id",
+        "message_id",
+        "text",
+        "parse_mode",
+        "reply_markup",
+        "link_preview_options",
+    },
     "sendChatAction": {"chat_id", "action", "message_thread_id"},
     "answerCallbackQuery": {"callback_query_id", "text", "show_alert", "cache_time"},
     "sendPhoto": {*_COMMON, "photo"},
@@ -48,7 +55,7 @@ _METHODS: dict[str, set[str]] = {
 _TAGS = {"b", "i", "s", "u", "code", "pre", "a", "blockquote"}
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     def __init__(self, status: int, description: str, **parameters: Any) -> None:
         super().__init__(description)
         self.status = status
@@ -116,7 +123,13 @@ class TelegramServer:
         self.files["AgACphoto"] = data
         sizes = [
             {"file_id": "AgACsmall", "file_unique_id": "s", "width": 90, "height": 90, "file_size": 1},
-            {"file_id": "AgACphoto", "file_unique_id": "l", "width": 800, "height": 800, "file_size": len(data)},
+            {
+                "file_id": "AgACphoto",
+                "file_unique_id": "l",
+                "width": 800,
+                "height": 800,
+                "file_size": len(data),
+            },
         ]
         return self.write(caption, sender, photo=sizes)
 
@@ -202,14 +215,19 @@ class TelegramServer:
         path = handler.path
         if path.startswith(f"/file/bot{TOKEN}/"):
             data = self.files.get(path.rsplit("/", 1)[1])
-            reply(handler, 200 if data is not None else 404, data or b"", Content_Type="application/octet-stream")
+            reply(
+                handler,
+                200 if data is not None else 404,
+                data or b"",
+                Content_Type="application/octet-stream",
+            )
             return
         try:
             if not path.startswith(f"/bot{TOKEN}/"):
-                raise _Refused(401, "Unauthorized")
+                raise _RefusedError(401, "Unauthorized")
             result = self._call(path.rsplit("/", 1)[1], _parameters(handler.headers, body), handler)
             status, answer = 200, {"ok": True, "result": result}
-        except _Refused as refusal:
+        except _RefusedError as refusal:
             status = refusal.status
             answer = {"ok": False, "error_code": status, "description": str(refusal)}
             if refusal.parameters:
@@ -223,9 +241,9 @@ class TelegramServer:
 
     def _call(self, method: str, given: dict[str, Any], handler: Any) -> Any:
         if method not in _METHODS:
-            raise _Refused(404, "Not Found")
+            raise _RefusedError(404, "Not Found")
         if unknown := set(given) - _METHODS[method]:
-            raise _Refused(400, f"Bad Request: {method} has no {unknown}")
+            raise _RefusedError(400, f"Bad Request: {method} has no {unknown}")
         match method:
             case "getMe":
                 return BOT
@@ -239,7 +257,7 @@ class TelegramServer:
                 return True
             case "getFile":
                 if given["file_id"] not in self.files:
-                    raise _Refused(400, "Bad Request: invalid file_id")
+                    raise _RefusedError(400, "Bad Request: invalid file_id")
                 size = len(self.files[given["file_id"]])
                 return {"file_id": given["file_id"], "file_unique_id": "u", "file_size": size,
                         "file_path": f"files/{given['file_id']}"}  # fmt: skip
@@ -266,22 +284,24 @@ class TelegramServer:
         count, seconds = self._limited
         if count:
             self._limited = (count - 1, seconds)
-            raise _Refused(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
+            raise _RefusedError(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
         if not re.fullmatch(r"-?\d+", str(given.get("chat_id", ""))):
-            raise _Refused(400, "Bad Request: chat not found")
+            raise _RefusedError(400, "Bad Request: chat not found")
         file = next((given[k] for k in ("photo", "document", "voice") if k in given), b"")
         text = self._text(given, "text" if method == "sendMessage" else "caption", bool(file))
-        message = ShownMessage(str(self._next()), str(given["chat_id"]), text, _buttons(given), [text], file, given)
+        message = ShownMessage(
+            str(self._next()), str(given["chat_id"]), text, _buttons(given), [text], file, given
+        )
         self.shown.append(message)
         return self._as_message(message)
 
     def _edit(self, given: dict[str, Any]) -> dict[str, Any]:
         found = [e for e in self.shown if (e.id, e.chat) == (str(given["message_id"]), str(given["chat_id"]))]
         if not found:
-            raise _Refused(400, "Bad Request: message to edit not found")
+            raise _RefusedError(400, "Bad Request: message to edit not found")
         text, buttons = self._text(given, "text", False), _buttons(given)
         if (text, buttons) == (found[0].text, found[0].buttons):
-            raise _Refused(400, "Bad Request: message is not modified: specified new message content")
+            raise _RefusedError(400, "Bad Request: message is not modified: specified new message content")
         found[0].text, found[0].buttons = text, buttons
         found[0].versions.append(text)
         return self._as_message(found[0])
@@ -295,9 +315,9 @@ class TelegramServer:
         if given.get("parse_mode") == "HTML":
             text = _parsed(text)
         if not text.strip() and not may_be_empty:
-            raise _Refused(400, "Bad Request: message text is empty")
+            raise _RefusedError(400, "Bad Request: message text is empty")
         if len(text.encode("utf-16-le")) // 2 > (4096 if name == "text" else 1024):
-            raise _Refused(400, "Bad Request: message is too long")
+            raise _RefusedError(400, "Bad Request: message is too long")
         return text
 
 
@@ -309,12 +329,12 @@ class _Entities(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         if tag not in _TAGS:
-            raise _Refused(400, f"Bad Request: can't parse entities: Unsupported start tag {tag!r}")
+            raise _RefusedError(400, f"Bad Request: can't parse entities: Unsupported start tag {tag!r}")
         self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         if not self.open or self.open.pop() != tag:
-            raise _Refused(400, f"Bad Request: can't parse entities: Unmatched end tag {tag!r}")
+            raise _RefusedError(400, f"Bad Request: can't parse entities: Unmatched end tag {tag!r}")
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -325,7 +345,7 @@ def _parsed(text: str) -> str:
     parser.feed(text)
     parser.close()
     if parser.open:
-        raise _Refused(400, "Bad Request: can't parse entities: Can't find end tag")
+        raise _RefusedError(400, "Bad Request: can't parse entities: Can't find end tag")
     return unescape(parser.text)
 
 
@@ -335,7 +355,7 @@ def _buttons(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     for row in markup.get("inline_keyboard", []):
         for each in row:
             if not 1 <= len(each["callback_data"].encode()) <= 64:
-                raise _Refused(400, "Bad Request: BUTTON_DATA_INVALID")
+                raise _RefusedError(400, "Bad Request: BUTTON_DATA_INVALID")
             found.append((each["text"], each["callback_data"]))
     return found
 
