@@ -15,10 +15,11 @@ run:
 	@$(BIN)/hermes $(ARGS)
 
 # Runs the suite. One file or one test: make test ARGS="tests/agent/config -k trust". Up to ten tests that failed
-# are tried once more, each alone; those that pass then are named at the end.
+# are tried once more, each alone; those that pass then are named at the end, and so are the ten dearest files.
 test:
 	@sh .ci/environment dev
-	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile -p tests.support.second_try --second-try 10 $(ARGS)
+	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile \
+	  -p tests.support.second_try --second-try 10 -p tests.support.dearest --dearest 10 $(ARGS)
 
 # Runs what takes minutes: every kind of hostile text in every list, and every property on many examples.
 test-thorough:

@@ -84,6 +84,21 @@ def divided(specs: Sequence[ToolSpec], further: Collection[str], window: int | N
     return ToolOffer(tuple(spec for spec in specs if spec.name not in further), searched)
 
 
+def changes_since(new: Sequence[str], gone: Sequence[str]) -> str:
+    """A sentence on tools that came and went while a session was closed; empty where none did. Pure."""
+    told = [f"{len(new)} new ones are found by tool_search ({_some(new)})"] if new else []
+    if gone:
+        told.append(f"{len(gone)} cannot be called for now ({_some(gone)})")
+    return (
+        f"Tools of servers and plugins since this session was last open: {'; '.join(told)}." if told else ""
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(clean, names[:3])) + more
+
+
 def size(spec: ToolSpec) -> int:
     """Characters of a tool in a request, about."""
     about = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}

@@ -130,6 +130,11 @@ class Home(NamedTuple):
         return self.root / "scripts"
 
     @property
+    def canvas(self) -> Path:
+        """What canvases show, one folder per session."""
+        return self.root / "canvas"
+
+    @property
     def edits(self) -> Path:
         """Changes of several files that are under way, and what became of those that were cut off."""
         return self.root / "edits"

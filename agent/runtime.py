@@ -177,7 +177,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     servers, answers, told_of_servers = await open_servers(base)
     further = further_tools(base, servers)
     note_settings(base)
-    talk = await open_conversation(base, named)
+    talk = await open_conversation(base, named, servers)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))
     session, opened = talk.session, talk.opened
@@ -224,6 +224,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         base.closers.append(attempts.close)
     gate = place.reach.gate
     told = [*problems, *base.plugins.problems, *told_of_servers, *waiting]
+    told += [talk.told] if talk.told else []
     told += [*permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
         base.stream,

@@ -37,6 +37,7 @@ from app.startup import shutdown, skeleton
 from app.startup.crash import CrashLog
 from app.startup.handover import Startup, taking_over
 from app.startup.preload import bring
+from app.terminal.answers import TerminalAnswers
 from app.terminal.keyboard import tell_apart
 from app.terminal.output_filter import ControlFilter, TerminalAttention, speaking
 from app.terminal.tty_output import lasting
@@ -117,7 +118,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.last_key = float("-inf")
         self.touched = asyncio.Event()
         """Set with the first key."""
-        self._last_filter = ControlFilter()
+        self._last_filter, self.answers = ControlFilter(), TerminalAnswers()
         self.message_sender = MessageSender(
             self.host, self._show_queue, self.complain, self.session.prompt.put_before
         )
@@ -177,6 +178,11 @@ class HermesApp(App[None], inherit_bindings=False):
         return None if self.is_headless or self.is_inline or self.is_web else self._write
 
     @property
+    def backlog(self) -> int:
+        """Bytes that wait for the terminal."""
+        return getattr(self._driver, "backlog", 0)
+
+    @property
     def crashed(self) -> bool:
         """Whether a fault of ours ended the application."""
         return self.crash.happened
@@ -191,7 +197,8 @@ class HermesApp(App[None], inherit_bindings=False):
             self._write = write
 
         tell_apart()
-        driver = lasting(super().get_driver_class(), self._hang_up, self._draw_anew)
+        plain = super().get_driver_class()
+        driver = lasting(plain, self._hang_up, self._draw_anew, lambda said: self.answers.heard(said))
         return speaking(taking_over(driver, skeleton.shown()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:

@@ -10,6 +10,7 @@ import asyncio
 import gc
 import importlib
 import inspect
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -96,6 +97,20 @@ def own_umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """The program starts its log when it starts; one that stayed would take down all later tests as well."""
+    root = logging.getLogger()
+    handlers, level, raising = root.handlers[:], root.level, logging.raiseExceptions
+    yield
+    logging.raiseExceptions = raising
+    if root.level != level:
+        root.setLevel(level)
+    for each in [each for each in root.handlers if each not in handlers]:
+        root.removeHandler(each)
+        each.close()
 
 
 @pytest.fixture

@@ -166,6 +166,10 @@ def test_no_two_folders_of_the_engine_need_each_other() -> None:
     graphlib.TopologicalSorter(graph).prepare()
 
 
+REPLAYED = {"TurnRunner", "Dialogue"}
+"""Parts that a replay puts together around recorded answers and results, where no agent works."""
+
+
 @pytest.mark.parametrize("part", ["CallRunner", "TurnRunner", "CallContext", "Dialogue"])
 def test_there_is_one_place_where_the_parts_of_an_agent_are_put_together(part: str) -> None:
     makers = [
@@ -174,7 +178,8 @@ def test_there_is_one_place_where_the_parts_of_an_agent_are_put_together(part: s
         for _, name in facts(path).calls
         if name == part
     ]
-    assert makers == ["agent/assembly/agent.py"]
+    replay = ["agent/replay/replaying.py"] if part in REPLAYED else []
+    assert makers == ["agent/assembly/agent.py", *replay]
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

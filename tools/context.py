@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.actions import Action
+from tools.canvases import CanvasBoard
 from tools.checkpoints import Checkpoints
 from tools.diagnostics import Diagnostics
 from tools.editor import EditorSide
@@ -292,6 +293,9 @@ class ToolContext(Protocol):
 
     @property
     def todos(self) -> TodoList: ...
+
+    @property
+    def canvases(self) -> CanvasBoard: ...
 
     @property
     def asker(self) -> Asker: ...

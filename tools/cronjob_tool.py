@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.safe_text import clean
+from tools.senses.services import SendMessage
 
 ACTIONS = ("create", "list", "update", "pause", "resume", "remove", "run")
 FIELDS = {
@@ -65,14 +67,17 @@ async def _permit(action: str, job: str, wanted: Mapping[str, Any], context: Too
     deliver = str(wanted.get("deliver") or "")
     kind, _, target = deliver.partition(":")
     for command in filter(None, (str(wanted.get("script") or ""), target if kind == "mail" else "")):
-        # Nothing confines it when it runs.
-        await context.permit(RunCommand(tool="terminal", command=command, cwd=cwd, outside=True))
+        await context.permit(RunCommand(tool="terminal", command=command, cwd=cwd))
+    if kind in ("message", "send_message"):
+        await context.permit(SendMessage(tool="send_message", target=target, text=f"what {what[:200]} says"))
     if kind == "file":
-        await context.permit(WritePath(tool="write_file", path=_file(cwd, target), creates=True))
+        await context.permit(
+            WritePath(tool="write_file", path=await asyncio.to_thread(_file, cwd, target), creates=True)
+        )
 
 
 def _file(cwd: Path, target: str) -> Path:
-    return cwd / Path(target).expanduser()
+    return (cwd / Path(target).expanduser()).resolve()
 
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
@@ -112,7 +117,10 @@ registry.register(
                 "prompt": {"type": "string"},
                 "script": {"type": "string", "description": "A command instead; no model."},
                 "name": {"type": "string"},
-                "deliver": {"type": "string", "description": "notice, none, file:PATH, mail:COMMAND"},
+                "deliver": {
+                    "type": "string",
+                    "description": "notice, none, file:PATH, mail:COMMAND, message:TARGET",
+                },
                 "more": {
                     "type": "object",
                     "description": "timezone, repeat, until, missed (skip, once, all), overlap (skip, queue, "

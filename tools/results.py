@@ -53,3 +53,5 @@ class Display:
     subject: str
     summary: str = ""
     detail: Detail | None = None
+    picture: str = ""
+    """Path of a picture that it made or looked at, as the tool takes paths; empty where there is none."""

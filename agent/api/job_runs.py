@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from agent.api.opening import open_session
 from agent.events import Event, ToolFinished, TurnEnded
 from agent.options import Options
-from agent.schedule.commands import run_command
-from agent.schedule.delivery import deliver
+from agent.schedule.delivery import JobDelivery, Permit
+from agent.schedule.foreseen import foreseen
 from agent.schedule.heartbeats import Heartbeats, last_session
 from agent.schedule.job import Job, JobRun, checked
 from agent.schedule.job_table import job as stored_job
@@ -22,6 +23,8 @@ from agent.schedule.job_table import runs_of
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.zones import ScheduleError
 from agent.store.connection import Database
+from agent.unattended.commands import UnattendedCommands
+from tools.redact import secret_values
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
@@ -40,11 +43,12 @@ def open_runner(
     told: Callable[[Job, JobRun], None] = lambda _job, _run: None,
 ) -> JobRunner:
     """A runner whose jobs work in sessions."""
+    commands = commands_of(home)
     return JobRunner(
         database=database,
         folder=home.schedule,
-        work=partial(work, database, settings),
-        deliver=deliver,
+        work=partial(work, database, settings, commands),
+        deliver=JobDelivery(commands=commands, send=partial(_send, home)),
         told=told,
         tick=settings.schedule.tick,
         grace=settings.schedule.grace,
@@ -53,12 +57,48 @@ def open_runner(
     )
 
 
-async def work(database: Database, settings: Settings, job: Job, run: JobRun, note: Note) -> JobOutcome:
+def commands_of(home: Home) -> UnattendedCommands:
+    """What runs scripts and mailers of jobs."""
+    return UnattendedCommands(home=home, surface="cron", environ=os.environ)
+
+
+async def refusals(home: Home, job: Job) -> tuple[str, ...]:
+    """What a job will be refused as things stand, a sentence each."""
+    return await foreseen(commands_of(home), job.intent)
+
+
+async def _send(home: Home, target: str, text: str, title: str, permit: Permit) -> object:
+    """Send a message to a target of the settings. Raises `ToolError`."""
+    from agent.config.loader import load
+    from agent.net.door import Door
+    from agent.senses.messages import Messenger
+    from agent.senses.online import Online
+
+    loaded = await asyncio.to_thread(load, home, os.environ)
+    targets = loaded.settings.messages.targets
+    # An address that is itself a secret has to leave, and only to where the person says.
+    named = {each.url_env for each in targets.values() if each.url_env}
+    secrets = {name: value for name, value in secret_values(loaded.environ).items() if name not in named}
+    messenger = Messenger(targets, loaded.environ, Online(Door(secrets=secrets, environ=os.environ)))
+    return await messenger.send(target, text, title, permit)
+
+
+async def work(
+    database: Database, settings: Settings, commands: UnattendedCommands, job: Job, run: JobRun, note: Note
+) -> JobOutcome:
     """Carry a run out. Raises `HermesError`."""
     intent = job.intent
     folder = await asyncio.to_thread(_folder, intent.cwd)
     if intent.script:
-        ended = await run_command(intent.script, folder, settings.schedule.script_timeout)
+        ended = await commands.run(
+            intent.script,
+            folder,
+            settings.schedule.script_timeout,
+            allow=intent.allow,
+            why=f"job {job.id}",
+        )
+        if ended.refused:
+            return JobOutcome("failed", "", ended.refused, {"refused": [f"run {intent.script}"[:200]]})
         state = "done" if ended.code == 0 else "failed"
         return JobOutcome(state, ended.output, "" if state == "done" else ended.said, {"code": ended.code})
     # Judged again: the rules may know more than when it was made.

@@ -1,4 +1,4 @@
-"""The slash commands of plugins, as every surface runs them."""
+"""The plugins of an open session: their slash commands, and what went wrong with their code."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from agent.plugins.commands import PluginCommand
+    from agent.plugins.failure import PluginFailure
 
 
 class PluginCommands(Protocol):
-    """The commands that the plugins of the session registered."""
+    """The commands that the plugins of the session registered, and how their code does."""
 
     async def commands(self) -> Sequence[PluginCommand]:
         """All of them, by plugin."""
@@ -18,6 +19,10 @@ class PluginCommands(Protocol):
 
     async def run(self, name: str, text: str, show: bool = True) -> str:
         """Carry one out with the text behind it; what it says. With `show` that becomes a notice."""
+        ...
+
+    async def failures(self) -> Sequence[PluginFailure]:
+        """What went wrong last with the code of each, where something did."""
         ...
 
 

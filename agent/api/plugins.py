@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agent.plugins.enabling import enable as enable
     from agent.plugins.enabling import taken_names as taken_names
     from agent.plugins.enabling import withdraw as withdraw
+    from agent.plugins.failure import PluginFailure as PluginFailure
     from agent.plugins.files import hashes as hashes
     from agent.plugins.installing import put_in_place as put_in_place
     from agent.plugins.installing import staged as staged
@@ -41,6 +42,7 @@ __getattr__ = exports(
         "agent.plugins.consent": "ConsentFile",
         "agent.plugins.creating": "create",
         "agent.plugins.enabling": "Agreement PluginEnvironment card enable taken_names withdraw",
+        "agent.plugins.failure": "PluginFailure",
         "agent.plugins.files": "hashes",
         "agent.plugins.installing": "put_in_place staged uninstall",
         "agent.plugins.manifest": "is_name",

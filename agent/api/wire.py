@@ -23,6 +23,7 @@ from agent.errors import HermesError
 MODULES = frozenset(
     {
         "agent.api.session",
+        "agent.canvas.events",
         "agent.history.branch_comparison",
         "agent.context.prefix_ledger",
         "agent.context.context_table",
@@ -38,6 +39,7 @@ MODULES = frozenset(
         "agent.model.protocol",
         "agent.options",
         "agent.plugins.commands",
+        "agent.plugins.failure",
         "agent.safety.grants",
         "agent.server_events",
         "agent.safety.verdict",
@@ -58,6 +60,7 @@ MODULES = frozenset(
         "agent.workspace.checkpoints.restore.merge",
         "agent.workspace.checkpoints.restore.hunk_restore",
         "agent.workspace.checkpoints.restore.plan",
+        "tools.canvases",
         "tools.context",
         "tools.files.diffs",
         "tools.results",

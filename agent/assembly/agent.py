@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +28,8 @@ from agent.assembly.agent_learnings import open_learnings
 from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.session_senses import SessionSenses
 from agent.attachments import AttachmentStore
+from agent.canvas.board import LiveCanvases
+from agent.canvas.documents import CanvasDocuments
 from agent.config.schema import Settings
 from agent.context.allowed_passages import allowed_passages
 from agent.context.compaction import still_shown
@@ -69,6 +72,7 @@ from agent.turns.tool_context import Acting, CallContext, acting_in_turn
 from agent.turns.turn_queue import TurnQueue
 from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
+from agent.unattended.commands import UnattendedCommands
 from agent.web.services import WebServices
 from tools.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
@@ -213,7 +217,8 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
 
     is_renewed = await renew_system()
     todos = LiveTodos(session.todos(), spec.emit)
-    state = TaskState(session.id, spec.scratch, todos)
+    canvases = LiveCanvases(CanvasDocuments(services.home.canvas), session.id, session.canvases(), spec.emit)
+    state = TaskState(session.id, spec.scratch, todos, canvases)
     state.files.restore(still_shown(session.path))
     journals = ScriptJournals(services.home.scripts / session.id)
     unasked = UnaskedChanges(place.steps, spec.emit)
@@ -271,6 +276,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         state.files.clear()
         folders.renew()
         todos.replace(session.todos())
+        canvases.replace(session.canvases())
         await renew_system()
         await dialogue.begin_again(reason)
 
@@ -369,7 +375,9 @@ def _context_factory(
         refuses=_refuses(skills),
         further=services.further,
     )
-    jobs = SessionJobs(JobBook(services.store.database, services.home.schedule), reach.workspace)
+    book = JobBook(services.store.database, services.home.schedule)
+    later = UnattendedCommands(home=services.home, surface="cron", environ=os.environ)
+    jobs = SessionJobs(book, reach.workspace, later)
     senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)

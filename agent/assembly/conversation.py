@@ -10,12 +10,14 @@ from agent.assembly.routes import open_routes, open_summary_route
 from agent.assembly.session_metering import open_metering
 from agent.assembly.shared_services import SharedServices
 from agent.event_numbers import EventNumbers
-from agent.further_tools import FurtherTools, ToolOffer, divided
+from agent.further_tools import FurtherTools, ToolOffer, changes_since, divided
+from agent.mcp.stand_ins import stand_ins
 from agent.model.profile import Profile
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.sessions.live_session import LiveSession
 from agent.sessions.opening import OpenedSession, open_session
+from agent.sessions.session_prompt import shown_before
 from agent.spending.metering import Metering
 from tools.delegate_tool import naming_agents
 from tools.inner_call import CALL, SEARCH
@@ -39,18 +41,21 @@ class Conversation:
     routes: tuple[ModelRoute, ...]
     """As they are; whoever asks on them does it through `metering`."""
     metering: Metering
+    told: str = ""
+    """What changed in the offer of servers since a session was last open; may be empty."""
     summary_route: ModelRoute | None = None
     """Whom summaries are asked of; None: the first route."""
 
 
-async def open_conversation(base: SharedServices, kinds: Sequence[tuple[str, str]]) -> Conversation:
+async def open_conversation(
+    base: SharedServices, kinds: Sequence[tuple[str, str]], servers: McpService
+) -> Conversation:
     """Find or make the session. `kinds` are those of agents, by name and description.
 
     Raises a `HermesError` when there is none as asked for, or no model.
     """
     plan = base.plan
     offer = offered(base.settings, plan.profile, kinds, base.tools, plan.meter.window)
-    tools = offer.direct
     opened = await open_session(base.options, base.home, base.store, plan.targets[0].label)
     base.closers.append(opened.release)
     numbers = await EventNumbers.open(base.store, opened.record.id)
@@ -58,6 +63,10 @@ async def open_conversation(base: SharedServices, kinds: Sequence[tuple[str, str
     base.closers.append(numbers.close)
     session = LiveSession(base.store, opened.record, opened.path, base.emit, opened.head)
     await session.prepare()
+    told = ""
+    if (before := shown_before(session)) is not None:
+        offer, told = _as_before(base, kinds, offer, before, servers)
+    tools = offer.direct
     if not opened.owned:
         await session.branch_off()
     routes = await open_routes(plan, base.settings, base.home, tools, base.emit, base.closers)
@@ -68,6 +77,7 @@ async def open_conversation(base: SharedServices, kinds: Sequence[tuple[str, str
         searched=offer.searched,
         routes=routes,
         metering=open_metering(base, session),
+        told=told,
         summary_route=open_summary_route(plan, routes, base.settings, base.home, base.emit, base.closers),
     )
 
@@ -88,6 +98,35 @@ def offered(
         shown = [name for name in names if name not in left]
         offer = replace(offer, direct=_specs(shown, kinds, registry))
     return replace(offer, direct=profile.offer(offer.direct))
+
+
+def _as_before(
+    base: SharedServices,
+    kinds: Sequence[tuple[str, str]],
+    now: ToolOffer,
+    before: Sequence[ToolSpec],
+    servers: McpService,
+) -> tuple[ToolOffer, str]:
+    """The offer of a session that is taken up again, so that its prefix stays; and a sentence on changes.
+
+    `before` are the tools that its requests showed. What servers and plugins brought since then is
+    left to the search; a tool that is gone stays in sight while a server may bring it again.
+    """
+    place = {spec.name: position for position, spec in enumerate(before)}
+    if not {SEARCH, CALL} <= place.keys() & {spec.name for spec in now.direct}:
+        return now, ""
+    gone = [spec for spec in before if base.tools.get(spec.name) is None and servers.may_bring(spec.name)]
+    names = allowed(base.settings, base.tools)
+    further = base.tools.with_trait("brought").intersection(names)
+    with stand_ins(gone, base.tools):
+        shown = [name for name in names if name not in further or name in place]
+        specs = _specs([*shown, *(spec.name for spec in gone)], kinds, base.tools)
+    direct = sorted(base.plan.profile.offer(specs), key=lambda spec: place.get(spec.name, len(place)))
+    shown_names = {spec.name for spec in direct}
+    rest = [name for name in names if name in further and name not in shown_names]
+    new = [spec.name for spec in now.direct if spec.name in rest]
+    offer = ToolOffer(tuple(direct), _specs(rest, kinds, base.tools))
+    return offer, changes_since(new, [spec.name for spec in gone])
 
 
 def _specs(

@@ -19,13 +19,12 @@ from agent.audit.record import AuditRecorder
 from agent.diagnostics.service import LanguageServers, ServerPlace
 from agent.errors import ConfigError
 from agent.home import private_folder
-from agent.net.hosts import host_list
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Approver, Gate
 from agent.safety.grants import Grants
 from agent.safety.impact import ActionEnvironment
 from agent.safety.permissions.policy import Permissions
-from agent.safety.reach import HostDecider
+from agent.safety.reach import let_through
 from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.sandbox.opening import open_boundary
 from agent.safety.undo import NO_UNDO, UndoCoverage
@@ -39,7 +38,6 @@ from tools.redact import secret_values
 from tools.terminal.terminals import Terminals
 
 if TYPE_CHECKING:
-    from agent.safety.sandbox.filtered import FilteredNetwork
     from tools.sandbox import Boundary
 
 
@@ -135,7 +133,7 @@ async def open_execution(
     coverage = NO_COVERAGE if far is not None else boundary.coverage(steps=wanted.steps)
     gate = await _gate(base, talk, wanted, around, coverage, audit, terminals.secrets)
     if boundary.filtered is not None:
-        _let_through(boundary.filtered, gate, settings.sandbox.hosts)
+        let_through(boundary.filtered, gate, settings.sandbox.hosts)
         wanted.closers.append(partial(asyncio.to_thread, boundary.filtered.close))
     return ExecutionContext(
         workspace=wanted.workspace,
@@ -153,20 +151,6 @@ async def open_execution(
         closed_places=boundary.closed_places,
         runs_in=boundary.level if far is None else far.title,
     )
-
-
-def _let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> None:
-    """Ask the gate about hosts that are not on the list."""
-    decider = HostDecider(
-        host_list(own),
-        gate.permit,
-        lambda: gate.mode,
-        asyncio.get_running_loop(),
-        running=lambda: filtered.running,
-        allows=filtered.allows,
-    )
-    filtered.idle = decider.ended
-    filtered.decide = decider.decide
 
 
 def _recorder(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from agent.attachments import AttachmentStore
-from agent.batch.commands import run_command
 from agent.batch.folder import lay_workspace
 from agent.batch.results import ResultFolder, TaskResult
 from agent.batch.task import BatchTask
@@ -29,6 +28,7 @@ from agent.modes import ModeName
 from agent.options import Options
 from agent.runtime import open_engine
 from agent.store.nodes import Node
+from agent.unattended.commands import UnattendedCommands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResul
         calls=_called(path),
         prompt=task.prompt,
         judge=partial(_judged, conditions, task.prompt),
-        run=partial(run_command, folder, Home(conditions.folder.home), conditions.environ),
+        run=partial(_checked, conditions, folder),
     )
     checks = await carry_out(task.checks, evidence) if ended.outcome == "done" else ()
     return TaskResult(
@@ -108,6 +108,19 @@ async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResul
         error=ended.error,
         cost=cost,
     )
+
+
+async def _checked(conditions: Conditions, folder: Path, command: str, seconds: float) -> tuple[int, str]:
+    """The exit code of a check that is a command, and what it printed, or why it was refused."""
+    commands = UnattendedCommands(
+        home=Home(conditions.folder.home),
+        surface="batch",
+        environ=conditions.environ,
+        approve=conditions.approve,
+        offline=True,
+    )
+    ended = await commands.run(command, folder, seconds, why="check")
+    return ended.code, ended.refused or ended.output
 
 
 async def _judged(conditions: Conditions, prompt: str, rubric: Any, answer: str) -> CheckResult:

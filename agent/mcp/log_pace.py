@@ -1,4 +1,4 @@
-"""The pace at which lines of a server's log are shown: so many a second, whatever it writes."""
+"""The pace at which lines of a server's log are handed on: so many a second, whatever it writes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ MOST_LINES = 20
 class LogPace:
     """Counts the lines of one server. Times are of `time.monotonic`."""
 
+    most: int = MOST_LINES
     second: float = float("-inf")
     count: int = 0
 
@@ -20,4 +21,4 @@ class LogPace:
         if now - self.second >= 1.0:
             self.second, self.count = now, 0
         self.count += 1
-        return self.count <= MOST_LINES
+        return self.count <= self.most

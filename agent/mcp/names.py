@@ -23,6 +23,11 @@ def plain_name(server: str, tool: str) -> str:
     return name if len(name) <= LONGEST else _marked(name, (server, tool))
 
 
+def is_of(name: str, server: str) -> bool:
+    """Whether a tool of that name can be one of the server."""
+    return name.startswith(PREFIX + _FOREIGN.sub("_", server) + "__")
+
+
 def tool_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
     """The name of each tool; those that would be called alike each get a hash of what they are."""
     plain = {key: plain_name(*key) for key in keys}

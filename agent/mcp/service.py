@@ -17,7 +17,7 @@ from agent.mcp.errors import ServerError
 from agent.mcp.health import Health
 from agent.mcp.host_process import RefusedError
 from agent.mcp.log_pace import LogPace
-from agent.mcp.names import ToolKey, tool_names
+from agent.mcp.names import ToolKey, is_of, tool_names
 from agent.mcp.server import Server
 from agent.mcp.starting import LaunchEnvironment, launch_of
 from agent.mcp.tool_definition import ToolDefinition
@@ -205,6 +205,10 @@ class McpService:
     def usable(self) -> bool:
         """Whether there is a server that may be used."""
         return any(kept.declared.usable for kept in self._kept.values())
+
+    def may_bring(self, name: str) -> bool:
+        """Whether a tool of that name can be one of a server that may be used, be it not there now."""
+        return any(is_of(name, server) for server, kept in self._kept.items() if kept.declared.usable)
 
     def unknown(self) -> bool:
         """Whether there are servers of which nothing is kept."""

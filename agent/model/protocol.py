@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -135,6 +135,10 @@ class ModelRequest:
     """SHA-256 of what the model reads; what it signs is valid behind exactly that."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further top-level fields of the body."""
+    told: Callable[[ModelRequest, bytes, Mapping[str, Any]], None] | None = field(
+        default=None, compare=False, repr=False
+    )
+    """Hears of the body that was accepted: the request as it was sent, its bytes, the dialect."""
 
 
 class ModelClient(Protocol):

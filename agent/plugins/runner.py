@@ -9,6 +9,7 @@ from typing import Any
 from agent.hooks.declared import Hook
 from agent.plugins.deadlines import TOOL
 from agent.plugins.enabling import PluginEnvironment
+from agent.plugins.failure import PluginFailure
 from agent.plugins.files import digest, hashes
 from agent.plugins.in_process import InProcessPlugin
 from agent.plugins.problem import PluginError, PluginFailedError
@@ -33,18 +34,27 @@ class PluginRunner:
         self._starting = asyncio.Lock()
         self._failures = 0
         self._is_closed = False
+        self._last = ""
+        self._times = 0
 
     @property
     def name(self) -> str:
         return self.shelved.name
+
+    @property
+    def failure(self) -> PluginFailure | None:
+        """What went wrong last; None where nothing did."""
+        if not self._last:
+            return None
+        return PluginFailure(self.name, self._last, self._times, self._failures >= MOST_FAILURES)
 
     async def ask(self, do: str, name: str, given: Any, seconds: float = TOOL) -> Any:
         """What one of its handlers makes of `given`. Raises `PluginFailedError`."""
         process = await self._ready()
         try:
             return await process.ask(do, seconds, name=name, given=given)
-        except PluginFailedError:
-            self._note(process)
+        except PluginFailedError as error:
+            self._note(process, error)
             raise
 
     async def shell(self, hook: Hook, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -59,8 +69,8 @@ class PluginRunner:
             return await process.ask(
                 "shell", hook.timeout, command=hook.command, root=str(process.launch.root), given=dict(given)
             )
-        except PluginFailedError:
-            self._note(process)
+        except PluginFailedError as error:
+            self._note(process, error)
             raise
 
     async def aclose(self) -> None:
@@ -91,6 +101,7 @@ class PluginRunner:
             except BaseException as error:
                 await process.aclose()
                 if isinstance(error, PluginFailedError):
+                    self._keep(error)
                     self._count()
                 raise
             self._process = process
@@ -119,10 +130,15 @@ class PluginRunner:
                 f"see `hermes plugin enable {self.name}`."
             )
 
-    def _note(self, process: PluginProcess | InProcessPlugin) -> None:
-        """Count a failure that was its end."""
+    def _note(self, process: PluginProcess | InProcessPlugin, error: PluginFailedError) -> None:
+        """Keep a failure, and count one that was its end."""
+        self._keep(error)
         if process.failed and process is self._process:
             self._count()
+
+    def _keep(self, error: PluginFailedError) -> None:
+        self._last = str(error)
+        self._times += 1
 
     def _count(self) -> None:
         self._failures += 1

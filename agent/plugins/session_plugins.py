@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.plugins.commands import PluginCommand
 from agent.plugins.enabling import NO_BOUNDARY, PluginEnvironment
+from agent.plugins.failure import PluginFailure
 from agent.plugins.hooks import CommandHook, HandlerHook
 from agent.plugins.problem import PluginError
 from agent.plugins.registrations import PromptSection
@@ -104,6 +105,10 @@ class SessionPlugins:
     def commands(self) -> tuple[PluginCommand, ...]:
         """Their slash commands, by name."""
         return tuple(command for command, _ in self._commands.values())
+
+    def failures(self) -> tuple[PluginFailure, ...]:
+        """What went wrong with their code in this session, by plugin."""
+        return tuple(each for _, runner in self._running() if (each := runner.failure) is not None)
 
     async def run_command(self, name: str, text: str) -> str:
         """Carry out a slash command; what it says. Raises `PluginError` or `PluginFailedError`."""

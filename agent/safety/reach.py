@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agent.modes import Mode
-from agent.net.hosts import HostList
+from agent.net.hosts import HostList, host_list
 from tools.actions import ReachHost
 from tools.results import DeniedError
+
+if TYPE_CHECKING:
+    from agent.safety.gate import Gate
+    from agent.safety.sandbox.filtered import FilteredNetwork
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +122,20 @@ class HostDecider:
             log.exception("a host could not be asked about")
             return f"{_UNLISTED}, and it could not be asked about ({type(error).__name__})"
         return None
+
+
+def let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> None:
+    """Ask `gate`, in this loop, about hosts that are neither on the list nor among the person's `own`."""
+    decider = HostDecider(
+        host_list(own),
+        gate.permit,
+        lambda: gate.mode,
+        asyncio.get_running_loop(),
+        running=lambda: filtered.running,
+        allows=filtered.allows,
+    )
+    filtered.idle = decider.ended
+    filtered.decide = decider.decide
 
 
 def _clause(error: DeniedError) -> str:

@@ -1,37 +1,90 @@
-"""Delivery of what a run said: into a file, or to a command such as a mailer."""
+"""Delivery of what a run said: into a file, to a command such as a mailer, as a message."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-from agent.schedule.commands import run_command
 from agent.schedule.job import Job, JobRun
+from agent.unattended.commands import UnattendedCommands
+from tools.actions import Action, WritePath
+from tools.results import DeniedError, ToolError
+
+MAIL_SECONDS = 120
+LONGEST_MESSAGE = 3_900
+"""Characters of an output that go into a message: its beginning."""
+
+Permit = Callable[[Action], Awaitable[None]]
+Send = Callable[[str, str, str, Permit], Awaitable[object]]
+"""Sends a text to a target under a title, if the gate lets it. Raises `ToolError`."""
 
 
-async def deliver(job: Job, run: JobRun) -> str:
-    """Hand the stored output on; a sentence about what went wrong, empty if nothing did."""
-    kind, _, target = job.intent.deliver.partition(":")
-    text = run.output or run.error
-    cwd = await asyncio.to_thread(lambda: Path(job.intent.cwd or Path.home()))
-    if kind == "file":
-        return await asyncio.to_thread(_append, cwd, target, job, run, text)
-    if kind == "mail":
-        done = await run_command(target, cwd, 120, text.encode())
-        return "" if done.code == 0 else f"Delivery by {target[:60]!r} failed: {done.said}"
-    return ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDelivery:
+    """Hands stored outputs on. Each way passes the gate; nobody is there to say yes."""
+
+    commands: UnattendedCommands
+    send: Send
+
+    async def __call__(self, job: Job, run: JobRun) -> str:
+        """Hand an output on; a sentence about what went wrong, empty if nothing did."""
+        kind, _, target = job.intent.deliver.partition(":")
+        text = run.output or run.error
+        cwd = await asyncio.to_thread(working_folder, job.intent.cwd)
+        allow, why = job.intent.allow, f"job {job.id}"
+        try:
+            if kind == "file":
+                path = await asyncio.to_thread(resolved, cwd, target)
+                await self.commands.permit(written(path), cwd, allow=allow, why=why)
+                await asyncio.to_thread(_append, path, job, run, text)
+            elif kind == "mail":
+                ended = await self.commands.run(
+                    target, cwd, MAIL_SECONDS, data=text.encode(), allow=allow, why=why
+                )
+                if ended.refused or ended.code:
+                    return f"Delivery by {target[:60]!r} failed: {ended.said}"
+            elif kind == "message":
+                permit = partial(self.commands.permit, folder=cwd, allow=allow, why=why)
+                await self.send(target, _shortened(text, run), job.title, permit)
+        except DeniedError as error:
+            return f"Delivery to {target[:60]!r}: {self.commands.told(error)}"
+        except ToolError as error:
+            return f"Delivery to {target[:60]!r} failed: {error}"
+        except OSError as error:
+            return f"{target[:200]} cannot be written: {error.strerror}"
+        return ""
 
 
-def _append(cwd: Path, target: str, job: Job, run: JobRun, text: str) -> str:
-    path = cwd / Path(target).expanduser()
+def working_folder(cwd: str) -> Path:
+    """Where a job works, resolved. Looks at the disk."""
+    return Path(cwd or Path.home()).resolve()
+
+
+def resolved(cwd: Path, target: str) -> Path:
+    """The file that a delivery names, without links. Looks at the disk."""
+    return (cwd / Path(target).expanduser()).resolve()
+
+
+def written(path: Path) -> WritePath:
+    """The action of a delivery into a file."""
+    return WritePath(tool="write_file", path=path, creates=not path.exists())
+
+
+def _append(path: Path, job: Job, run: JobRun, text: str) -> None:
     due = datetime.fromtimestamp(run.due / 1000).astimezone().isoformat(" ", "minutes")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(file, "a", encoding="utf-8") as out:
-            out.write(f"## {job.title}, {due}\n\n{text.rstrip()}\n\n")
-    except OSError as error:
-        return f"{path} cannot be written: {error.strerror}"
-    return ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The path was resolved before it was judged: a link that came since is not followed.
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(file, "a", encoding="utf-8") as out:
+        out.write(f"## {job.title}, {due}\n\n{text.rstrip()}\n\n")
+
+
+def _shortened(text: str, run: JobRun) -> str:
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[:LONGEST_MESSAGE]}…\n(the rest: hermes cron log {run.job})"

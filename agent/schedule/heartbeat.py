@@ -30,8 +30,18 @@ MOST_MAIL = 2_000
 _ITEM = re.compile(
     r"^\s*[-*] +(?:\[ \] +)?([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:]{5,8}\S*)?)\s+(.+)$", re.MULTILINE
 )
-Mail = Callable[[str], Awaitable[str]]
-"""Runs the mail command; what it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailSaid:
+    """What the mail command printed, and as a sentence why it could not run."""
+
+    text: str = ""
+    problem: str = ""
+
+
+Mail = Callable[[str], Awaitable[MailSaid]]
+"""Runs the mail command."""
 
 
 @dataclass
@@ -47,6 +57,8 @@ class HeartbeatState:
     """Watched processes that ran."""
     told: list[str] = field(default_factory=list)
     """Items that came due."""
+    problem: str = ""
+    """What was wrong with the mail command."""
 
     @staticmethod
     def load(path: Path) -> HeartbeatState | None:
@@ -114,7 +126,9 @@ async def beat(
         if key not in seen.told:
             seen.told.append(key)
             reasons.append(f"it is time for: {item}")
-    if settings.mail and (printed := (await mail(settings.mail)).strip()):
+    said = await mail(settings.mail) if settings.mail else MailSaid()
+    seen.problem = said.problem
+    if printed := said.text.strip():
         reasons.append(f"the mail command printed:\n{printed[:MOST_MAIL]}")
     return reasons, seen
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.home import private_folder
 from agent.injection import scan
 from agent.schedule import job_table as table
-from agent.schedule.commands import run_command
-from agent.schedule.heartbeat import HeartbeatState, beat, is_active, message, read_heartbeat
+from agent.schedule.heartbeat import FILE, HeartbeatState, MailSaid, beat, is_active, message, read_heartbeat
 from agent.schedule.job import HEARTBEAT, Job, JobIntent
+from agent.schedule.zones import ScheduleError
 from agent.store.connection import Database
 
 if TYPE_CHECKING:
@@ -60,31 +64,62 @@ class Heartbeats:
         if not is_active(self._settings.active, datetime.fromtimestamp(now)):
             return now + self._settings.interval
 
-        async def mail(command: str) -> str:
-            return (await run_command(command, folder, MAIL_SECONDS)).output
-
-        reasons, seen = await beat(text, folder, state, now, self._settings, mail)
+        place = await asyncio.to_thread(self._place, folder)
+        reasons, seen = await beat(text, folder, state, now, self._settings, partial(self._mail, place))
+        if seen.problem and (state is None or state.problem != seen.problem):
+            await self._tell(place, id, seen.problem, now)
         if reasons:
-            await self._wake(folder, id, message(text, reasons), now)
+            await self._wake(place, id, message(text, reasons), now)
         await asyncio.to_thread(seen.save, kept)
         return now + self._settings.interval
 
-    async def _wake(self, folder: Path, id: str, prompt: str, now: float) -> None:
+    def _place(self, folder: Path) -> Path:
+        """Where a heartbeat works: in its project; that of the home in a folder that commands may see."""
+        return folder if folder != self._home.root else private_folder(self._home.scratch / HEARTBEAT)
+
+    async def _mail(self, folder: Path, command: str) -> MailSaid:
+        """What the mail command printed, or why it could not say anything."""
+        from agent.unattended.commands import UnattendedCommands
+
+        commands = UnattendedCommands(home=self._home, surface="cron", environ=os.environ)
+        ended = await commands.run(command, folder, MAIL_SECONDS, why=HEARTBEAT)
+        if ended.refused:
+            return MailSaid(problem=ended.refused)
+        if ended.code and ended.output.strip():
+            # An error is no mail: it would wake the model at each beat.
+            return MailSaid(problem=f"The mail command failed: {ended.said}")
+        return MailSaid(ended.output)
+
+    async def _tell(self, folder: Path, id: str, problem: str, now: float) -> None:
+        """A notice about a beat, without a model."""
+
+        def work(connection: table.Connection) -> None:
+            table.put(connection, self._kept(connection, folder, id, "", now))
+            asked = table.ask_for(connection, id, int(now * 1000), "mail")
+            table.begin(connection, asked.id, now)
+            table.end(connection, asked.id, "failed", now, "", problem, {}, "waiting")
+
+        with suppress(ScheduleError):
+            # One is at work: there is another beat.
+            await self._database.write(work)
+
+    def _kept(self, connection: table.Connection, folder: Path, id: str, prompt: str, now: float) -> Job:
+        """The job that a heartbeat is kept as."""
         intent = JobIntent(
             schedule="every 30m",
             zone="UTC",
             name=id,
-            prompt=prompt,
+            prompt=prompt or f"Look at {FILE}.",
             cwd=str(folder),
             model=self._settings.model,
         )
+        known = next((each for each in table.jobs(connection) if each.id == id), None)
+        fresh = Job(id=id, intent=intent, state="paused", anchor=int(now), looked=int(now), next=None, runs=0)
+        return replace(known or fresh, intent=intent)
 
+    async def _wake(self, folder: Path, id: str, prompt: str, now: float) -> None:
         def work(connection: table.Connection) -> None:
-            known = next((each for each in table.jobs(connection) if each.id == id), None)
-            job = known or Job(
-                id=id, intent=intent, state="paused", anchor=int(now), looked=int(now), next=None, runs=0
-            )
-            table.put(connection, replace(job, intent=intent))
+            table.put(connection, self._kept(connection, folder, id, prompt, now))
             if not any(each.job == id for each in table.open_runs(connection)):
                 table.ask_for(connection, id, int(now * 1000), "woken")
 

@@ -20,7 +20,7 @@ LONGEST_PROMPT = 20_000
 MOST_JITTER = 86_400
 HEARTBEAT = "heartbeat"
 """How the ids of the jobs begin that a heartbeat keeps."""
-DELIVERIES = "notice, none, file:PATH, mail:COMMAND"
+DELIVERIES = "notice, none, file:PATH, mail:COMMAND, message:TARGET"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +147,8 @@ def checked(intent: JobIntent, now: int) -> JobIntent:
     from agent.injection import scan
     from agent.schedule.occurrences import next_due
 
+    # The tool that sends messages may be meant by its name.
+    intent = replace(intent, deliver=intent.deliver.removeprefix("send_"))
     schedule = intent.parsed()
     if bool(intent.prompt.strip()) == bool(intent.script.strip()):
         raise ScheduleError("A job has either a prompt or a script; give one of them.")
@@ -162,7 +164,7 @@ def checked(intent: JobIntent, now: int) -> JobIntent:
         raise ScheduleError(f"The jitter {intent.jitter} is out of range; give 0 to {MOST_JITTER} seconds.")
     if intent.repeat is not None and intent.repeat < 1:
         raise ScheduleError(f"A job cannot repeat {intent.repeat} times; give a number from 1.")
-    if intent.deliver not in ("notice", "none") and not re.match(r"(file|mail):.", intent.deliver):
+    if intent.deliver not in ("notice", "none") and not re.match(r"(file|mail|message):.", intent.deliver):
         raise ScheduleError(f"{intent.deliver[:40]!r} is no way to deliver; give {DELIVERIES}.")
     last = intent.last_instant()
     due = next_due(schedule, datetime.fromtimestamp(now, UTC), 1)

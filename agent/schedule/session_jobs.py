@@ -8,26 +8,30 @@ from typing import Any
 
 from agent.errors import HermesError
 from agent.schedule.book import CLOSED, JobBook, job_json
+from agent.schedule.foreseen import foreseen
+from agent.schedule.job import Job
+from agent.unattended.commands import UnattendedCommands
 from tools.results import ToolError
 
 
 class SessionJobs:
     """A `JobKeeper`. Jobs made here work in the session's workspace unless they name another folder."""
 
-    def __init__(self, book: JobBook, workspace: Path) -> None:
+    def __init__(self, book: JobBook, workspace: Path, commands: UnattendedCommands) -> None:
+        """`commands` are what runs scripts and mailers later."""
         self._book = book
         self._workspace = workspace
+        self._commands = commands
 
     async def create(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            made = await self._book.add({"cwd": str(self._workspace), **wanted})
+            return await self._made(await self._book.add({"cwd": str(self._workspace), **wanted}))
         except HermesError as error:
             raise ToolError(str(error)) from error
-        return {"success": True, "job": job_json(made), **self._closed()}
 
     async def update(self, job: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            return {"success": True, "job": job_json(await self._book.edit(job, changes))}
+            return await self._made(await self._book.edit(job, changes))
         except HermesError as error:
             raise ToolError(str(error)) from error
 
@@ -48,7 +52,12 @@ class SessionJobs:
         except HermesError as error:
             raise ToolError(str(error)) from error
 
-    async def _with_last(self, job: Any) -> dict[str, Any]:
+    async def _made(self, job: Job) -> Mapping[str, Any]:
+        refused = await foreseen(self._commands, job.intent)
+        told = {"refused": list(refused)} if refused else {}
+        return {"success": True, "job": job_json(job), **told, **self._closed()}
+
+    async def _with_last(self, job: Job) -> dict[str, Any]:
         runs = await self._book.runs(job.id, 1)
         return job_json(job, runs[0] if runs else None)
 

@@ -20,7 +20,8 @@ from agent.model.wire import Wire
 from agent.senses.ocr import read_text
 from tools.results import ToolError
 from tools.safe_text import clean
-from tools.senses.pictures import FitPicture, fit
+from tools.senses.pictures import FitPicture
+from tools.senses.reading_apart import fit_apart
 from tools.senses.services import Permit, UseService
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Eyes:
 
 async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
     """What a picture shows, or where the model finds it. Raises `ToolError`."""
-    picture = await asyncio.to_thread(fit, data)
+    picture = await fit_apart(data)
     known = _facts(picture, name)
     if eyes.sees():
         attachment = await asyncio.to_thread(kept, eyes.store, picture, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from agent.canvas.documents import CanvasDocuments
 from agent.home import Home
 from agent.sessions.script_journal import discard
 from agent.store.locks import SessionLock
@@ -23,5 +24,6 @@ async def delete_session(store: Store, home: Home, session: str, recall: Recall 
     with SessionLock(home.run, session):
         deleted = await store.delete(session, clearing=None if recall is None else recall.forget)
         await asyncio.to_thread(discard, home.scripts, deleted)
+        await asyncio.to_thread(CanvasDocuments(home.canvas).discard, deleted)
         await asyncio.to_thread(drop_sessions, home.checkpoints, deleted)
     return deleted

@@ -21,6 +21,7 @@ from agent.store.faults import HeadMoved
 from agent.store.nodes import Kind, Node, Session
 from agent.store.received import RECEIVED
 from agent.store.store import Store
+from tools.canvases import Canvas, canvases_of
 from tools.context import Todo
 from tools.safe_text import clean
 
@@ -210,6 +211,12 @@ class LiveSession:
                 except (ValueError, KeyError, TypeError, RecursionError):
                     continue
         return ()
+
+    def canvases(self) -> tuple[Canvas, ...]:
+        """The canvases as the path left them."""
+        return canvases_of(
+            node.content for node in self._path if node.kind == "tool" and node.data.get("tool") == "canvas"
+        )
 
     def last_user_text(self) -> str:
         """What the person asked last."""

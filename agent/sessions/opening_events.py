@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent.canvas.events import CanvasChanged
 from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged
 from agent.modes import Mode
 from agent.sessions.live_session import LiveSession
@@ -47,3 +48,5 @@ def announce(
         stream.emit(PrefixBroken(reason="prompt or tools changed since this session was last open"))
     if session.todos():
         stream.emit(TodosChanged(items=session.todos()))
+    for canvas in session.canvases():
+        stream.emit(CanvasChanged(name=canvas.name, versions=canvas.versions))

@@ -64,6 +64,15 @@ async def ensure_system(
     return stored is not None
 
 
+def shown_before(session: LiveSession) -> tuple[ToolSpec, ...] | None:
+    """The tools that the requests of a session showed when it was last open; None for a new one."""
+    stored = session.system()
+    if stored is None:
+        return None
+    tools = stored.data.get("tools") or ()
+    return tuple(ToolSpec(each["name"], each["description"], each["parameters"]) for each in tools)
+
+
 def _prompt(
     workspace: Path,
     home: Home,

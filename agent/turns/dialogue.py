@@ -43,6 +43,7 @@ from agent.model.usage import Meter
 from agent.model.wire_format import Framer
 from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
+from agent.turns.request_record import RequestRecorder
 from agent.turns.room import ContextRoom, Remember
 from agent.turns.summarizing import Summarizer
 from tools.safe_text import printable
@@ -128,6 +129,8 @@ class Dialogue:
         self._attempt = 0
         self._asked = ""
         """Label of the model that was asked last."""
+        self._recorder = RequestRecorder()
+        self._record: dict[str, Any] = {}
         self._room = ContextRoom(
             session,
             meter,
@@ -160,6 +163,10 @@ class Dialogue:
                 if not await self._room.after_overflow(self._estimate(), overflows):
                     raise
 
+    def tune(self, temperature: float | None, max_output: int | None, thinking: Thinking | None) -> None:
+        """Ask so from the next request on."""
+        self._temperature, self._max_output, self._thinking = temperature, max_output, lambda: thinking
+
     def take_partial(self) -> tuple[str, str, str]:
         """What was written of a message that never became complete: text, reasoning, and the label of the
         model that wrote it; taken once."""
@@ -175,6 +182,11 @@ class Dialogue:
     def take_aside(self) -> list[dict[str, Any]]:
         """What side models have used since the last time, to be kept with the next message."""
         return self._meter.take_aside()
+
+    def take_record(self) -> dict[str, Any]:
+        """The record of the last request that was answered, to be kept with the answer; taken once."""
+        record, self._record = self._record, {}
+        return record
 
     async def context(self) -> ContextTable:
         """What fills the window now, and what was used. Counted off the event loop."""
@@ -198,7 +210,9 @@ class Dialogue:
             await self._keep_cut_pieces()
         self._text.clear()
         self._reasoning.clear()
-        self._account(reply)
+        route = next(route for route in self._routes if route.name == reply.route)
+        self._account(reply, route)
+        self._record = await self._recorder.record(route, reply, images=self._lane(route).images)
         return reply
 
     # What `fetch_reply` tells while it works.
@@ -251,7 +265,7 @@ class Dialogue:
         if (broken := sending.broken) is not None:
             self._breaks.append(broken)
             self._emit(PrefixBroken(reason=broken.reason, declared=broken.declared))
-        return ModelRequest(
+        request = ModelRequest(
             model=route.model,
             frames=sending.frames,
             system=lane.system,
@@ -263,7 +277,10 @@ class Dialogue:
             thinking=wanted if thinks else "off",
             reply_schema=route.wire.reply_schema(route.tools),
             digest=lane.framer.digest if thinks else "",
+            told=self._recorder.sent.told,
         )
+        self._recorder.begin(request)
+        return request
 
     def _lane(self, route: ModelRoute) -> _Lane:
         lane = self._lanes.get(route.name)
@@ -385,8 +402,8 @@ class Dialogue:
         for text in pieces:
             await self._session.add("notice", text, {"kind": "cut", "to_model": False})
 
-    def _account(self, reply: ModelReply) -> None:
-        lane = self._lane(next(route for route in self._routes if route.name == reply.route))
+    def _account(self, reply: ModelReply, route: ModelRoute) -> None:
+        lane = self._lane(route)
         self._meter.add(reply.usage, lane.size, reply.route)
         totals = self._meter.totals()
         self._emit(

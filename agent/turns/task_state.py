@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.events import Event, TodosChanged
 from agent.home import PRIVATE_FILE, private_folder
+from tools.canvases import CanvasBoard
 from tools.context import SeenFile, Todo
 
 
@@ -141,9 +142,10 @@ class ScriptFiles:
 class TaskState:
     """All of it, for one task."""
 
-    def __init__(self, task: str, scratch: Path, todos: LiveTodos) -> None:
+    def __init__(self, task: str, scratch: Path, todos: LiveTodos, canvases: CanvasBoard) -> None:
         self.task = task
         self.todos = todos
+        self.canvases = canvases
         self.files = LiveFiles()
         self._scratch = scratch
 

@@ -20,6 +20,7 @@ from agent.server_events import FormAsked
 from agent.turns.task_state import LiveTodos, TaskState
 from tools.actions import Action, SpawnAgent, WritePath
 from tools.browser.browsers import Browsers
+from tools.canvases import CanvasBoard
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -143,6 +144,10 @@ class CallContext:
     @property
     def todos(self) -> LiveTodos:
         return self.state.todos
+
+    @property
+    def canvases(self) -> CanvasBoard:
+        return self.state.canvases
 
     @property
     def files(self) -> FileMemory:

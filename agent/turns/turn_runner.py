@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from agent.absent import no_more_steps, nothing_begins, nothing_meant
 from agent.attachments import records
 from agent.context.message_history import sealed_data
 from agent.errors import ExitCode, HermesError
 from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
-from agent.messages import Attachment
+from agent.messages import Attachment, ToolCall
 from agent.model.profile import Profile
 from agent.model.transport.reply import ModelReply
 from agent.model.usage import counted
@@ -20,8 +21,7 @@ from agent.sessions.live_session import LiveSession
 from agent.spending.budget import BudgetReachedError
 from agent.store.nodes import Node
 from agent.turns.attaching import Attached, nothing_attached
-from agent.turns.call_runner import CallRunner, FinishedCall
-from agent.turns.dialogue import Dialogue
+from agent.turns.call_runner import FinishedCall
 from agent.turns.hooked_call import CallHooks
 from agent.turns.turn_queue import TurnQueue
 from tools.safe_text import clean
@@ -74,14 +74,38 @@ class _Progress:
     """Whether the gate said no and no call has succeeded since."""
 
 
+class AsksModel(Protocol):
+    """The model side of a session, see `agent.turns.dialogue.Dialogue`."""
+
+    async def next_reply(self, step: int) -> ModelReply: ...
+
+    def take_partial(self) -> tuple[str, str, str]: ...
+
+    def take_aside(self) -> list[dict[str, Any]]: ...
+
+    def take_record(self) -> dict[str, Any]: ...
+
+    def usage(self) -> dict[str, int | float | None]: ...
+
+
+class RunsCalls(Protocol):
+    """Carries out the calls of a message, see `agent.turns.call_runner.CallRunner`."""
+
+    def turn_began(self) -> None: ...
+
+    async def run(
+        self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
+    ) -> list[FinishedCall]: ...
+
+
 class TurnRunner:
     """Runs turns of one session, one at a time."""
 
     def __init__(
         self,
         session: LiveSession,
-        dialogue: Dialogue,
-        calls: CallRunner,
+        dialogue: AsksModel,
+        calls: RunsCalls,
         turn_queue: TurnQueue,
         profile: Profile,
         emit: Callable[[Event], None],
@@ -294,6 +318,10 @@ class TurnRunner:
             data["sealed"] = sealed_data(reply.sealed)
         if reply.repairs:
             data["repairs"] = list(reply.repairs)
+        if record := self._dialogue.take_record():
+            data["request"] = record
+        if reply.raw is not None:
+            data["raw"] = dict(reply.raw)
         return data
 
     def _note_refusal(self, progress: _Progress) -> None:

@@ -116,6 +116,7 @@ def _show(args: argparse.Namespace) -> int:
 
 async def _table(home: Home, model: str | None) -> ContextTable:
     """The table of a session that is opened for it and leaves nothing behind."""
+    from agent.api.canvas import CanvasDocuments
     from agent.api.checkpoints import drop_sessions
     from agent.api.home import secrets_of_home
     from agent.api.opening import open_session
@@ -131,6 +132,7 @@ async def _table(home: Home, model: str | None) -> ContextTable:
         async with await Store.open(home.database, secrets=secrets_of_home()) as store:
             deleted = await store.delete(client.id)
         await asyncio.to_thread(discard, home.scripts, deleted)
+        await asyncio.to_thread(CanvasDocuments(home.canvas).discard, deleted)
         await asyncio.to_thread(drop_sessions, home.checkpoints, deleted)
 
 

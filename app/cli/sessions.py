@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
-from app.cli import session_export, session_import, session_search
+from app.cli import session_export, session_import, session_replay, session_search
 from app.cli.output import say
 from tools.safe_text import clean, truncate
 
@@ -75,6 +75,8 @@ def _add_reading(actions: Any) -> None:
     search.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
     search.add_argument("--offset", type=_count, default=0, metavar="N", help="leave out the first N")
     search.add_argument("--newest", action="store_true", help="newest first instead of best first")
+
+    session_replay.add_parser(actions)
 
 
 def _add_changing(actions: Any) -> None:
@@ -143,6 +145,8 @@ async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
                 await session_export.run(store, home, args)
             case "import":
                 await session_import.run(store, home, args)
+            case "replay":
+                return await session_replay.run(store, home, args)
             case _:
                 return await _delete(store, home, args)
     return ExitCode.DONE

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Protocol
 from app.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.conversation.session_screen import SessionScreenPort
     from app.ports import NoticePort, SendingPort
+    from app.terminal.answers import TerminalAnswers
 
     class PastePorts(NoticePort, SendingPort, SessionScreenPort, Protocol):
         """What pasting asks of the application."""
+
+        answers: TerminalAnswers
+
+        @property
+        def direct_write(self) -> Callable[[str], None] | None: ...
 
 
 async def _paste(app: PastePorts, _nothing: str) -> None:
@@ -25,13 +33,31 @@ async def _paste(app: PastePorts, _nothing: str) -> None:
 
     environ = dict(os.environ)
     try:
-        data = await clipboard_image(environ, sys.platform)
-        path = await asyncio.to_thread(keep, data, Home.locate(environ).scratch / "pasted")
+        data = await _from_terminal(app) or await clipboard_image(environ, sys.platform)
+        path = await keep(data, Home.locate(environ).scratch / "pasted")
     except (NoImageError, ToolError) as error:
         app.complain(str(error))
         return
     files = await asyncio.to_thread(look, [[str(path)]], app.message_sender.workspace)
     app.session.prompt.insert_files(files or ())
+
+
+async def _from_terminal(app: PastePorts) -> bytes | None:
+    """What the terminal itself says of its clipboard; None where it does not offer that."""
+    from app.conversation.clipboard_images import LARGEST, NoImageError
+    from app.terminal.answers import ClipboardRefusedError, clipboard_of_terminal
+
+    if app.direct_write is None:
+        return None
+    try:
+        data = await clipboard_of_terminal(app.direct_write, app.answers, LARGEST)
+    except ClipboardRefusedError as error:
+        raise NoImageError(
+            f"The terminal does not hand out its clipboard: {error}; drop the image on the prompt."
+        ) from error
+    if data == b"":
+        raise NoImageError("There is no image in the clipboard; text is pasted by your terminal's own key.")
+    return data
 
 
 COMMAND = AppCommand(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +13,7 @@ from app.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
     from agent.api.home import Home
-    from agent.api.plugins import PluginEnvironment, ShelvedPlugin
+    from agent.api.plugins import PluginEnvironment, PluginFailure, ShelvedPlugin
     from app.ports import DialogPort, SessionPort
     from app.screens.plugins import PluginRow
 
@@ -29,10 +29,12 @@ LOG_END = 4_000
 
 @dataclass(frozen=True, slots=True)
 class DiskPlugins:
-    """The plugins of a workspace, as they lie on the disk."""
+    """The plugins of a workspace as they lie on the disk, and how their code does in the open session."""
 
     home: Home
     workspace: Path
+    failures: Mapping[str, PluginFailure] = field(default_factory=dict)
+    """What went wrong in the session, by plugin."""
 
     def load(self) -> Sequence[PluginRow]:
         from agent.api.plugins import find
@@ -102,6 +104,7 @@ class DiskPlugins:
             changed=changed,
             registered=tuple(registered),
             printed=self._printed(each.name),
+            failed=failed(self.failures.get(each.name)) if each.is_on else "",
             needs=needs,
         )
 
@@ -116,12 +119,22 @@ class DiskPlugins:
         return tuple(text.splitlines()[-LAST:])
 
 
+def failed(failure: PluginFailure | None) -> str:
+    """The sentences that tell of a failure. Pure."""
+    if failure is None:
+        return ""
+    often = f" It failed {failure.times} times in this session." if failure.times > 1 else ""
+    return f"{failure.what}{often}{' It is off until the next one.' if failure.is_off else ''}"
+
+
 async def _plugins(app: PluginsPorts, _argument: str) -> None:
     from agent.api.home import Home
     from app.screens.plugins import PluginsScreen
 
     home = await asyncio.to_thread(Home.locate)
-    await app.push_screen_wait(PluginsScreen(DiskPlugins(home, app.need_client().workspace)))
+    client = app.need_client()
+    failures = {each.plugin: each for each in await client.plugins.failures()}
+    await app.push_screen_wait(PluginsScreen(DiskPlugins(home, client.workspace, failures)))
 
 
 COMMAND = AppCommand(

@@ -21,6 +21,7 @@ from agent.events import (
     TurnEnded,
     UserMessageAdded,
 )
+from app.conversation.attachments import sources
 
 if TYPE_CHECKING:
     from widgets.transcript.view import Transcript
@@ -30,7 +31,8 @@ def tell(transcript: Transcript, event: Event) -> None:
     """Let a conversation show what happened in it: words, calls, notices."""
     match event:
         case UserMessageAdded():
-            transcript.add_user(shown(event.text, event.attachments), event.node, event.origin)
+            said = shown(event.text, event.attachments)
+            transcript.add_user(said, event.node, event.origin, sources(event.attachments))
         case ReasoningAdded():
             transcript.add_reasoning(event.text)
         case TextAdded():

@@ -17,6 +17,14 @@ from agent.api.attachments import (
 from tools.safe_text import clean
 from widgets.prompt.dropped import SUFFIXES, FoundFile, MentionedFile, readings
 
+KEPT_IMAGE = "sha256:"
+"""Before the hash of an image that came with a message, where a conversation speaks of images by path."""
+
+
+def sources(attachments: Sequence[Attachment]) -> tuple[str, ...]:
+    """What stands for the images of a message in the conversation."""
+    return tuple(f"{KEPT_IMAGE}{each.sha256}" for each in attachments)
+
 
 def locate(path: str, workspace: Path) -> Path:
     """The file a path means: `~` is the person's home, a relative path begins at the workspace."""

@@ -10,8 +10,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
+
+if TYPE_CHECKING:
+    from tools.senses.pictures import FitPicture
 
 SECONDS = 5.0
 """Time a program has."""
@@ -103,12 +107,16 @@ async def _printed(command: tuple[str, ...], environ: Mapping[str, str]) -> byte
             await process.wait()
 
 
-def keep(data: bytes, folder: Path) -> Path:
+async def keep(data: bytes, folder: Path) -> Path:
     """The image as a file that can be attached, made fit to be sent; older ones go. Raises `ToolError`."""
-    from agent.api.home import private_folder
-    from tools.senses.pictures import fit
+    from tools.senses.reading_apart import fit_apart
 
-    picture = fit(data)
+    return await asyncio.to_thread(_kept, await fit_apart(data), folder)
+
+
+def _kept(picture: FitPicture, folder: Path) -> Path:
+    from agent.api.home import private_folder
+
     private_folder(folder)
     yesterday = time.time() - _DAY
     for old in folder.iterdir():

@@ -10,6 +10,7 @@ from agent.api.attachments import attachments_of
 from agent.api.attachments import shown as shown_with
 from agent.api.history import Node
 from app.conversation.agent_events import ended
+from app.conversation.attachments import sources
 from tools.inner_call import meant_arguments
 from tools.registry import Registry
 from tools.results import Display, Outcome
@@ -65,8 +66,9 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
     """What one node shows, top to bottom."""
     match node.kind:
         case "user" if node.data.get("origin") != "engine":
-            said = shown_with(clean(node.content), attachments_of(node.data))
-            return [UserItem(said, node.id, str(node.data.get("origin", "prompt")))]
+            attached = attachments_of(node.data)
+            said = shown_with(clean(node.content), attached)
+            return [UserItem(said, node.id, str(node.data.get("origin", "prompt")), sources(attached))]
         case "assistant":
             shown: list[Item] = []
             reasoning = node.data.get("reasoning")

@@ -26,6 +26,8 @@ from tools.safe_text import clean
 from widgets.row_text import one_line, spread
 
 MARKS = {"enabled": "●", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
+FAILED = "!"
+"""Marks a plugin that is used and whose code failed in this session."""
 MOST_ASKED = 10
 """Lines of what a plugin may do that the question repeats; all of them stand beside the list."""
 LATER = "from the next session on"
@@ -53,6 +55,8 @@ class PluginRow:
     """What its code registered when the person agreed, a line each."""
     printed: tuple[str, ...] = ()
     """The last lines that its code printed."""
+    failed: str = ""
+    """What went wrong with its code in this session, in sentences."""
     needs: str = ""
     """What besides has to be agreed to on the command line; empty where nothing has."""
 
@@ -179,9 +183,12 @@ class PluginRows(PointedRows):
     def _draw_row(self, index: int, width: int) -> list[Text]:
         row = self.entries[index]
         ink = {"enabled": "success", "disabled": "dim"}.get(row.state, "error")
-        left = Text(" ").append(f"{MARKS[row.state]} ", self.ink(ink))
+        mark = MARKS[row.state]
+        if row.failed:
+            ink, mark = "error", FAILED
+        left = Text(" ").append(f"{mark} ", self.ink(ink))
         left.append(f"{row.name:<20} ", self.ink("text" if row.state == "enabled" else "dim"))
-        left.append(one_line(row.description or row.reason), self.ink("dim"))
+        left.append(one_line(row.failed or row.description or row.reason), self.ink("dim"))
         return [spread(left, Text(f" {row.place} ", self.ink("dim")), width)]
 
 
@@ -211,6 +218,8 @@ def about(row: PluginRow) -> Content:
                 "$error" if row.state in ("broken", "changed") else "$warning",
             )
         )
+    if row.failed:
+        parts.append((f"{clean(row.failed)}\n", "$error"))
     if row.description:
         parts.append(f"{clean(row.description)}\n")
     for title, lines, tone in (

@@ -13,10 +13,10 @@ from functools import cache
 from typing import NamedTuple
 
 ESCAPE = b"\x1b"
-LONGEST = 4200
+LONGEST = 8_400
 """Bytes of a sequence that is waited for."""
 _CONTROL = r"\x00-\x1f\x7f"
-_BODY = rf"[^{_CONTROL}]{{0,4096}}"
+_BODY = rf"[^{_CONTROL}]{{0,8192}}"
 _OSC = rf"\]\d{{1,5}};{_BODY}"
 _DCS = rf"(?:P[>\d!$+=|]|_G){_BODY}"
 _CSI = r"\[[0-?]{0,256}[ -/]{0,4}"

@@ -41,6 +41,8 @@ SILENCE = 1.0
 """Seconds without a byte after which an open paste, or a sequence, may have lost its end."""
 MOST_WAITING = 64
 """Messages the application may be behind with while more are read."""
+CLIPBOARD = b"\x1b]5522;"
+"""How a terminal begins to tell what its clipboard holds."""
 _ABORTS = (b"\x1b", b"\x03")
 
 
@@ -51,11 +53,19 @@ class Pasted:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the terminal answered to a question of ours: the whole sequence."""
+
+    text: str
+
+
 class InputDecoder:
     """Takes bytes apart into keys and pastes. Times are seconds of any clock.
 
     Keys are given as text without escape, or as one whole sequence that begins with it. What a
-    terminal answers to other programs, and sequences that do not go on, are left out.
+    terminal answers to other programs, and sequences that do not go on, are left out; answers that we may
+    have asked for are given as such.
     """
 
     def __init__(self) -> None:
@@ -73,10 +83,10 @@ class InputDecoder:
             return None
         return self._last + (constants.ESCAPE_DELAY if is_pressed(self._held) else SILENCE)
 
-    def feed(self, data: bytes, now: float) -> list[str | Pasted]:
+    def feed(self, data: bytes, now: float) -> list[Heard]:
         """What has become complete with `data`."""
         silent, self._last = now - self._last >= SILENCE, now
-        found: list[str | Pasted] = []
+        found: list[Heard] = []
         if self._paste is not None and silent and data.startswith(_ABORTS) and not _is_end(data):
             # The end of the paste got lost; a person wants to be heard again.
             found += self._part()
@@ -93,13 +103,13 @@ class InputDecoder:
             data = self._pasted(data, found) if self._paste is not None else self._typed(data, found)
         return found
 
-    def idle(self, now: float) -> list[str | Pasted]:
+    def idle(self, now: float) -> list[Heard]:
         """What comes of nothing coming: keys that were no more than that, a paste as far as it is here."""
         if self.due is not None and now >= self.due:
             return self._let_go()
         return self._part() if self._paste and now - self._last >= SILENCE else []
 
-    def _let_go(self) -> list[str | Pasted]:
+    def _let_go(self) -> list[Heard]:
         """Give up what was held back: it is a key, or the beginning of what does not go on."""
         data, self._held = self._held, b""
         self._gone += data
@@ -108,7 +118,7 @@ class InputDecoder:
             data = ESCAPE if data.endswith(ESCAPE) else b""
         return _some(self._keys.decode(data))
 
-    def _typed(self, data: bytes, found: list[str | Pasted]) -> bytes:
+    def _typed(self, data: bytes, found: list[Heard]) -> bytes:
         keys, begin, rest = data.partition(BEGIN)
         if begin:
             self._paste, self._text, self._searched = bytearray(), _decoder(), 0
@@ -117,11 +127,13 @@ class InputDecoder:
         for kind, piece in pieces(keys):
             if kind is not SequenceKind.TEXT:
                 found += _some(self._keys.decode(b"", True))  # a character that does not go on
-            if kind not in (SequenceKind.ANSWER, SequenceKind.BROKEN):
+            if kind is not SequenceKind.BROKEN and _is_answer(kind, piece):
+                found.append(Answered(piece.decode("ascii", "replace")))
+            elif kind not in (SequenceKind.ANSWER, SequenceKind.BROKEN):
                 found += _some(self._keys.decode(piece))
         return rest
 
-    def _pasted(self, data: bytes, found: list[str | Pasted]) -> bytes:
+    def _pasted(self, data: bytes, found: list[Heard]) -> bytes:
         assert self._paste is not None
         self._paste += data
         end = self._paste.find(END, self._searched)
@@ -134,7 +146,7 @@ class InputDecoder:
         rest, self._paste = bytes(self._paste[end + len(END) :]), None
         return rest
 
-    def _part(self) -> list[str | Pasted]:
+    def _part(self) -> list[Heard]:
         """Hand on what there is of the paste; what may be a part of its end stays."""
         assert self._paste is not None
         whole = len(self._paste) - _beginning_at_end(bytes(self._paste[-len(END) :]), END)
@@ -149,11 +161,21 @@ class InputDecoder:
         return self._text.decode(bytes(self._paste[:size]), final).replace("\x00", "")
 
 
+Heard = str | Pasted | Answered
+
+
+def _is_answer(kind: SequenceKind, piece: bytes) -> bool:
+    """Whether a sequence answers what we ask of terminals. Pure."""
+    if kind is SequenceKind.ANSWER:
+        return piece.startswith(CLIPBOARD) or (piece.startswith(b"\x1b[?") and piece.endswith(b"c"))
+    return piece.startswith(b"\x1b[?5522;") and piece.endswith(b"$y")
+
+
 def _decoder() -> codecs.IncrementalDecoder:
     return codecs.getincrementaldecoder("utf-8")("replace")
 
 
-def _some(text: str) -> list[str | Pasted]:
+def _some(text: str) -> list[Heard]:
     return [text] if text else []
 
 
@@ -167,11 +189,16 @@ def _beginning_at_end(data: bytes, marker: bytes) -> int:
 
 
 def read_terminal(
-    number: int, ended: Event, deliver: Callable[[Message], None], behind: Callable[[], int] = int
+    number: int,
+    ended: Event,
+    deliver: Callable[[Message], None],
+    behind: Callable[[], int] = int,
+    answered: Callable[[str], None] = lambda _answer: None,
 ) -> None:
     """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone.
 
-    `behind` tells how many messages the application has not taken yet.
+    `behind` tells how many messages the application has not taken yet; `answered` takes answers of the
+    terminal to questions that were no part of drawing.
     """
     decoder, keyboard = InputDecoder(), Keyboard()
     poll = select.poll()
@@ -188,6 +215,9 @@ def read_terminal(
             found = decoder.feed(data, time.monotonic())
         else:
             found = decoder.idle(time.monotonic())
+        for each in found:
+            if isinstance(each, Answered):
+                answered(each.text)
         for event in merged(keyboard.heard(found)):
             deliver(event)
 
@@ -198,11 +228,13 @@ class Keyboard:
     def __init__(self) -> None:
         self._parser = XTermParser()
 
-    def heard(self, found: Iterable[str | Pasted]) -> Iterator[Message]:
+    def heard(self, found: Iterable[Heard]) -> Iterator[Message]:
         """The events; what cannot be read, or means nothing to us, is dropped."""
         for piece in found:
             if isinstance(piece, Pasted):
                 yield events.Paste(piece.text)
+                continue
+            if isinstance(piece, Answered):
                 continue
             try:
                 yield from self._events(piece)

@@ -157,9 +157,10 @@ class TtyOutput:
 def is_word(data: bytes) -> bool:
     """Whether bytes for a terminal tell or ask it something instead of drawing. Pure.
 
-    What is copied, a title, a notification; a mode that is set. No later picture brings it back.
+    What is copied, a title, a notification, an image to hold; a mode that is set. No later picture brings
+    it back.
     """
-    if data.startswith(b"\x1b]"):
+    if data.startswith((b"\x1b]", b"\x1b_")):
         return True
     mode = data.startswith((b"\x1b[?", b"\x1b[>", b"\x1b[<")) and data.find(b"\x1b", 1) < 0
     return mode and not data.startswith(_SYNCHRONIZED)
@@ -195,8 +196,15 @@ def _lead_nowhere() -> None:
         os.dup2(opened, number, inheritable=True)
 
 
-def lasting(driver: type[Driver], lost: Callable[[], None], caught_up: Callable[[], None]) -> type[Driver]:
+def lasting(
+    driver: type[Driver],
+    lost: Callable[[], None],
+    caught_up: Callable[[], None],
+    answered: Callable[[str], None] = lambda _answer: None,
+) -> type[Driver]:
     """`driver`, drawing on a `TtyOutput`: it neither waits for the terminal nor survives it.
+
+    `answered` hears, in the thread that reads, what the terminal answers to questions of ours.
 
     One that reads no keys of its own draws on no terminal and stays as it is.
     """
@@ -212,6 +220,11 @@ def lasting(driver: type[Driver], lost: Callable[[], None], caught_up: Callable[
             self._encoding = stream.encoding
             self._line = TtyOutput(stream.fileno(), lost, caught_up)
 
+        @property
+        def backlog(self) -> int:
+            """Bytes that wait for the terminal."""
+            return self._line.backlog
+
         def write(self, data: str) -> None:
             self._line.write(data.encode(self._encoding, "replace"))
 
@@ -222,6 +235,7 @@ def lasting(driver: type[Driver], lost: Callable[[], None], caught_up: Callable[
                     self.exit_event,  # type: ignore[attr-defined]
                     self.process_message,
                     lambda: self._app.message_queue_size,
+                    answered,
                 )
             except OSError as error:
                 self._line.lose(error.strerror or type(error).__name__)

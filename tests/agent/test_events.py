@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from agent import events, server_events
+from agent.canvas import events as canvas_events
 from agent.events import ApprovalAsked, Event, QuestionAsked, ToolFinished
 from tools.results import DiffDetail, Display
 
@@ -15,7 +16,7 @@ DOC = Path(__file__).parents[2] / "docs" / "events.md"
 
 
 def all_events() -> list[type[Event]]:
-    values = [*vars(events).values(), *vars(server_events).values()]
+    values = [*vars(events).values(), *vars(server_events).values(), *vars(canvas_events).values()]
     found = [value for value in values if isinstance(value, type) and issubclass(value, Event)]
     return [event for event in dict.fromkeys(found) if event.type]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.config.loader import load
-from agent.events import ToolFinished, ToolStarted
+from agent.events import Noticed, PrefixBroken, ToolFinished, ToolStarted
 from agent.further_tools import divided, size
 from agent.home import Home
 from agent.mcp.catalog import listed, save_catalog
@@ -188,3 +188,30 @@ def test_tools_are_shown_up_to_a_tenth_of_the_window(
     assert found.searched == (tuple(further) if searched else ())
     # Where the settings take the search away, all are shown.
     assert divided([core[0], *further], names, window).direct == (core[0], *further)
+
+
+async def test_a_session_that_is_taken_up_again_keeps_its_tools_while_servers_come_and_go(
+    tmp_path: Path,
+) -> None:
+    """Offers are as they were kept; nothing is started."""
+    first, second = offer(1)[:2], offer(2)[:2]
+    offers = [{"a": first}, {"a": first, "b": second}, {"a": first[:1], "b": second}, {"b": second}]
+    async with bench(tmp_path, lambda _request: say("done")) as at:
+        for turn, known in enumerate(offers):
+            at.config(json.dumps({"mcp_servers": {name: {"command": "/nowhere/server"} for name in known}}))
+            home = Home(at.home)
+            settings = load(home, {}, at.workspace).settings
+            for server in declared_servers(settings, home.servers, at.workspace).servers:
+                save_catalog(
+                    home.servers, server.config, listed(None, {"tools": known[server.config.name]}, ["tools"])
+                )
+            at.events.clear()
+            await at.turn("go", resume_last=turn > 0)
+            said = " ".join(each.text for each in at.seen(Noticed))
+            body, before = at.server.requests[-1].body, at.server.requests[0].body
+            if turn < 3:
+                assert beginning(body) == beginning(before) and not at.seen(PrefixBroken)
+                assert "mcp__a__work_1" in names(body) and "mcp__b__work_0" not in names(body)
+                assert ("2 new ones" in said, "1 cannot be called" in said) == (turn > 0, turn == 2)
+            else:  # its server is not there any more
+                assert at.seen(PrefixBroken) and not any(name.startswith("mcp__") for name in names(body))

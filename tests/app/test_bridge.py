@@ -90,7 +90,7 @@ ENDED = {"text": "", "session": "s", "usage": {}}
 @pytest.mark.parametrize(
     ("event", "call"),
     [
-        (UserMessageAdded(node=1, text="hi", origin="steer"), ("add_user", "hi", 1, "steer")),
+        (UserMessageAdded(node=1, text="hi", origin="steer"), ("add_user", "hi", 1, "steer", ())),
         (TextAdded(text="a"), ("add_text", "a")),
         (ReasoningAdded(text="r"), ("add_reasoning", "r")),
         (AssistantMessageAdded(node=2, text="a", reasoning="r"), ("finish_answer", "a", "r", 2)),

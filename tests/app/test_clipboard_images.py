@@ -61,9 +61,9 @@ async def test_without_an_image_one_line_says_what_to_do(
         await clipboard_image({**environ, "PATH": str(tmp_path / "bin"), **changes}, "linux")
 
 
-def test_what_is_pasted_is_a_private_file_that_can_be_attached(tmp_path: Path) -> None:
-    path = keep(png(9, 9), tmp_path / "pasted")
+async def test_what_is_pasted_is_a_private_file_that_can_be_attached(tmp_path: Path) -> None:
+    path = await keep(png(9, 9), tmp_path / "pasted")
     assert path.stat().st_mode & 0o777 == 0o600 and path.suffix == ".png"
-    assert keep(png(9, 9), tmp_path / "pasted") == path
+    assert await keep(png(9, 9), tmp_path / "pasted") == path
     with pytest.raises(ToolError, match="no png"):
-        keep(b"words", tmp_path / "pasted")
+        await keep(b"words", tmp_path / "pasted")

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = (
@@ -31,6 +31,15 @@ SERVER = (
 PROGRAM = ("agent.runtime", "agent.model.transport.client", "openai", "yaml", "pydantic")
 """What a command imports late, beside its own module."""
 ANSWER = struct.Struct("i")
+ENDED = struct.Struct("id")
+"""The exit code of a command, and what it and its children took of a processor, in seconds."""
+
+_taken = 0.0
+
+
+def taken() -> float:
+    """Seconds of a processor that the commands run here have taken; the system counts them for the server."""
+    return _taken
 
 
 def serve() -> None:
@@ -51,7 +60,9 @@ def serve() -> None:
             channel.sendall(ANSWER.pack(child))
             for stream in streams:
                 os.close(stream)
-            channel.sendall(ANSWER.pack(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+            _, status, used = os.wait4(child, 0)
+            seconds = used.ru_utime + used.ru_stime
+            channel.sendall(ENDED.pack(os.waitstatus_to_exitcode(status), seconds))
     _become(*streams)
 
 
@@ -90,26 +101,29 @@ def run(
     arguments: list[str], environ: dict[str, str], folder: Path, stdin: str, limit: float
 ) -> subprocess.CompletedProcess[str]:
     """Run `hermes` to its end, as `subprocess.run` would; `limit` in seconds."""
+    global _taken
     channel = _server(os.getpid())
     request = {"arguments": arguments, "environ": environ, "folder": str(folder)}
     with _file(json.dumps(request)) as asked, _file(stdin) as given, _file() as out, _file() as err:
         socket.send_fds(channel, [b"?"], [file.fileno() for file in (asked, given, out, err)])
-        child = _number(channel, None)
+        (child,) = _answer(channel, ANSWER, None)
         try:
-            code = _number(channel, limit)
+            code, seconds = _answer(channel, ENDED, limit)
         except TimeoutError:
             os.kill(child, signal.SIGKILL)
-            _number(channel, None)
+            _, seconds = _answer(channel, ENDED, None)
+            _taken += seconds
             raise subprocess.TimeoutExpired(arguments, limit, _text(out), _text(err)) from None
+        _taken += seconds
         return subprocess.CompletedProcess(arguments, code, _text(out), _text(err))
 
 
-def _number(channel: socket.socket, limit: float | None) -> int:
+def _answer(channel: socket.socket, form: struct.Struct, limit: float | None) -> tuple[Any, ...]:
     channel.settimeout(limit)
-    answer = channel.recv(ANSWER.size, socket.MSG_WAITALL)
-    if len(answer) < ANSWER.size:
+    answer = channel.recv(form.size, socket.MSG_WAITALL)
+    if len(answer) < form.size:
         raise RuntimeError("the process that forks has ended; its error is above")
-    return int(ANSWER.unpack(answer)[0])
+    return form.unpack(answer)
 
 
 def _file(content: str = "") -> IO[bytes]:

@@ -7,15 +7,18 @@ import zlib
 from pathlib import Path
 
 
-def png(width: int = 4, height: int = 4, padding: int = 0) -> bytes:
-    """A PNG of one colour; `padding` bytes follow its end, which readers ignore."""
+def png(width: int = 4, height: int = 4, padding: int = 0, rows: int | None = None) -> bytes:
+    """A PNG of one colour; `padding` bytes follow its end, which readers ignore.
+
+    With fewer `rows` than its height it ends early, as a picture does that is announced to be huge.
+    """
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows = b"".join(b"\0" + b"\x40\x80\xc0" * width for _ in range(height))
+    drawn = (b"\0" + b"\x40\x80\xc0" * width) * (height if rows is None else rows)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(drawn)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body + b"\0" * padding
 
 

@@ -156,6 +156,17 @@ def call(number, params):
             return {"error": {"code": -32042, "message": "first", "data": {"elicitations": [first]}}}
         case "as-task":
             return {"task": task("working")} if "task" in params else text("no task", isError=True)
+        case "notifies":
+            # As fast as it goes, for as many seconds as the text says.
+            line = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", '
+            line += '"data": "\\u001b]0;owned\\u0007tick"}}\n'
+            began, sent = time.monotonic(), 0
+            while time.monotonic() - began < float(said or 1):
+                sys.stdout.write(line * 50 + line.replace("message", "tools/list_changed") * 50)
+                sys.stdout.flush()
+                sent += 100
+                time.sleep(max(0.0, began + sent / 10_000 - time.monotonic()))
+            return text(f"sent {sent}")
         case "comes-and-goes":
             if said:
                 more[:] = [said]

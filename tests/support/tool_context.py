@@ -27,6 +27,9 @@ from agent.absent import (
     NO_SKILLS,
     NO_WEB,
 )
+from agent.canvas.board import LiveCanvases
+from agent.canvas.documents import CanvasDocuments
+from agent.events import Event
 from tools.actions import Action, SpawnAgent
 from tools.browser.browsers import Browsers
 from tools.checkpoints import Checkpoints
@@ -180,6 +183,9 @@ class FakeContext:
         self.on_permit: Callable[[Action], None] | None = None
         self.options: Mapping[str, Any] = dict(options or {})
         self.todos = FakeTodos()
+        self.shown: list[Event] = []
+        documents = CanvasDocuments(self.workspace.parent / "canvas")
+        self.canvases = LiveCanvases(documents, "session-1", (), self.shown.append)
         self.asker = FakeAsker()
         self.asker.will_answer(*answers)
         self.files = FakeFiles()

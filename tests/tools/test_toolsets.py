@@ -20,6 +20,7 @@ DEFAULT = {
     "search",
     "todo_write",
     "todo_read",
+    "canvas",
     "clarify",
     "session_search",
     "recall_folded",

@@ -32,7 +32,7 @@ def _describe(verb: str, *subjects: str) -> Any:
             return Display(verb, subject)
         if error := result.get("error"):
             return Display(verb, subject, clean(str(error))[:200], _detail(result))
-        return Display(verb, subject, _summary(result), _detail(result))
+        return Display(verb, subject, _summary(result), _detail(result), str(result.get("screenshot") or ""))
 
     return describe
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,8 @@ from tools.registry import Arguments, registry
 from tools.results import Display, ToolError
 from tools.safe_text import clean
 from tools.senses.keeping import keep, read_file
-from tools.senses.pictures import LARGEST_FILE, fit
+from tools.senses.pictures import LARGEST_FILE
+from tools.senses.reading_apart import fit_apart
 from tools.senses.services import PictureOrder, until_ready
 
 NAME = "image_generate"
@@ -32,7 +32,7 @@ async def image_generate(arguments: Arguments, context: ToolContext) -> dict[str
     pictures = []
     for path in like:
         data, _ = await read_file(context, NAME, path, LARGEST_FILE)
-        pictures.append((await asyncio.to_thread(fit, data)).data)
+        pictures.append((await fit_apart(data)).data)
     drawing = PictureOrder(
         prompt=prompt,
         shape=str(arguments.get("aspect_ratio") or "square"),
@@ -58,7 +58,8 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
         return Display("draw", subject)
     if result.get("error"):
         return Display("draw", subject, clean(str(result["error"])))
-    return Display("draw", subject, clean(f"{result.get('image', '')}, {result.get('by', '')}"))
+    made = clean(str(result.get("image", "")))
+    return Display("draw", subject, f"{made}, {clean(str(result.get('by', '')))}", picture=made)
 
 
 registry.register(

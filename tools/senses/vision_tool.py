@@ -64,9 +64,9 @@ def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     if result.get("error"):
         return Display("look", subject, clean(str(result["error"])))
     detail = str(result.get("analysis") or result.get("text") or "")
-    return Display(
-        "look", subject, clean(str(result.get("by", ""))), TextDetail(clean(detail)) if detail else None
-    )
+    seen = source if source.partition(":")[0].lower() not in ("http", "https", "data", "file") else ""
+    found = TextDetail(clean(detail)) if detail else None
+    return Display("look", subject, clean(str(result.get("by", ""))), found, seen)
 
 
 registry.register(

@@ -129,6 +129,8 @@ def _unpacked(data: bytes) -> DocumentEntry:
     gap, age, chosen, kind, values = json.loads(zlib.decompress(data))
     if kind == CallItem.__name__:
         values[2] = _display(*values[2])
+    elif kind == UserItem.__name__:
+        values[3] = tuple(values[3])
     entry = DocumentEntry(KINDS[kind](*values), gap, age)
     entry.chosen = Fold(chosen) if chosen else None
     return entry
@@ -142,8 +144,7 @@ def _fields(value: Any) -> list[Any]:
     return [getattr(value, name) for name in names]
 
 
-def _display(verb: str, subject: str, summary: str, detail: list[str] | None) -> Display:
+def _display(verb: str, subject: str, summary: str, detail: list[str] | None, picture: str) -> Display:
     """A display from its fields; a detail of two fields is a text, one of one field a diff."""
-    if detail is None:
-        return Display(verb, subject, summary)
-    return Display(verb, subject, summary, TextDetail(*detail) if len(detail) == 2 else DiffDetail(*detail))
+    found = None if detail is None else TextDetail(*detail) if len(detail) == 2 else DiffDetail(*detail)
+    return Display(verb, subject, summary, found, picture)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tools.results import DiffDetail, TextDetail
 from tools.safe_text import clean
 from widgets.transcript.items import CallItem, Fold, error_of, value_text
-from widgets.transcript.part_types import CodePart, DiffPart, HeadPart, Part, WordsPart, chunks
+from widgets.transcript.part_types import CodePart, DiffPart, HeadPart, Part, PicturePart, WordsPart, chunks
 from widgets.transcript.wrap import flat
 
 PEEK_ROWS = 12
@@ -33,6 +33,8 @@ def call_parts(item: CallItem, fold: Fold, spinner: int = -1) -> list[Part]:
     elif fold is Fold.PEEK:
         parts += _error(item)
         parts += _peek(item)
+    if fold is not Fold.CLOSED and item.outcome == "done" and item.display.picture:
+        parts.append(PicturePart(item.display.picture))
     return parts
 
 
@@ -121,7 +123,7 @@ def _peek(item: CallItem) -> Iterator[Part]:
     match item.display.detail:
         case DiffDetail(diff=diff):
             yield DiffPart(clean(diff), rows=PEEK_ROWS)
-        case TextDetail(text=text, language=language):
+        case TextDetail(text=text, language=language) if not item.display.picture:
             # What went wrong stands at the end of an output.
             lines = clean(text).strip("\n").split("\n")
             if len(lines) > PEEK_ROWS:

@@ -263,6 +263,10 @@ class Document:
             self._kept.put(key, strips)
         return strips
 
+    def forget(self, part: Part) -> None:
+        """Draw a part anew when it is seen next."""
+        self._kept.drop(part)
+
     def replace(self, index: int, part: int, new: Part) -> None:
         """Put another part of the same height in the place of one."""
         self.parts(index)[part] = new

@@ -12,7 +12,16 @@ from widgets.palette import Palette
 from widgets.transcript.code import render_code
 from widgets.transcript.diff import render_diff
 from widgets.transcript.markdown import render
-from widgets.transcript.part_types import CodePart, DiffPart, GapPart, HeadPart, MarkupPart, Part, WordsPart
+from widgets.transcript.part_types import (
+    CodePart,
+    DiffPart,
+    GapPart,
+    HeadPart,
+    MarkupPart,
+    Part,
+    PicturePart,
+    WordsPart,
+)
 from widgets.transcript.wide_rows import CUT_AT_EDGE, Row, WideRows
 from widgets.transcript.wrap import TAB, expand_tabs, flat, wrap
 
@@ -39,6 +48,8 @@ def draw(part: Part, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE)
     match part:
         case GapPart():
             return [_row(Strip([]), width, palette)]
+        case PicturePart():
+            return []
         case HeadPart():
             return [_row(_head(part, room, palette), width, palette, *_state(part, palette))]
         case WordsPart():

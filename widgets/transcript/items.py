@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -27,6 +27,8 @@ class UserItem:
     text: str
     node: int = 0
     origin: str = "prompt"
+    pictures: Sequence[str] = ()
+    """The images that came with it, by what stands for them at `PictureShelf.load`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +126,13 @@ def error_of(item: CallItem) -> str:
 
 
 def first_fold(item: Item) -> Fold:
-    """How an item is shown before anybody touches it: failures and edits open themselves."""
+    """How an item is shown before anybody touches it: failures, edits and pictures open themselves."""
     match item:
         case CallItem(outcome="failed" | "denied"):
             return Fold.PEEK
         case CallItem(outcome="done", display=Display(detail=DiffDetail())):
+            return Fold.PEEK
+        case CallItem(outcome="done", display=Display(picture=picture)) if picture:
             return Fold.PEEK
         case _:
             return Fold.CLOSED

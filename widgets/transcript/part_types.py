@@ -74,13 +74,21 @@ class HeadPart:
     """Which face of the spinner is shown; -1: the glyph of the state."""
 
 
-Part = GapPart | WordsPart | MarkupPart | CodePart | DiffPart | HeadPart
+@dataclass(frozen=True, slots=True)
+class PicturePart:
+    """A picture, drawn where the terminal can; without rows elsewhere. What it is called stands beside it."""
+
+    source: str
+    """What stands for it at `PictureShelf.load`."""
+
+
+Part = GapPart | WordsPart | MarkupPart | CodePart | DiffPart | HeadPart | PicturePart
 
 
 def size_of(part: Part) -> tuple[int, int]:
     """Characters and line feeds of a part, from which its height is estimated."""
     match part:
-        case GapPart() | HeadPart():
+        case GapPart() | HeadPart() | PicturePart():
             return 0, 0
         case WordsPart(text=text) | CodePart(text=text) | DiffPart(diff=text):
             return len(text), text.count("\n")
@@ -91,7 +99,7 @@ def size_of(part: Part) -> tuple[int, int]:
 def text_of(part: Part) -> str:
     """The text of a part, as far as it can be searched."""
     match part:
-        case GapPart():
+        case GapPart() | PicturePart():
             return ""
         case HeadPart():
             return f"{part.verb} {part.subject} {part.summary}"

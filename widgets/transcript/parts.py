@@ -17,7 +17,7 @@ from widgets.transcript.items import (
     ReasoningItem,
     UserItem,
 )
-from widgets.transcript.part_types import GAP, MarkupPart, Part, WordsPart, chunks
+from widgets.transcript.part_types import GAP, MarkupPart, Part, PicturePart, WordsPart, chunks
 
 USER_ROWS = 20
 """Rows of a message of the person that are shown before it is unfolded."""
@@ -76,9 +76,11 @@ def spaced(parts: list[Part]) -> list[Part]:
 def _user(item: UserItem, fold: Fold) -> list[Part]:
     text = clean(item.text).strip("\n")
     right = _ORIGINS.get(item.origin, "")
+    pictures = [PicturePart(source) for source in item.pictures]
     if fold is Fold.CLOSED:
-        return [WordsPart(text, "user", glyph="❯", glyph_role="user", right=right, rows=USER_ROWS)]
-    return list(_long(text, "user", "❯", right))
+        said = WordsPart(text, "user", glyph="❯", glyph_role="user", right=right, rows=USER_ROWS)
+        return [said, *pictures]
+    return [*_long(text, "user", "❯", right), *pictures]
 
 
 def _reasoning(item: ReasoningItem, fold: Fold) -> list[Part]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -10,6 +12,7 @@ from widgets.palette import Palette
 from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document
 from widgets.transcript.painting import BAR, SCROLLBAR, Span, badge, hint, painted, thumb_rows
+from widgets.transcript.part_types import PicturePart
 from widgets.transcript.row_positions import PlacedRow, RowPosition, RowRun, height
 from widgets.transcript.selection import line_of, span_of
 from widgets.transcript.viewport import Viewport
@@ -58,6 +61,13 @@ class DocumentPicture:
                 changed.append(row)
         self.lines = screen
         return changed
+
+    def pictures(self) -> Iterator[PicturePart]:
+        """The images of the items in sight, also those that have no rows yet."""
+        for item in dict.fromkeys(run.place.item for run in self._runs):
+            for part in self._document.parts(item):
+                if isinstance(part, PicturePart):
+                    yield part
 
     def line(self, y: int, width: int) -> Strip:
         """A row as it was composed last; an empty one below what there is."""

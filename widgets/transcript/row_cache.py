@@ -45,6 +45,10 @@ class RowCache:
         while self.rows > self._limit and len(self._strips) > 1:
             self.rows -= len(self._strips.popitem(last=False)[1])
 
+    def drop(self, part: Part) -> None:
+        """Drop the rows of a part, so that it is drawn anew."""
+        self.rows -= len(self._strips.pop(part, ()))
+
     def clear(self) -> None:
         """Drop all."""
         self._strips.clear()

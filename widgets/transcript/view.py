@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from widgets.direct_rows import DirectRows
 from widgets.filtered_rows import FilteredRows, KeptRow
 from widgets.frame_limiter import FrameLimiter
 from widgets.palette import Palette
+from widgets.pictures.shelf import PictureShelf
 from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document
 from widgets.transcript.earlier_items import EarlierItems
@@ -29,6 +30,7 @@ from widgets.transcript.items import CallItem, CutItem, Item, NoticeItem, UserIt
 from widgets.transcript.mouse import DocumentMouse
 from widgets.transcript.navigator import Navigator
 from widgets.transcript.painting import BAR, SCROLLBAR
+from widgets.transcript.part_types import Part
 from widgets.transcript.picture import DocumentPicture
 from widgets.transcript.running_calls import RunningCalls
 from widgets.transcript.selection import selected_text, whole
@@ -109,7 +111,8 @@ class Transcript(KeptRow, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         palette = Palette(Skin())
-        self.document = Document(palette)
+        self.pictures = PictureShelf(self._draw_anew, lambda work: self.go_on(work))
+        self.document = Document(palette, self.pictures.draw)
         self.finder = Finder()
         self._viewport = Viewport(self.document)
         self._picture = DocumentPicture(self.document, self._viewport, self.finder, palette)
@@ -181,9 +184,11 @@ class Transcript(KeptRow, can_focus=True):
         document = self.document
         self.load([document.peek(index) for index in range(document.first, document.stop)], earlier)
 
-    def add_user(self, text: str, node: int = 0, origin: str = "prompt") -> None:
-        """The person said something."""
-        self._add(UserItem(text, node, origin))
+    def add_user(
+        self, text: str, node: int = 0, origin: str = "prompt", pictures: Sequence[str] = ()
+    ) -> None:
+        """The person said something, perhaps with images."""
+        self._add(UserItem(text, node, origin, pictures))
 
     def add_notice(self, kind: str, text: str, detail: str = "") -> None:
         """Something happened that neither person nor model said; `detail` can be opened behind it."""
@@ -269,6 +274,11 @@ class Transcript(KeptRow, can_focus=True):
         """Give the items that are being written their text so far."""
         self._reply.settle()
 
+    def redraw(self) -> None:
+        """Draw everything anew, as the terminal shows other things than before."""
+        self.document.use(self.palette)
+        self.repaint()
+
     def redraw_code(self) -> None:
         """Draw code in another way, also that of the answer that is being written."""
         if self.text_selection is not None:
@@ -276,6 +286,11 @@ class Transcript(KeptRow, can_focus=True):
             self.screen.clear_selection()
         self._reply.restyle()
         self.repaint()
+
+    def _draw_anew(self, part: Part) -> None:
+        """Another picture of a part is here, or it is gone."""
+        self.document.forget(part)
+        self._soon()
 
     def go_on(self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str = "") -> None:
         """Run something beside everything else; in a group only the last one."""
@@ -293,6 +308,7 @@ class Transcript(KeptRow, can_focus=True):
             return 0
         focused = self.navigator.focused if self.has_focus else None
         changed = self._picture.compose(width, height, focused, self.text_selection)
+        self.pictures.look(self._picture.pictures() if self.pictures.used else ())
         if changed:
             self._bring_to_screen(changed)
         self._fit()
@@ -349,6 +365,7 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def on_mount(self) -> None:
+        self.app.app_resume_signal.subscribe(self, lambda _app: self.pictures.renew())
         self.flush()
 
     def on_resize(self, event: events.Resize) -> None:

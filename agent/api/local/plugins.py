@@ -1,4 +1,4 @@
-"""Slash commands of plugins of an engine in this process."""
+"""The plugins of an engine in this process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agent.events import Event, Noticed
 from agent.plugins.commands import PluginCommand
+from agent.plugins.failure import PluginFailure
 from agent.plugins.session_plugins import SessionPlugins
 
 
@@ -24,3 +25,6 @@ class LocalPlugins:
         if show and said.strip():
             self._emit(Noticed(kind="info", text=said))
         return said
+
+    async def failures(self) -> Sequence[PluginFailure]:
+        return self._plugins.failures()

@@ -25,6 +25,7 @@ from agent.mcp.host.listing import ListingFilter
 from agent.mcp.host.stdio import LARGEST_MESSAGE, Complaints, resolved_command, stdio_streams
 from agent.mcp.host.web import http_client
 from agent.mcp.launch import ServerLaunch
+from agent.mcp.log_pace import LogPace
 from agent.mcp.tool_definition import FAULT, MOST_TOOLS
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ LARGEST_LISTING = 8_000_000
 """Characters of descriptions and schemas that are taken from one server."""
 _ENDS_WITHIN = 1.5
 """Seconds until it is known how a server ended that closed its output."""
+MOST_TOLD = 200
+"""Lines of its log within one second that leave this process."""
+MOST_ASKED = 16
+"""Questions of one server that wait for an answer at the same time."""
+CHANGES_WAIT = 0.1
+"""Seconds within which several changes of its offer are told as one."""
 _PACE = 0.1
 """Seconds between two messages of progress of one call."""
 _EMPTY = {"type": "object", "properties": {}}
@@ -62,6 +69,10 @@ class ServerConnection:
         self._has_ended = asyncio.Event()
         self._filter = ListingFilter()
         self._as_tasks = frozenset[str]()
+        self._lines = LogPace(MOST_TOLD)
+        self._asking = 0
+        self._change: asyncio.TimerHandle | None = None
+        self._has_changed = False
         self._http: httpx2.AsyncClient | None = None
         self._sign_in: SignInProvider | None = None
 
@@ -269,32 +280,58 @@ class ServerConnection:
 
     async def _sample(self, context: Any, params: Any) -> Any:
         try:
-            answer = await self._ask("sample", _dumped(params))
+            answer = await self._answer_to("sample", _dumped(params))
         except CallFaultError as fault:
             return types.ErrorData(code=-1, message=str(fault))
         return types.CreateMessageResult.model_validate(answer)
 
     async def _elicit(self, context: Any, params: Any) -> Any:
         try:
-            answer = await self._ask("elicit", _dumped(params))
+            answer = await self._answer_to("elicit", _dumped(params))
         except CallFaultError as fault:
             return types.ErrorData(code=types.INTERNAL_ERROR, message=str(fault))
         return types.ElicitResult.model_validate(answer)
+
+    async def _answer_to(self, kind: str, params: Any) -> Any:
+        """Ask, unless it asks too much at once."""
+        if self._asking >= MOST_ASKED:
+            raise CallFaultError(f"{MOST_ASKED} questions wait already")
+        self._asking += 1
+        try:
+            return await self._ask(kind, params)
+        finally:
+            self._asking -= 1
 
     async def _roots(self, context: Any) -> Any:
         roots = [types.Root.model_validate({"uri": Path(root).as_uri()}) for root in self._launch.roots]
         return types.ListRootsResult(roots=roots)
 
     async def _log(self, params: Any) -> None:
+        if not self._lines.takes(time.monotonic()):
+            return
         said = params.data if isinstance(params.data, str) else str(params.data)
         self._tell("log", {"level": params.level, "text": said[:2_000]})
 
     async def _hear(self, message: Any) -> None:
         match message:
             case types.ToolListChangedNotification() | types.PromptListChangedNotification():
-                self._tell("changed", {})
+                self._tell_change()
             case _:
                 pass
+
+    def _tell_change(self) -> None:
+        """Tell at once that its offer is another one; what follows soon, once in a while."""
+        if self._change is not None:
+            self._has_changed = True
+            return
+        self._has_changed = False
+        self._tell("changed", {})
+        self._change = asyncio.get_running_loop().call_later(CHANGES_WAIT, self._change_again)
+
+    def _change_again(self) -> None:
+        self._change = None
+        if self._has_changed:
+            self._tell_change()
 
     async def _hear_logs(self, client: Client) -> None:
         """Ask an older server for its log; one that refuses goes without."""
@@ -311,7 +348,7 @@ class ServerConnection:
         try:
             async with client.listen(tools_list_changed=True, prompts_list_changed=True) as changes:
                 async for _ in changes:
-                    self._tell("changed", {})
+                    self._tell_change()
         except Exception:  # whatever it is, the server goes on without it
             return
 

@@ -13,8 +13,9 @@ import os
 import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import asdict
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ModelError
@@ -136,12 +137,17 @@ class FormatClient:
         while True:
             dialect = self._dialects.get(request.model) or self._format.dialect(request.model)
             try:
-                return await self._post(client, self._format.body(request, dialect))
+                body = self._format.body(request, dialect)
+                response = await self._post(client, body)
             except _RefusedError as refused:
                 other = _better_dialect(dialect, refused)
                 if other is None:
                     raise self._failures.refused(refused.status, refused.headers, refused.body) from None
                 self._dialects[request.model] = other
+                continue
+            if request.told is not None:
+                request.told(request, body, asdict(cast(Any, dialect)))
+            return response
 
     async def _post(self, client: AsyncOpenAI, body: bytes) -> httpx2.Response:
         import httpx2

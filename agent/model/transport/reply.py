@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agent.errors import ModelError
 from agent.messages import Sealed, SealedPart, ToolCall
@@ -19,6 +19,7 @@ from agent.model.protocol import (
     FinishReason,
     ModelClient,
     ModelRequest,
+    ReasoningDelta,
     ReplyEnd,
     SealedDelta,
     TextDelta,
@@ -66,6 +67,8 @@ class ModelReply:
     broken: Mapping[str, str] = field(default_factory=dict)
     sealed: Sealed | None = None
     """What the provider wants back byte for byte."""
+    raw: Mapping[str, Any] | None = None
+    """What was sent, `text`, `reasoning` and `calls`, where the reply is not that literally."""
 
 
 class ReplyListener(Protocol):
@@ -159,6 +162,8 @@ class _ReplyReader:
         self._decoder: Decoder = route.wire.decoder(route.tools)
         self._usage = Usage()
         self._finish: FinishReason | None = None
+        self._said: dict[str, list[str]] = {"text": [], "reasoning": []}
+        self._fragments: list[list[Any]] = []
 
     def take(self, delta: Delta) -> bool:
         """Read one delta; whether it was the last one."""
@@ -173,9 +178,13 @@ class _ReplyReader:
         elif isinstance(delta, CallFragment):
             self._written += len(delta.arguments)
             self._calls.add(delta.index)
+            self._keep(delta)
         elif isinstance(delta, TextDelta):
             self._written += len(delta.text)
             self._text_length += len(delta.text)
+            self._said["text"].append(delta.text)
+        elif isinstance(delta, ReasoningDelta):
+            self._said["reasoning"].append(delta.text)
         self._show(_decoded(lambda: self._decoder.feed(delta)))
         return self._finish is not None
 
@@ -195,7 +204,24 @@ class _ReplyReader:
                 "content_filter",
                 f"{self._route.name} refuses to answer this; rephrase the request or choose another model.",
             )
-        return _reply(decoded, self._finish, self._usage, self._route.name, self._sealed_parts())
+        reply = _reply(decoded, self._finish, self._usage, self._route.name, self._sealed_parts())
+        return replace(reply, raw=self._raw(reply))
+
+    def _keep(self, piece: CallFragment) -> None:
+        """Keep a piece of a call as it came; pieces that only go on with the last one are joined."""
+        last = self._fragments[-1] if self._fragments else None
+        if last is not None and last[0] == piece.index and not piece.id and not piece.name:
+            last[3].append(piece.arguments)
+        else:
+            self._fragments.append([piece.index, piece.id, piece.name, [piece.arguments]])
+
+    def _raw(self, reply: ModelReply) -> Mapping[str, Any] | None:
+        text, reasoning = ("".join(self._said[name]) for name in ("text", "reasoning"))
+        calls = [[index, id, name, "".join(map(str, said))] for index, id, name, said in self._fragments]
+        made = [[at, call.id, call.name, call.arguments] for at, call in enumerate(reply.calls)]
+        if (text, reasoning, calls) == (reply.text, reply.reasoning, made) and not reply.broken:
+            return None
+        return {"text": text, "reasoning": reasoning, "calls": calls}
 
     def _sealed_parts(self) -> Sealed | None:
         if not self._sealed:

@@ -15,6 +15,7 @@ from app.cli.output import say
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
+    from agent.api.home import Home
     from agent.api.schedule import Job, JobBook, JobRun
 
 _LISTS = ("skills", "toolsets", "context_from", "allow")
@@ -57,7 +58,9 @@ def _intent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jitter", type=int, metavar="SECONDS", help="late by up to so much (default: 0)")
     parser.add_argument("--repeat", type=int, metavar="N", help="over after so many runs")
     parser.add_argument("--until", metavar="ISO", help="over after this time")
-    parser.add_argument("--deliver", metavar="WHERE", help="notice, none, file:PATH or mail:COMMAND")
+    parser.add_argument(
+        "--deliver", metavar="WHERE", help="notice, none, file:PATH, mail:COMMAND or message:TARGET"
+    )
     parser.add_argument("--skill", dest="skills", action="append", metavar="NAME", help="a skill to follow")
     parser.add_argument("--model", metavar="M", help="the model to ask")
     parser.add_argument(
@@ -88,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     return int(ExitCode.DONE)
 
 
-async def _with_book(home: Any, args: argparse.Namespace) -> None:
+async def _with_book(home: Home, args: argparse.Namespace) -> None:
     from agent.api.schedule import JobBook
     from agent.api.sessions import Store
 
@@ -102,9 +105,9 @@ async def _with_book(home: Any, args: argparse.Namespace) -> None:
             case "add":
                 wanted = _wanted(args)
                 wanted.setdefault("cwd", _here())
-                _show("Added", await book.add(wanted), args.as_json)
+                await _made("Added", home, await book.add(wanted), args.as_json)
             case "edit":
-                _show("Changed", await book.edit(args.job, _wanted(args)), args.as_json)
+                await _made("Changed", home, await book.edit(args.job, _wanted(args)), args.as_json)
             case "pause":
                 _show("Paused", await book.pause(args.job), args.as_json)
             case "resume":
@@ -184,15 +187,23 @@ def _row(job: Job, last: JobRun | None) -> str:
     return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {ended:<16}  {_line(job.title)}"
 
 
-def _show(done: str, job: Job, as_json: bool) -> None:
+async def _made(done: str, home: Home, job: Job, as_json: bool) -> None:
+    from agent.api.job_runs import refusals
+
+    _show(done, job, as_json, await refusals(home, job))
+
+
+def _show(done: str, job: Job, as_json: bool, refused: Sequence[str] = ()) -> None:
     from agent.api.schedule import job_json
 
     if as_json:
-        print(json.dumps({"job": job_json(job)}))
+        print(json.dumps({"job": job_json(job), **({"refused": list(refused)} if refused else {})}))
         return
     say(f"{done}: {_row(job, None)}")
     for rule in job.intent.allow if done in ("Added", "Changed") else ():
         say(f"  its runs are allowed: {_line(rule)}")
+    for sentence in refused:
+        say(f"  {_line(sentence)}")
 
 
 def _line(text: str | Sequence[str]) -> str:

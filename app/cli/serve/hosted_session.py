@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.api.attachments import Attachment
+from agent.api.canvas import CanvasChanged
 from agent.api.gateways import handed_texts
 from agent.api.opening import open_here
 from agent.api.options import Options
@@ -51,6 +52,7 @@ class HostedSession:
         """How the session began in this process."""
         self._early: list[Event] | None = []
         self._asked: dict[str, Asked] = {}
+        self._canvases: dict[str, CanvasChanged] = {}
         self._decided: OrderedDict[str, str] = OrderedDict()
         self._listeners: tuple[Callable[[Event], None], ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,6 +102,7 @@ class HostedSession:
             "branch": client.branch,
             "busy": client.busy,
             "queued": list(client.queue),
+            "canvases": [each.to_json() for each in self._canvases.values()],
             "requests": [each.to_json() for each in self._asked.values()],
             "seq": self.log.last,
         }
@@ -165,6 +168,10 @@ class HostedSession:
                 self._asked.pop(event.id, None)
                 if event.id not in self._decided:
                     self._remember(event.id, event.by or f"nobody ({event.outcome})")
+            case CanvasChanged():
+                self._canvases.pop(event.name, None)
+                if event.versions:
+                    self._canvases[event.name] = event
             case SessionOpened() if event.agent == "main":
                 self.title, self.opened = event.title, event
             case UserMessageAdded() if event.agent == "main" and not self.title:

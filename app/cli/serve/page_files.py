@@ -28,7 +28,7 @@ _DARK, _LIGHT = "night", "paper"
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
+    "connect-src 'self'; frame-src 'self'; manifest-src 'self'; worker-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """What the page may do: run and fetch its own files, and nothing else."""

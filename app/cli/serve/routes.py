@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from agent.api.attachments import Attachment, AttachmentError, AttachmentStore
+from agent.api.canvas import FENCES, CanvasDocuments, shown
 from agent.api.home import Home
 from agent.errors import HermesError
 from app.cli.serve.bodies import ATTACHMENTS, json_body, only, text_of
@@ -63,6 +64,7 @@ class Routes:
             Route(one, self._guarded(self._state, "look"), methods=["GET"]),
             Route(f"{one}/events", self._guarded(self._events, "look"), methods=["GET"]),
             Route(f"{one}/history", self._guarded(self._history, "look"), methods=["GET"]),
+            Route(f"{one}/canvas/{{document}}", self._guarded(self._canvas, "look"), methods=["GET"]),
             Route(f"{one}/messages", self._guarded(self._message, "talk"), methods=["POST"]),
             Route(f"{one}/interrupt", self._guarded(self._interrupt, "talk"), methods=["POST"]),
             Route(f"{one}/requests/{{request}}", self._guarded(self._answer, "talk"), methods=["POST"]),
@@ -169,6 +171,15 @@ class Routes:
             headers=NO_STORE,
         )
 
+    async def _canvas(self, request: Request) -> Response:
+        """A document of the agent, for a frame: it gets an origin of its own and no network."""
+        session, document = request.path_params["session"], request.path_params["document"]
+        found = await asyncio.to_thread(CanvasDocuments(self._home.canvas).read, session, document)
+        if found is None:
+            raise TurnedAwayError(404, "There is no such canvas.")
+        text = shown(*found, "Canvas")
+        return Response(text, media_type="text/html; charset=utf-8", headers=CANVAS)
+
     # What a head does
 
     async def _message(self, request: Request) -> Response:
@@ -196,6 +207,14 @@ class Routes:
         return await self._hub.session(request.path_params["session"])
 
 
+CANVAS = {
+    **FENCES,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""What goes with a document of an agent."""
 NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent.errors import ConfigError, HermesError
+from app.conversation.images import ImagePorts, show_images
 
 if TYPE_CHECKING:
     from agent.api.config import LoadedSettings, Settings
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from app.screens.skins.appearance import AppearancePort
     from app.terminal.output_filter import TerminalAttention
 
-    class PreferencePorts(AppearancePort, NoticePort, SessionPort, SessionScreenPort, KeysPort, Protocol):
+    class PreferencePorts(
+        AppearancePort, ImagePorts, NoticePort, SessionPort, SessionScreenPort, KeysPort, Protocol
+    ):
         """What follows the settings."""
 
         attention: TerminalAttention
@@ -130,6 +133,7 @@ def adopt(app: PreferencePorts, settings: Settings) -> None:
         session.prompt.vi = display.vi
     app.appearance.move(display.motion)
     app.attention.enabled = display.notifications
+    show_images(app, display.pictures)
     from app.commands.keys import resolve
 
     keys = resolve(settings.keys)

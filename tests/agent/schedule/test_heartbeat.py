@@ -9,13 +9,12 @@ from pathlib import Path
 from agent.config.schedule import HeartbeatSettings
 from agent.home import Home
 from agent.schedule.book import JobBook
-from agent.schedule.delivery import deliver
 from agent.schedule.heartbeat import FILE, is_active
 from agent.schedule.heartbeats import Heartbeats, last_session
 from agent.schedule.job import Job, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.store.store import Store
-from tests.agent.schedule.test_jobs import Clock
+from tests.agent.schedule.test_jobs import Clock, delivery
 
 
 async def test_an_idle_week_asks_no_model_and_each_reason_asks_it_once(tmp_path: Path) -> None:
@@ -30,16 +29,14 @@ async def test_an_idle_week_asks_no_model_and_each_reason_asks_it_once(tmp_path:
     watched, pid = tmp_path / "watched", tmp_path / "pid"
     watched.write_text("1")
     pid.write_text(str(os.getpid()))
-    settings = HeartbeatSettings.model_construct(
-        watch=["watched"], processes=["pid"], mail=f"cat {tmp_path}/mail 2>/dev/null", interval=1800
-    )
+    settings = HeartbeatSettings.model_construct(watch=["watched"], processes=["pid"], interval=1800)
     async with await Store.open(home.database) as store:
         beats = Heartbeats(store.database, home, settings, clock)
         runner = JobRunner(
             database=store.database,
             folder=home.schedule,
             work=work,
-            deliver=deliver,
+            deliver=delivery(tmp_path),
             clock=clock,
             beat=beats.look,
         )
@@ -62,10 +59,16 @@ async def test_an_idle_week_asks_no_model_and_each_reason_asks_it_once(tmp_path:
         pid.write_text("999999999")
         assert ["the process of pid ended" in each for each in await pass_by(2)] == [True]
         assert ["it is time for: call Ana" in each for each in await pass_by(48)] == [True]
-        (tmp_path / "mail").write_text("from Ana: hello")
-        assert "from Ana: hello" in (await pass_by(0.4))[0]
-        (tmp_path / "mail").unlink()
-        runs = await JobBook(store.database, home.schedule, clock).runs("heartbeat")
+        mails = ["echo from Ana: hello", "true", "ssh mail list", "ssh mail list", "echo oh no; exit 3"]
+        for mail, wakes in zip(mails, [True, False, False, False, False], strict=True):
+            beats = Heartbeats(store.database, home, settings.model_copy(update={"mail": mail}), clock)
+            runner.beat = beats.look
+            assert ["from Ana: hello" in each for each in await pass_by(0.4)] == [True] * wakes
+        book = JobBook(store.database, home.schedule, clock)
+        told = [run for run in await book.runs("heartbeat") if run.why == "mail"]
+        assert [run.state for run in told] == ["failed"] * 2 and "nobody is there" in told[1].error
+        assert "oh no" in told[0].error and len(await book.notices()) == 2
+        runs = [run for run in await book.runs("heartbeat") if run.why != "mail"]
         assert len(runs) == 5 and {each.session for each in runs} == {"session-1"}
         assert all(each.delivery == "" and each.why == "woken" for each in runs)
 

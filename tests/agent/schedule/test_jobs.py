@@ -13,16 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from agent.home import Home
 from agent.schedule import job_table as table
 from agent.schedule.book import JobBook
 from agent.schedule.deciding import decide
-from agent.schedule.delivery import deliver
+from agent.schedule.delivery import JobDelivery, Permit
 from agent.schedule.job import Job, JobIntent, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.runner_lock import is_held, lease
 from agent.schedule.unit import installation
 from agent.schedule.zones import ScheduleError
 from agent.store.store import Store
+from agent.unattended.commands import UnattendedCommands
+from tools.results import ToolError
+from tools.senses.services import SendMessage
 
 START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
 HOUR = 3600
@@ -36,6 +40,19 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def delivery(folder: Path, sent: list[tuple[str, str, str]] | None = None) -> JobDelivery:
+    """Deliveries of a home in `folder`; messages go into `sent`."""
+
+    async def send(target: str, text: str, title: str, permit: Permit) -> None:
+        if sent is None:
+            raise ToolError(f"There is no target {target!r}.")
+        await permit(SendMessage(tool="send_message", target=target, text=text))
+        sent.append((target, title, text))
+
+    commands = UnattendedCommands(home=Home(folder / "home"), surface="cron", environ=os.environ)
+    return JobDelivery(commands=commands, send=send)
 
 
 @pytest.fixture
@@ -61,7 +78,11 @@ def runner(store: Store, tmp_path: Path, clock: Clock) -> JobRunner:
         return JobOutcome("done", f"{job.title} at {run.due // 1000 - START}")
 
     return JobRunner(
-        database=store.database, folder=tmp_path / "schedule", work=work, deliver=deliver, clock=clock
+        database=store.database,
+        folder=tmp_path / "schedule",
+        work=work,
+        deliver=delivery(tmp_path),
+        clock=clock,
     )
 
 
@@ -136,7 +157,11 @@ async def test_several_runners_share_the_work_and_none_is_done_twice(
     stores = [await Store.open(tmp_path / "state.db") for _ in range(4)]
     runners = [
         JobRunner(
-            database=each.database, folder=tmp_path / "schedule", work=work, deliver=deliver, clock=clock
+            database=each.database,
+            folder=tmp_path / "schedule",
+            work=work,
+            deliver=delivery(tmp_path),
+            clock=clock,
         )
         for each in stores
     ]
@@ -184,7 +209,8 @@ async def test_a_failed_delivery_is_tried_again_from_what_is_stored(
 ) -> None:
     place = tmp_path / "out"
     place.write_text("in the way")
-    wanted = {"schedule": "1h", "zone": "UTC", "prompt": "look", "deliver": f"file:{place}/said.md"}
+    wanted = {"schedule": "1h", "zone": "UTC", "prompt": "look", "deliver": "file:out/said.md"}
+    wanted["cwd"] = str(tmp_path)
     made = await book.add(wanted)
     clock.now += HOUR
     await runner.once()
@@ -201,12 +227,33 @@ async def test_a_failed_delivery_is_tried_again_from_what_is_stored(
     assert (await book.jobs())[0].state == "done"
 
 
-async def test_a_mail_command_reads_the_output(tmp_path: Path) -> None:
-    run = JobRun(id=1, job="a", due=0, why="due", state="done", earliest=0, output="all is well")
-    good = job("every 1h", deliver=f"mail:cat > {tmp_path}/mail", cwd=str(tmp_path))
-    assert await deliver(good, run) == "" and (tmp_path / "mail").read_text() == "all is well"
-    bad = job("every 1h", deliver="mail:echo no route; exit 3", cwd=str(tmp_path))
-    assert "exit code 3, no route" in await deliver(bad, run)
+RUN = JobRun(id=1, job="a", due=0, why="due", state="done", earliest=0, output="all is well")
+
+
+async def test_an_output_goes_to_a_mailer_a_file_or_a_target_as_far_as_the_gate_lets_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    cwd, sent = str(tmp_path / "work"), list[tuple[str, str, str]]()
+    hands_on = delivery(tmp_path, sent)
+
+    async def said(deliver: str, *allow: str) -> str:
+        return await hands_on(job("every 1h", deliver=deliver, cwd=cwd, allow=allow), RUN)
+
+    assert await said("mail:cat > mail") == "" and (tmp_path / "work/mail").read_text() == "all is well"
+    assert "exit code 3, no route" in await said("mail:echo no route; exit 3")
+    assert "nobody is there" in await said("mail:ssh mailer sendmail ana")
+    assert (
+        await said("file:deep/said.md") == ""
+        and "all is well" in (tmp_path / "work/deep/said.md").read_text()
+    )
+    assert "outside of the workspace" in await said("file:../beyond.md")
+    assert await said("file:../beyond.md", f"write_file({tmp_path}/beyond.md)") == ""
+    (tmp_path / "work/link.md").symlink_to(tmp_path / "linked.md")
+    assert "outside of the workspace" in await said("file:link.md") and not (tmp_path / "linked.md").exists()
+    assert "nobody is there" in await said("message:team") and sent == []
+    assert await said("message:team", "message(team)") == "" and sent == [("team", "look", "all is well")]
+    assert "no target" in await delivery(tmp_path)(job("every 1h", deliver="message:x", cwd=cwd), RUN)
 
 
 async def test_notices_are_shown_once(book: JobBook, runner: JobRunner, clock: Clock) -> None:

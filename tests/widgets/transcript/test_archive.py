@@ -29,13 +29,15 @@ from widgets.transcript.items import (
 from widgets.transcript.viewport import Viewport
 
 ONE_OF_EACH = [
-    UserItem("said", 3, "steer"),
+    UserItem("said", 3, "steer", ("a.png", "sha256:b")),
     ReasoningItem("thought", 1.5),
     ReasoningItem("thinks", live=True),
     AnswerItem("# Head\n\ntext \U0001f600 \x1b[31m", 4),
     CallItem("c", "read", Display("read", "a.py", "2 lines", TextDetail("a\nb", "python")), {"path": "a.py"}),
     CallItem("d", "edit", Display("edit", "a.py", "", DiffDetail(DIFF)), {"n": [{"x": None}]}, "done", 0.25),
-    CallItem("e", "run", Display("run", "make"), {}, "failed", 2.0, '{"error": "no"}', "live"),
+    CallItem(
+        "e", "run", Display("run", "make", picture="b.png"), {}, "failed", 2.0, '{"error": "no"}', "live"
+    ),
     NoticeItem("warning", "noticed"),
     CutItem("broke off"),
 ]

@@ -1,5 +1,6 @@
 // The page: pairing, the list of sessions, one open session, the prompt.
 import { Conversation } from "./conversation.js";
+import { CanvasPane } from "./canvas.js";
 import { byId, fill, make } from "./nodes.js";
 import { Panes } from "./panes.js";
 import { Requests } from "./requests.js";
@@ -104,6 +105,7 @@ async function open(id) {
   if (page.session !== id) return;
   page.conversation = new Conversation(id);
   page.panes = new Panes();
+  page.canvas = new CanvasPane(id, told.state.canvases);
   page.requests = new Requests((request, answer, feedback) =>
     page.socket.send({ type: "answer", request, answer, ...(feedback ? { feedback } : {}) }), may);
   page.conversation.begin(told);
@@ -140,6 +142,7 @@ function facts() {
 function hear(event) {
   page.conversation.take(event);
   page.panes.take(event);
+  page.canvas.take(event);
   const asks = page.requests.take(event);
   if (asks) notify(event.headline || event.question || "Something waits for you");
   if (event.agent !== "main") return;
@@ -227,7 +230,8 @@ byId("draft").addEventListener("keydown", (event) => {
 });
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
-  if (byId("side").classList.contains("open")) toggle("side", byId("more"), false);
+  if (!byId("canvas").hidden && matchMedia("(max-width:70rem)").matches) { page.canvas.toggle(false); byId("canvas-open").focus(); }
+  else if (byId("side").classList.contains("open")) toggle("side", byId("more"), false);
   else if (byId("sessions").classList.contains("open")) toggle("sessions", byId("menu"), false);
   else if (page.busy && may("talk")) stop();
 });

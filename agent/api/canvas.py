@@ -1,0 +1,23 @@
+"""Canvases, what agents show beside the conversation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.canvas.documents import FENCES as FENCES
+    from agent.canvas.documents import CanvasDocuments as CanvasDocuments
+    from agent.canvas.documents import shown as shown
+    from agent.canvas.events import CanvasChanged as CanvasChanged
+    from tools.canvases import canvases_of as canvases_of
+
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.canvas.documents": "FENCES CanvasDocuments shown",
+        "agent.canvas.events": "CanvasChanged",
+        "tools.canvases": "canvases_of",
+    },
+)

@@ -1,0 +1,1 @@
+"""Replay of recorded sessions: the same engine, fed with what models and tools answered then."""

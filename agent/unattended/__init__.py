@@ -1,0 +1,1 @@
+"""Commands that run with nobody there to be asked."""

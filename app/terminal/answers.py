@@ -1,0 +1,111 @@
+"""Answers of the terminal to questions about more than keys: what it offers, and what its clipboard holds."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+OFFERED = "\x1b[?5522$p\x1b[c"
+"""Asks whether the terminal hands out its clipboard, and then what every terminal answers."""
+KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
+OFFER_SECONDS = 1.0
+CONSENT_SECONDS = 60.0
+"""Time a person has to answer what the terminal asks them."""
+PIECE_SECONDS = 10.0
+_MODE, _DEVICE, _CLIPBOARD = "\x1b[?5522;", "\x1b[?", "\x1b]5522;"
+
+
+class ClipboardRefusedError(Exception):
+    """The terminal does not hand out its clipboard, or did not finish."""
+
+
+class TerminalAnswers:
+    """Hands what the terminal answers to whoever listens; otherwise it is dropped."""
+
+    def __init__(self) -> None:
+        self._listener: tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]] | None = None
+
+    def heard(self, answer: str) -> None:
+        """Take in an answer. May be called from every thread."""
+        if self._listener is not None:
+            loop, queue = self._listener
+            loop.call_soon_threadsafe(queue.put_nowait, answer)
+
+    @contextmanager
+    def listening(self) -> Iterator[asyncio.Queue[str]]:
+        """The answers that come meanwhile. One listens at a time."""
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        before, self._listener = self._listener, (asyncio.get_running_loop(), queue)
+        try:
+            yield queue
+        finally:
+            self._listener = before
+
+
+async def clipboard_of_terminal(
+    write: Callable[[str], None], answers: TerminalAnswers, largest: int
+) -> bytes | None:
+    """The image in the clipboard, from the terminal itself (OSC 5522), so also over SSH.
+
+    Empty if it holds none; None where the terminal does not offer that. Raises `ClipboardRefusedError`.
+    """
+    with answers.listening() as queue:
+        write(OFFERED)
+        try:
+            async with asyncio.timeout(OFFER_SECONDS):
+                if not await _offers(queue):
+                    return None
+        except TimeoutError:
+            return None
+        wanted = base64.b64encode(" ".join(KINDS).encode()).decode()
+        write(f"\x1b]5522;type=read;{wanted}\x1b\\")
+        return await _image(queue, largest)
+
+
+async def _offers(queue: asyncio.Queue[str]) -> bool:
+    while True:
+        answer = await queue.get()
+        if answer.startswith(_MODE):
+            return answer[len(_MODE) :].partition("$")[0] in ("1", "2", "3")
+        if answer.startswith(_DEVICE) and answer.endswith("c"):
+            return False  # it knows nothing of the mode
+
+
+async def _image(queue: asyncio.Queue[str], largest: int) -> bytes:
+    """The first of our kinds that comes whole."""
+    found: dict[str, bytearray] = {}
+    seconds = CONSENT_SECONDS
+    while True:
+        try:
+            answer = await asyncio.wait_for(queue.get(), seconds)
+        except TimeoutError:
+            raise ClipboardRefusedError("it gave no answer") from None
+        if not answer.startswith(_CLIPBOARD):
+            continue
+        seconds = PIECE_SECONDS
+        told, _, payload = answer[len(_CLIPBOARD) :].rstrip("\x07\x1b\\").partition(";")
+        facts = {name: value for name, _, value in (each.partition("=") for each in told.split(":"))}
+        match facts.get("status"):
+            case "OK":
+                continue
+            case "DATA":
+                held = found.setdefault(_plain(facts.get("mime", "")).decode("ascii", "replace"), bytearray())
+                held += _plain(payload)
+                if sum(map(len, found.values())) > largest:
+                    raise ClipboardRefusedError("the image is too large")
+            case "DONE":
+                return bytes(next((found[kind] for kind in KINDS if found.get(kind)), b""))
+            case status:
+                raise ClipboardRefusedError(
+                    "it was not allowed" if status == "EPERM" else f"it said {status}"[:60]
+                )
+
+
+def _plain(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ClipboardRefusedError("its answer is damaged") from None

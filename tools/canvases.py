@@ -1,0 +1,110 @@
+"""Canvases: pictures and small pages that an agent shows beside the conversation.
+
+A canvas has a name and versions; what it shows lies in a private file of the home, named by its
+hash. Which versions there are follows from the path of the conversation, as the task list does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol, cast, get_args
+
+CanvasKind = Literal["html", "svg", "image"]
+KINDS: tuple[CanvasKind, ...] = get_args(CanvasKind)
+ENDINGS: Mapping[CanvasKind, str] = {"html": ".html", "svg": ".svg", "image": ".png"}
+"""How files of a kind end that a person may open."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanvasVersion:
+    """One state of a canvas."""
+
+    version: int
+    """From 1."""
+    title: str
+    kind: CanvasKind
+    sha256: str
+    """Of the document that is shown."""
+    size: int
+    """Bytes of it."""
+    words: str = ""
+    """What is to be seen, for who cannot see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """A canvas and its versions, oldest first; the last is the one to be shown."""
+
+    name: str
+    versions: tuple[CanvasVersion, ...]
+
+
+class CanvasBoard(Protocol):
+    """The canvases of one agent."""
+
+    def canvases(self) -> tuple[Canvas, ...]:
+        """Those that are shown, the one that changed last at the end."""
+        ...
+
+    async def show(self, name: str, title: str, kind: CanvasKind, content: bytes, words: str) -> Canvas:
+        """Add a version. Raises `ToolError`."""
+        ...
+
+    async def read(self, version: CanvasVersion) -> bytes:
+        """What a version shows. Raises `ToolError` if it is gone."""
+        ...
+
+    def take_back(self, name: str) -> Canvas:
+        """Show the version before the last again, or nothing if there is none. Raises `ToolError`."""
+        ...
+
+    def close(self, name: str) -> None:
+        """Show it no longer. Raises `ToolError`."""
+        ...
+
+
+def result_of(canvas: Canvas) -> dict[str, Any]:
+    """The result of a call, from which `canvases_of` makes the canvas again."""
+    if not canvas.versions:
+        return {"canvas": canvas.name, "version": 0, "note": "It is no longer shown."}
+    last = canvas.versions[-1]
+    return {"canvas": canvas.name, **asdict(last)}
+
+
+def canvases_of(results: Iterable[str]) -> tuple[Canvas, ...]:
+    """The canvases that these results of calls (JSON, oldest first) leave. Pure."""
+    found: dict[str, tuple[CanvasVersion, ...]] = {}
+    for text in results:
+        try:
+            told = json.loads(text)
+            name, number = told["canvas"], told["version"]
+            versions = tuple(each for each in found.pop(name, ()) if each.version < number)
+            if number:
+                found[name] = (*versions, _version(told))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return tuple(Canvas(name, versions) for name, versions in found.items())
+
+
+def changed(before: Sequence[Canvas], after: Sequence[Canvas]) -> tuple[Canvas, ...]:
+    """What has to be told for `before` to become `after`; without versions those that went. Pure."""
+    known = {each.name: each for each in before}
+    names = {each.name for each in after}
+    gone = tuple(Canvas(name, ()) for name in known if name not in names)
+    return (*gone, *(each for each in after if known.get(each.name) != each))
+
+
+def _version(told: Mapping[str, Any]) -> CanvasVersion:
+    kind, digest = told["kind"], told["sha256"]
+    if kind not in KINDS or len(digest) != 64:
+        raise ValueError(kind)
+    return CanvasVersion(
+        int(told["version"]),
+        str(told["title"]),
+        cast("CanvasKind", kind),
+        str(digest),
+        int(told["size"]),
+        str(told.get("words", "")),
+    )

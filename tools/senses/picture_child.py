@@ -1,0 +1,70 @@
+"""Reads one picture of a stranger, bounded in memory and time: the picture in, a JSON line and bytes out.
+
+A program of its own, as decoders of pictures have faults that the picture chooses. It writes no file, and
+what it takes beyond its limits ends it alone. Its order stands in the first line: `fit`, or
+`draw COLUMNS ROWS PIXELS`.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from contextlib import suppress
+from typing import Any
+
+MEMORY = 1_500_000_000
+"""Bytes of address space."""
+SECONDS = 30
+"""Of computing."""
+LARGEST_ORDER = 200
+
+
+def main() -> None:
+    """Read the order and the picture, answer, end."""
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: MEMORY,
+        resource.RLIMIT_CPU: SECONDS,
+        resource.RLIMIT_FSIZE: 0,
+    }
+    for kind, most in limits.items():
+        with suppress(ValueError, OSError):  # a limit that is lower already stays
+            resource.setrlimit(kind, (most, most))
+    order = sys.stdin.buffer.readline(LARGEST_ORDER).decode("ascii", "replace").split()
+    data = sys.stdin.buffer.read()
+    answer, made = _answer(order, data)
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + made)
+    sys.stdout.buffer.flush()
+
+
+def _answer(order: list[str], data: bytes) -> tuple[dict[str, Any], bytes]:
+    from tools.results import ToolError
+
+    try:
+        if order[0] == "fit":
+            from tools.senses.pictures import fit
+
+            picture = fit(data)
+            told = {
+                "media_type": picture.media_type,
+                "width": picture.width,
+                "height": picture.height,
+                "original": picture.original,
+                "frames": picture.frames,
+            }
+            return told, picture.data
+        from tools.senses.thumbnails import drawn
+
+        small = drawn(data, *map(int, order[1:4]))
+        return {"columns": small.columns, "rows": small.rows, "packed": small.packed}, small.data
+    except ToolError as error:
+        return {"problem": str(error)}, b""
+    except MemoryError:
+        return {"problem": "The picture takes more memory to read than it may; scale it down."}, b""
+    except Exception as error:  # decoders raise whatever they stumble over
+        return {"problem": f"The picture cannot be read ({type(error).__name__})."}, b""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Pictures read by a process of its own, so that a picture made to do harm meets nothing of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tools.results import ToolError
+from tools.senses.pictures import FitPicture
+from tools.senses.thumbnails import Thumbnail
+
+SECONDS = 40.0
+"""For one picture."""
+_CHILD = Path(__file__).with_name("picture_child.py")
+_START = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({child!r}, run_name='__main__')"
+
+
+async def fit_apart(data: bytes) -> FitPicture:
+    """`tools.senses.pictures.fit` in a process of its own. Raises `ToolError`."""
+    told, made = await _read(b"fit\n", data)
+    width, height = told["original"]
+    return FitPicture(
+        made, told["media_type"], told["width"], told["height"], (width, height), told["frames"]
+    )
+
+
+async def thumbnail(data: bytes, columns: int, rows: int, pixels: int = 0) -> Thumbnail:
+    """`tools.senses.thumbnails.drawn` in a process of its own. Raises `ToolError`."""
+    told, made = await _read(f"draw {columns} {rows} {pixels}\n".encode(), data)
+    return Thumbnail(told["columns"], told["rows"], made, told["packed"])
+
+
+async def _read(order: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-I", "-c", _START.format(path=sys.path, child=str(_CHILD))),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={"PATH": "/usr/bin:/bin"},
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(order + data), SECONDS)
+    except TimeoutError:
+        raise ToolError(f"The picture was not read within {SECONDS:g} s; scale it down.") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    head, _, made = output.partition(b"\n")
+    try:
+        told = json.loads(head)
+    except ValueError:
+        raise ToolError("The picture ended the process that read it; it is damaged.") from None
+    if problem := told.get("problem"):
+        raise ToolError(str(problem))
+    return told, made

@@ -1,0 +1,175 @@
+"""The pictures of a conversation that are in sight: read when they come into it, let go when they leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from textual.strip import Strip
+
+from widgets.palette import Palette
+from widgets.pictures import kitty
+from widgets.pictures.graphics import Graphics
+from widgets.pictures.half_blocks import half_blocks
+from widgets.transcript.drawing import GUTTER, MARGIN, draw
+from widgets.transcript.part_types import Part, PicturePart
+from widgets.transcript.wide_rows import WideRows
+
+if TYPE_CHECKING:
+    from tools.senses.thumbnails import Thumbnail
+
+log = logging.getLogger(__name__)
+
+COLUMNS, ROWS = 60, 14
+"""Cells that a picture takes at most."""
+KEPT = 2
+"""Pictures that are held although they are out of sight: who scrolls comes back."""
+DENSITY = 10
+"""Pixels a column of what is sent to a terminal with graphics."""
+PATIENCE = 0.02
+"""Seconds between two looks whether the terminal takes more of a picture."""
+
+Load = Callable[[str, int, int, int], Awaitable["Thumbnail | None"]]
+"""Reads a picture: what stands for it, columns and rows at most, pixels a column or 0 for half blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A picture as it is drawn in so many columns of room."""
+
+    room: int
+    rows: list[Strip]
+    number: int = 0
+    """By which the terminal holds it."""
+
+
+class PictureShelf:
+    """Draws pictures that are here and reads the others, one at a time and never on the event loop."""
+
+    def __init__(
+        self,
+        arrived: Callable[[PicturePart], None],
+        go_on: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
+    ) -> None:
+        """`arrived` is told what is to be drawn anew; `go_on` runs something beside everything else."""
+        self.graphics = Graphics.OFF
+        self.load: Load | None = None
+        self.write: Callable[[str], None] | None = None
+        """Takes sequences to the terminal."""
+        self.backlog: Callable[[], int] = int
+        """Bytes that wait for the terminal."""
+        self.used = False
+        """Whether a picture was ever to be drawn: without, nothing needs to look for any."""
+        self._arrived, self._go_on = arrived, go_on
+        self._held: OrderedDict[PicturePart, _Held] = OrderedDict()
+        self._sizes: dict[PicturePart, tuple[int, int]] = {}
+        """Room and rows of pictures that were here, so that their place stays; 0 rows: unreadable."""
+        self._wanted: list[PicturePart] = []
+        self._reads = False
+        self._room = 0
+
+    @property
+    def held(self) -> int:
+        """How many pictures are in memory."""
+        return len(self._held)
+
+    def draw(self, part: Part, width: int, palette: Palette, wide: WideRows) -> list[Strip]:
+        """`widgets.transcript.drawing.draw`, for pictures as well."""
+        if not isinstance(part, PicturePart):
+            return draw(part, width, palette, wide)
+        if self.graphics is Graphics.OFF or self.load is None:
+            return []
+        self.used = True
+        self._room = min(max(width - GUTTER - MARGIN, 1), COLUMNS)
+        held = self._held.get(part)
+        if held is not None and held.room == self._room:
+            return _placed(held.rows, width, palette)
+        room, rows = self._sizes.get(part, (0, 0))
+        return _placed([Strip([], 0)] * rows, width, palette) if room == self._room else []
+
+    def look(self, parts: Iterable[PicturePart]) -> None:
+        """Read what is in sight and not here yet; let go of what has been out of sight for longest."""
+        if not self.used or self.graphics is Graphics.OFF or self.load is None:
+            return
+        in_sight = list(dict.fromkeys(parts))
+        self._wanted = []
+        for part in in_sight:
+            held = self._held.get(part)
+            if held is not None and held.room == self._room:
+                self._held.move_to_end(part)
+            elif self._sizes.get(part) != (self._room, 0):
+                self._wanted.append(part)
+        for part in list(self._held)[: max(0, len(self._held) - len(in_sight) - KEPT)]:
+            if part not in in_sight:
+                self._let_go(part)
+        if self._wanted and not self._reads:
+            self._reads = True
+            self._go_on(self._read)
+
+    def renew(self) -> None:
+        """Forget all pictures: they are read again where they are in sight, as the terminal holds none."""
+        for part in list(self._held):
+            self._let_go(part)
+        self._sizes.clear()
+
+    async def _read(self) -> None:
+        try:
+            while self._wanted:
+                await self._take(self._wanted.pop(0), self._room)
+        finally:
+            self._reads = False
+
+    async def _take(self, part: PicturePart, room: int) -> None:
+        """Read one picture and have it drawn."""
+        try:
+            held = await self._loaded(part, room)
+        except Exception:
+            log.warning("a picture could not be drawn: %s", part.source, exc_info=True)
+            held = None
+        if room != self._room:
+            return  # the width has changed meanwhile; who looks will want it again
+        if part in self._held:
+            self._let_go(part)
+        self._sizes[part] = (room, len(held.rows) if held else 0)
+        if held is not None:
+            self._held[part] = held
+            self._arrived(part)
+
+    async def _loaded(self, part: PicturePart, room: int) -> _Held | None:
+        load, write = self.load, self.write
+        by_kitty = self.graphics is Graphics.KITTY and write is not None
+        small = await load(part.source, room, ROWS, DENSITY if by_kitty else 0) if load else None
+        if small is None:
+            return None
+        if not (by_kitty and write is not None and small.packed):
+            return _Held(room, await asyncio.to_thread(half_blocks, small.data, small.columns))
+        number = secrets.randbelow(kitty.LARGEST_NUMBER) + 1
+        order = (number, small.data, small.columns, small.rows)
+        for piece in await asyncio.to_thread(lambda: list(kitty.sent(*order))):
+            while self.backlog():  # noqa: ASYNC110 - nobody tells when a terminal has read
+                await asyncio.sleep(PATIENCE)
+            write(piece)
+            await asyncio.sleep(0)
+        return _Held(room, kitty.signs(number, small.columns, small.rows), number)
+
+    def _let_go(self, part: PicturePart) -> None:
+        held = self._held.pop(part)
+        if held.number and self.write is not None:
+            self.write(kitty.deleted(held.number))
+        self._arrived(part)
+
+
+def _placed(rows: Iterable[Strip], width: int, palette: Palette) -> list[Strip]:
+    """Rows of a picture between gutter and blanks: there is no text in them to be looked at."""
+    base = palette.style("text")
+    gutter = Segment(" " * GUTTER, base)
+    return [
+        Strip([gutter, *row, Segment(" " * max(width - GUTTER - row.cell_length, 0), base)], width)
+        for row in rows
+    ]
