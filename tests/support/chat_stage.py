@@ -20,8 +20,9 @@ import json, re
 
 def script(request):
     asked = [each for each in request.messages if each.get("role") == "user"]
-    content = asked[-1]["content"]
-    last = content if isinstance(content, str) else " ".join(p.get("text", "") for p in content)
+    contents = [e["content"] for e in asked]
+    texts = [c if isinstance(c, str) else " ".join(p.get("text", "") for p in c) for c in contents]
+    last = [each for each in texts if "The person changed files" not in each][-1]
     steps = 0
     for each in reversed(request.messages):
         if each.get("role") == "user":

@@ -135,11 +135,10 @@ def test_an_edit_changes_a_message_that_still_waits(stage: ChatStage, platform: 
     assert f"befor-{platform.name}" not in stage.user_messages()
 
 
-def test_a_turn_is_stopped_and_one_that_waits_goes_on(platform: Any) -> None:
+def test_a_turn_is_stopped_and_one_that_waits_goes_on(stage: ChatStage, platform: Any) -> None:
     before = len(platform.shown)
     platform.write("slow")
-    time_out = until(lambda: platform.name == "webhook" or len(platform.actions) > 0)
-    assert time_out
+    until(lambda: stage.rows("SELECT 1 FROM received WHERE state = 'taken'"), "the turn")
     platform.write(f"waits-{platform.name}")
     platform.write("/stop")
     shown(platform, "Stopped.", after=before)
@@ -183,7 +182,7 @@ def test_a_stranger_is_told_a_code_and_nothing_else_until_paired(stage: ChatStag
     else:
         platform.press(asked, "Yes, once", STRANGER)
     platform.write("/stop", STRANGER)
-    shown(platform, "Stopped.", STRANGER)
+    shown(platform, "■ Stopped.", STRANGER)
     assert "✓" not in asked.text
 
 
