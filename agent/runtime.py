@@ -15,15 +15,16 @@ from agent.assembly.agent import AgentSpec, open_agent
 from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, further_tools, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
+from agent.assembly.plugin_search import plugin_search
 from agent.assembly.routes import RoutePlan, plan_routes
 from agent.assembly.session_browsers import note_settings
 from agent.assembly.session_plugins import open_plugins
+from agent.assembly.session_references import session_references
 from agent.assembly.session_senses import SessionSenses, offer_ready
-from agent.assembly.session_servers import open_servers, resource_reader
+from agent.assembly.session_servers import open_servers
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
-from agent.config.declared_hooks import hooks_of
 from agent.config.known_secrets import known_secrets
 from agent.cut_off_edits import finish_cut_off, notes_for
 from agent.engine import Engine
@@ -62,9 +63,7 @@ from agent.subagents.mentions import Mentions
 from agent.subagents.session_agents import SessionAgents, open_session_agents
 from agent.subagents.subagent import Services
 from agent.subagents.workspaces import AgentWorkspaces
-from agent.turns.attaching import ReferenceReader
 from agent.turns.background_changes import BackgroundChanges
-from agent.turns.room import UNKNOWN_WINDOW
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
 from agent.web.services import WebServices, open_web
@@ -110,6 +109,7 @@ async def open_engine(
         options=options,
         home=home,
         settings=loaded.settings,
+        hooks=loaded.hooks,
         plan=plan,
         environ=environ,
         variables=loaded.environ,
@@ -209,7 +209,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
     )
-    spec = _spec(base, talk, place, pending_requests, turn_queue, servers)
+    spec = _spec(base, talk, place, pending_requests, turn_queue, servers, services.web)
     if team is not None:
         meant = Mentions(definitions, base.options.workspace)
         spec = replace(spec, delegates=team.of_main, step_of=team.step_of, meant=meant)
@@ -223,8 +223,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *base.plugins.problems, *told_of_servers, *waiting]
-    told += [talk.told] if talk.told else []
+    told = [*problems, *base.plugins.problems, *told_of_servers, *waiting, *talk.told]
     told += [*permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
         base.stream,
@@ -266,6 +265,7 @@ def _web(base: SharedServices) -> WebServices:
         environ=base.environ,
         variables=base.variables,
         secrets=base.secrets,
+        brought=plugin_search(base.plugins),
     )
     base.closers.append(web.close)
     return web
@@ -278,6 +278,7 @@ def _spec(
     pending_requests: PendingRequests,
     turn_queue: TurnQueue,
     servers: McpService,
+    web: WebServices | None,
 ) -> AgentSpec:
     """The session's own agent."""
     asker = PersonAsker(pending_requests, MAIN_AGENT)
@@ -311,21 +312,9 @@ def _spec(
         beginning=memory.turn_began,
         turn_queue=turn_queue,
         emit=base.emit,
-        attach=_references(base, place, servers),
+        attach=session_references(base, place, servers, web),
         editor=base.options.editor or NO_EDITOR,
     )
-
-
-def _references(base: SharedServices, place: AgentWorkspace, servers: McpService) -> ReferenceReader:
-    """What reads the references of the person's messages."""
-    meter, share = base.plan.meter, base.settings.context.references_share
-
-    def room() -> int:
-        return meter.characters(int((meter.window or UNKNOWN_WINDOW) * share))
-
-    options = base.tool_options()
-    gate, read = place.reach.gate, resource_reader(servers)
-    return ReferenceReader(base.options.workspace, gate, options, base.secrets, room, read)
 
 
 async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
@@ -396,9 +385,8 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
 
 async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
     """The hooks of the person and of plugins, and what is to be said of those nobody agreed to."""
-    declared = hooks_of(base.settings)
-    agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if declared else frozenset()
-    active = [hook for hook in declared if hook.digest in agreed]
+    agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if base.hooks else frozenset()
+    active = [hook for hook in base.hooks if hook.digest in agreed]
     environment = child_environment(base.environ, base.settings.terminal.env_passthrough)
     all_hooks = [*active, *base.plugins.hooks()]
     hooks = SessionHooks(all_hooks, talk.session.id, base.options.workspace, environment, base.emit)
@@ -407,7 +395,7 @@ async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks
         if base.options.after:
             hooks.tell("session_reset", before=base.options.after)
         base.closers.append(hooks.close)
-    missing = len(declared) - len(active)
+    missing = len(base.hooks) - len(active)
     if not missing:
         return hooks, []
     which = "A hook of the settings was" if missing == 1 else f"{missing} hooks of the settings were"
