@@ -75,7 +75,7 @@ class LoopbackServer:
                 pass
 
         class Server(ThreadingHTTPServer):
-            def handle_error(self, *_: Any) -> None:
+            def handle_error(self, request: Any, client_address: Any) -> None:
                 """Programs that are killed reset their connections."""
 
         self._server = Server(("127.0.0.1", port), Handler)
