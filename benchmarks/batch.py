@@ -136,7 +136,7 @@ def memory(place: Place, jobs: int) -> float:
     seen: list[tuple[int, float]] = []
     while process.poll() is None:
         seen.append((place.ended(), _resident(process.pid)))
-        time.sleep(0.5)
+        time.sleep(2.0)
     took = time.monotonic() - began
     process.communicate()
     quarters = [
@@ -150,14 +150,19 @@ def memory(place: Place, jobs: int) -> float:
     return took
 
 
-def _resident(group: int) -> float:
-    """MB of all processes of a group, what they share counted once (Linux)."""
-    total = 0
+def _resident(root: int) -> float:
+    """MB of a process and all that it started, what they share counted once (Linux)."""
+    parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if int((folder / "stat").read_text().rpartition(")")[2].split()[2]) != group:
-                continue
-            lines = (folder / "smaps_rollup").read_text().splitlines()
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    family = {root}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    total = 0
+    for pid in family:
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            lines = (Path("/proc") / str(pid) / "smaps_rollup").read_text().splitlines()
             total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total / 1000
 

@@ -41,13 +41,13 @@ def variables(home: Home, folder: Path, environ: Mapping[str, str]) -> dict[str,
 def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: str) -> dict[str, Any]:
     """Settings of every session of a batch, over those of the person.
 
-    What outlives a session and what a person looks at is off. `total` bounds all sessions together,
+    What outlives a session and what a person looks at is off. What tasks do to files is kept, because only
+    what can be taken back passes without a yes. `total` bounds all sessions together,
     `runner` is where commands run.
     """
     settings: dict[str, Any] = {
         "memory": {"enabled": False},
         "learnings": {"enabled": False},
-        "checkpoints": {"enabled": False},
         "watcher": {"enabled": False},
         "sandbox": {"hidden": [*loaded.settings.sandbox.hidden, str(home.root)]},
     }

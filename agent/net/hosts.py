@@ -83,9 +83,15 @@ def groups() -> dict[str, tuple[str, ...]]:
     return {kind: tuple(names) for kind, names in data.items()}
 
 
+@cache
+def _entries() -> tuple[HostEntry, ...]:
+    """Our own list, read once: a batch opens a session for every task."""
+    return tuple(entry(name) for names in groups().values() for name in names)
+
+
 def host_list(own: Iterable[str] = ()) -> HostList:
     """Our list with a person's `own` entries beside it; what cannot be read there lists nothing."""
-    entries = [entry(name) for names in groups().values() for name in names]
+    entries = list(_entries())
     for text in own:
         try:
             entries.append(entry(text))

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from tools.redact import is_secret_name, redact
@@ -94,6 +95,7 @@ def _chosen(environ: Mapping[str, str], passthrough: Collection[str], listed: Na
     }
 
 
+@lru_cache(maxsize=512)
 def _is_open(name: str, value: str) -> bool:
     return not is_secret_name(name) and redact(value) == value
 

@@ -111,7 +111,7 @@ class Doors:
         self._open_paths = open_paths
         self._wrong_tokens = Lockout(10, 60)
         self._rate = RateLimit(50, 200)
-        self._strangers = RateLimit(20, 100)
+        self._strangers = RateLimit(60, 300)
         self._connected: Counter[str] = Counter()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

@@ -80,6 +80,7 @@ async def test_tasks_are_worked_on_checked_and_told_in_order(tmp_path: Path):
                 {
                     "prompt": "write it",
                     "id": "w",
+                    "files": {"out.txt": "before\n"},
                     "checks": [{"file": {"path": "out.txt", "contains": "made"}}],
                 },
                 {"prompt": "task 2", "checks": [{"contains": "nothing like it"}]},

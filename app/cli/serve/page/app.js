@@ -88,6 +88,7 @@ async function list() {
 }
 
 async function open(id) {
+  keep();
   toggle("sessions", byId("menu"), false);
   page.socket?.close();
   page.conversation?.close();
@@ -189,11 +190,22 @@ function hint() {
 
 // The prompt
 
+const GROWS = CSS.supports("field-sizing", "content");
+
+function keep() {
+  clearTimeout(page.keeping);
+  if (page.session) sessionStorage[`draft ${page.session}`] = byId("draft").value;
+}
+addEventListener("pagehide", keep);
+
 function grow() {
   const draft = byId("draft");
-  draft.style.height = "auto";
-  draft.style.height = `${draft.scrollHeight + 2}px`;
-  sessionStorage[`draft ${page.session}`] = draft.value;
+  if (!GROWS) {
+    draft.style.height = "auto";
+    draft.style.height = `${draft.scrollHeight + 2}px`;
+  }
+  clearTimeout(page.keeping);
+  page.keeping = setTimeout(keep, 200);
 }
 
 async function send(how) {

@@ -13,10 +13,45 @@ export async function ask(path, data) {
   return told;
 }
 
+const BUDGET = 6; // milliseconds of a frame that events may take; keys come before what is left
+
+// Events between two frames, pieces of one text put together, so that a flood of them is drawn at once.
+export class Inbox {
+  constructor(hear) { this.hear = hear; this.waiting = []; this.at = 0; this.asked = false; this.closed = false; }
+
+  add(event) {
+    const last = this.waiting.at(-1);
+    if (last && this.at < this.waiting.length && (event.type === "text" || event.type === "reasoning") &&
+      last.type === event.type && last.agent === event.agent && last.text.length < 4000) last.text += event.text;
+    else this.waiting.push(event);
+    this.soon();
+  }
+
+  soon() {
+    if (this.asked) return;
+    // A page in the background has no frames, or will have none from now on.
+    const frame = document.hidden ? 0 : requestAnimationFrame(() => go(BUDGET));
+    const timer = setTimeout(() => go(Infinity), document.hidden ? 0 : 1000);
+    const go = (budget) => { cancelAnimationFrame(frame); clearTimeout(timer); this.asked = false; this.work(budget); };
+    this.asked = true;
+  }
+
+  work(budget) {
+    const begin = performance.now();
+    while (!this.closed && this.at < this.waiting.length) {
+      this.hear(this.waiting[this.at++]);
+      if (performance.now() - begin > budget) break;
+    }
+    if (!this.closed && this.at < this.waiting.length) this.soon();
+    else { this.waiting = []; this.at = 0; }
+  }
+}
+
 export class EventSocket {
   // `hear` gets each event once, in order; `linked` whether there is a connection; `lost` that events are gone.
   constructor(session, after, { hear, linked, lost, out }) {
-    Object.assign(this, { session, after, hear, linked, lost, out });
+    Object.assign(this, { session, after, linked, lost, out });
+    this.inbox = new Inbox(hear);
     this.pause = 250;
     this.closed = false;
     this.waiting = new Map();
@@ -55,7 +90,7 @@ export class EventSocket {
     if (frame.seq !== undefined) {
       if (frame.seq <= this.after) return;
       this.after = frame.seq;
-      this.hear(frame);
+      this.inbox.add(frame);
     } else if (frame.type === "gap") this.lost();
     else if (this.waiting.has(frame.ref)) {
       const { yes, no } = this.waiting.get(frame.ref);
@@ -74,7 +109,7 @@ export class EventSocket {
   }
 
   close() {
-    this.closed = true;
+    this.closed = this.inbox.closed = true;
     clearTimeout(this.timer);
     removeEventListener("online", this.wake);
     document.removeEventListener("visibilitychange", this.wake);

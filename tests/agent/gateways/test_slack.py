@@ -1,0 +1,171 @@
+"""Slack against a strict server of its wire protocol."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.gateways.adapter import (
+    BadCredentialsError,
+    Button,
+    Outgoing,
+    OutgoingFile,
+    Place,
+    RateLimitedError,
+    UndeliverableError,
+)
+from tests.support.adapter_bench import AdapterBench
+from tests.support.slack_server import APP, BOT, CHANNEL, DIRECT, ME, OWNER, SlackServer
+
+HERE = Place(DIRECT)
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[SlackServer]:
+    async with SlackServer() as server:
+        yield server
+        assert server.refusals == []
+
+
+def made(slack: SlackServer, folder: Path) -> AdapterBench:
+    secrets = {"SLACK_BOT_TOKEN": BOT, "SLACK_APP_TOKEN": APP}
+    return AdapterBench("slack", folder / "slack", {"api_url": slack.url}, secrets)
+
+
+@pytest.fixture
+async def bench(slack: SlackServer, tmp_path: Path) -> AsyncIterator[AdapterBench]:
+    bench = made(slack, tmp_path)
+    await bench.start()
+    await bench.until(lambda: bench.names and slack.sockets)
+    yield bench
+    await bench.stop()
+
+
+async def test_messages_come_in_with_who_and_where(slack: SlackServer, bench: AdapterBench) -> None:
+    assert bench.names == ["@bot"]
+    first = await slack.write("a &lt;b&gt; &amp; <https://example.org|site> <@U222>")
+    await slack.write("not for us", CHANNEL)
+    asked = await slack.write(f"<@{ME}> do it", CHANNEL)
+    await slack.write("in a thread", CHANNEL, thread_ts=asked, parent_user_id=ME)
+    await slack.write("me", user=ME)
+    await slack.write("another bot", bot_id="B1")
+    await slack.write("", subtype="channel_join")
+    await bench.until(lambda: len(bench.stored) == 4 and not slack.unacknowledged)
+    said = list(bench.stored.values())
+    assert said[0].text == "a <b> & site (https://example.org) @U222"
+    assert (said[0].id, said[0].sender.id, said[0].place, said[0].group) == (first, OWNER, HERE, False)
+    assert [each.mentioned for each in said] == [True, False, True, True]
+    assert said[2].text == "do it" and said[2].place == said[3].place == Place(CHANNEL, asked)
+
+
+async def test_images_and_voice_come_in_and_go_out(
+    slack: SlackServer, bench: AdapterBench, tmp_path: Path
+) -> None:
+    slack.files["a.png"] = b"\x89PNG" + b"1" * 50
+    host = slack.url.removesuffix("/api")
+    files = [
+        {"name": "a.png", "mimetype": "image/png", "size": 54, "url_private": f"{host}/files/a.png"},
+        {"name": "v.m4a", "mimetype": "audio/mp4", "size": 9, "url_private": "https://evil.example/v.m4a"},
+    ]
+    await slack.write("look", subtype="file_share", files=files)
+    await bench.until(lambda: bench.stored)
+    image, voice = next(iter(bench.stored.values())).files
+    assert (image.kind, voice.kind) == ("image", "voice")
+    assert await bench.adapter.fetch(image, 1_000) == slack.files["a.png"]
+    with pytest.raises(UndeliverableError, match="larger"):
+        await bench.adapter.fetch(image, 10)
+    # The token is shown to nobody else.
+    with pytest.raises(UndeliverableError, match="does not lie"):
+        await bench.adapter.fetch(voice, 1_000)
+    (tmp_path / "out.ogg").write_bytes(b"OggS")
+    await bench.adapter.send_file(HERE, OutgoingFile(tmp_path / "out.ogg", "out.ogg", "voice", "hear"), "k")
+    assert slack.uploads[0]["channel_id"] == DIRECT and slack.uploads[0]["initial_comment"] == "hear"
+    assert b"OggS" in slack.files[slack.uploads[0]["files"][0]["id"]]
+
+
+async def test_buttons_edits_and_threads(slack: SlackServer, bench: AdapterBench) -> None:
+    ask = Outgoing(text="Push **now** <all>?", buttons=(Button("Yes", "a:once"), Button("No", "a:deny")))
+    ts = await bench.adapter.send(Place(DIRECT, "1355517500.000001"), ask, "k1")
+    assert slack.posts[ts]["text"] == "Push *now* &lt;all&gt;?"
+    assert slack.posts[ts]["thread_ts"] == "1355517500.000001"
+    await slack.press(ts, "a:deny")
+    pressed = await bench.until(lambda: next((e for e in bench.stored.values() if e.kind == "button"), None))
+    assert (pressed.button, pressed.message, pressed.sender.id) == ("a:deny", ts, OWNER)
+    await bench.adapter.edit(HERE, ts, Outgoing(text="Denied."))
+    assert slack.posts[ts]["versions"][-1] == "Denied." and slack.posts[ts]["blocks"] == []
+    said = {"type": "message", "user": OWNER, "ts": "1355517523.000900"}
+    await slack.event(
+        {
+            "type": "message",
+            "subtype": "message_changed",
+            "channel": DIRECT,
+            "channel_type": "im",
+            "ts": "1355517524.000001",
+            "message": {**said, "text": "changed", "edited": {"user": OWNER, "ts": "1355517524.000000"}},
+            "previous_message": {**said, "text": "before"},
+        }
+    )
+    edited = await bench.until(lambda: next((e for e in bench.stored.values() if e.kind == "edited"), None))
+    assert (edited.id, edited.text) == ("1355517523.000900", "changed")
+
+
+async def test_limits_and_refusals_have_names_of_their_own(slack: SlackServer, bench: AdapterBench) -> None:
+    slack.limited = 1
+    with pytest.raises(RateLimitedError) as limited:
+        await bench.adapter.send(HERE, Outgoing(text="x"), "k")
+    assert limited.value.wait == 30
+    with pytest.raises(UndeliverableError, match="channel_not_found"):
+        await bench.adapter.send(Place("nowhere"), Outgoing(text="x"), "k")
+    slack.refusals.clear()
+    slack.bad_token = True
+    with pytest.raises(BadCredentialsError):
+        await bench.adapter.send(HERE, Outgoing(text="x"), "k")
+    await bench.restart()
+    with pytest.raises(BadCredentialsError):
+        await bench.until(lambda: False)
+
+
+async def test_what_was_not_stored_comes_again(slack: SlackServer, bench: AdapterBench) -> None:
+    bench.refuse = 1
+    await slack.write("once")
+    await bench.until(lambda: bench.taken)
+    assert slack.unacknowledged == 1 and bench.stored == {}
+    await slack.again()
+    await bench.until(lambda: not slack.unacknowledged)
+    await slack.again()
+    assert bench.texts() == ["once"]
+
+
+async def test_a_broken_connection_is_made_anew(slack: SlackServer, bench: AdapterBench) -> None:
+    await slack.cut()
+    await slack.write("meanwhile")
+    await bench.until(lambda: bench.texts() == ["meanwhile"])
+    assert slack.connections == 2
+
+
+async def restarted(slack: SlackServer, bench: AdapterBench, times: int) -> None:
+    """Restarts at moments of chance: each message is stored, none twice."""
+    chance, wanted = random.Random(7), []
+    for number in range(times):
+        for part in range(chance.randrange(3)):
+            wanted.append(f"{number}.{part}")
+            await slack.write(wanted[-1])
+        await bench.restart()
+        if chance.random() < 0.5:
+            await bench.until(lambda: slack.sockets)
+        if chance.random() < 0.3:
+            await slack.again()
+    await bench.until(lambda: not slack.unacknowledged)
+    assert sorted(bench.texts()) == sorted(wanted)
+
+
+async def test_restarts_lose_nothing(slack: SlackServer, bench: AdapterBench) -> None:
+    await restarted(slack, bench, 4)
+
+
+@pytest.mark.thorough
+async def test_a_hundred_restarts_lose_nothing(slack: SlackServer, bench: AdapterBench) -> None:
+    await restarted(slack, bench, 100)

@@ -1,0 +1,198 @@
+"""A strict homeserver on loopback: parts of the client-server API, as spec.matrix.org shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+from typing import Any, Self
+from urllib.parse import unquote
+
+from aiohttp import web
+
+TOKEN = "syt_aGVybWVz_abc_123"
+ME, OWNER = "@hermes:example.org", "@alice:example.org"
+DIRECT, ROOM = "!636q39766251:example.com", "!jEsUZKDJdhlrceRyVU:example.org"
+
+
+class MatrixServer:
+    """One homeserver with one account of ours."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, dict[str, Any]] = {}
+        """Our events by id."""
+        self.media: dict[str, bytes] = {}
+        self.refusals: list[str] = []
+        self.joined: list[str] = []
+        self.typing = 0
+        self.limited = 0
+        self.cut_next = 0
+        self.bad_token = False
+        self._transactions: dict[str, str] = {}
+        self._log: list[tuple[str, str, dict[str, Any]]] = []
+        self._numbers = itertools.count(1)
+        self._news = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=60_000_000)
+        app.router.add_route("*", "/_matrix/{rest:.*}", self._any)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    def write(self, text: str, room: str = DIRECT, sender: str = OWNER, **content: Any) -> str:
+        """A message as the specification shows one; its id."""
+        return self.event(room, sender, {"msgtype": "m.text", "body": text, **content})
+
+    def event(self, room: str, sender: str, content: dict[str, Any], kind: str = "m.room.message") -> str:
+        id = f"$143273582443PhrSn:{next(self._numbers)}"
+        event = {
+            "content": content,
+            "event_id": id,
+            "origin_server_ts": 1432735824653,
+            "sender": sender,
+            "type": kind,
+            "unsigned": {"age": 1234},
+        }
+        self._tell("join", room, event)
+        return id
+
+    def invite(self, room: str, sender: str = OWNER, direct: bool = True) -> None:
+        content = {"membership": "invite", "displayname": "Hermes", **({"is_direct": True} if direct else {})}
+        self._tell(
+            "invite",
+            room,
+            {"sender": sender, "type": "m.room.member", "state_key": ME, "content": content},
+        )
+
+    def _tell(self, kind: str, room: str, event: dict[str, Any]) -> None:
+        self._log.append((kind, room, event))
+        self._news.set()
+
+    async def _any(self, request: web.Request) -> web.StreamResponse:
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}" or self.bad_token:
+            return self._fault(401, "M_UNKNOWN_TOKEN", "Unrecognised access token.")
+        if "access_token" in request.query:
+            self.refusals.append("a token in an address")
+        if self.cut_next:
+            self.cut_next -= 1
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        path = f"{request.method} {request.rel_url.raw_path.removeprefix('/_matrix/')}"
+        if self.limited and " client/v3/rooms" in path:
+            self.limited -= 1
+            more = {"retry_after_ms": 2_500}
+            return self._fault(429, "M_LIMIT_EXCEEDED", "Too many requests", **more)
+        match path.split("/"):
+            case ["GET client", "v3", "account", "whoami"]:
+                return web.json_response({"user_id": ME, "device_id": "ABC1234"})
+            case ["GET client", "v3", "sync"]:
+                return await self._sync(request)
+            case ["POST client", "v3", "join", room]:
+                self.joined.append(unquote(room))
+                return web.json_response({"room_id": unquote(room)})
+            case ["PUT client", "v3", "rooms", room, "send", "m.room.message", transaction]:
+                return await self._send(request, unquote(room), transaction)
+            case ["PUT client", "v3", "rooms", room, "typing", person] if unquote(person) == ME:
+                self.typing += (await request.json())["typing"] is True
+                return web.json_response({})
+            case ["POST media", "v3", "upload"]:
+                id = f"AQwafuaFswefuhsfAFAgsw{next(self._numbers)}"
+                self.media[id] = await request.read()
+                return web.json_response({"content_uri": f"mxc://example.org/{id}"})
+            case ["GET client", "v1", "media", "download", "example.org", id]:
+                return (
+                    web.Response(body=self.media[id]) if id in self.media else self._fault(404, "M_NOT_FOUND")
+                )
+            case _:
+                self.refusals.append(path)
+                return self._fault(404, "M_UNRECOGNIZED")
+
+    async def _sync(self, request: web.Request) -> web.Response:
+        since = request.query.get("since", "")
+        if since and not re.fullmatch(r"s\d+_757269_2", since):
+            return self._fault(400, "M_INVALID_PARAM", "since")
+        at = int(since[1:].partition("_")[0]) if since else 0
+        if since and at >= len(self._log):
+            self._news.clear()
+            try:
+                await asyncio.wait_for(
+                    self._news.wait(), min(int(request.query.get("timeout", "0")) / 1_000, 5)
+                )
+            except TimeoutError:
+                pass
+        rooms: dict[str, dict[str, Any]] = {"join": {}, "invite": {}, "leave": {}}
+        for kind, room, event in self._log[at:]:
+            if kind == "invite":
+                rooms["invite"][room] = {"invite_state": {"events": [event]}}
+                continue
+            count = 2 if room == DIRECT else 7
+            held = rooms["join"].setdefault(
+                room,
+                {
+                    "summary": {
+                        "m.heroes": [OWNER],
+                        "m.invited_member_count": 0,
+                        "m.joined_member_count": count,
+                    },
+                    "timeline": {"events": [], "limited": False, "prev_batch": "t34-23535_0_0"},
+                    "state": {"events": []},
+                },
+            )
+            held["timeline"]["events"].append(event)
+        return web.json_response({"next_batch": f"s{len(self._log)}_757269_2", "rooms": rooms})
+
+    async def _send(self, request: web.Request, room: str, transaction: str) -> web.Response:
+        content = json.loads(await request.read())
+        if not room.startswith("!"):
+            return self._fault(403, "M_FORBIDDEN", f"not in {room}")
+        if transaction in self._transactions:
+            return web.json_response({"event_id": self._transactions[transaction]})
+        if len(json.dumps(content)) > 60_000 or not isinstance(content.get("body"), str):
+            return self._fault(413, "M_TOO_LARGE")
+        tags = set(re.findall(r"</?([a-z0-9]+)", content.get("formatted_body", "")))
+        allowed = {
+            "p",
+            "b",
+            "strong",
+            "i",
+            "em",
+            "code",
+            "pre",
+            "a",
+            "ul",
+            "ol",
+            "li",
+            "blockquote",
+            "br",
+            "del",
+            "s",
+        }
+        if tags - (allowed | {"h1", "h2", "h3", "h4", "h5", "h6", "u", "hr", "table", "tr", "td", "th"}):
+            self.refusals.append(f"tags {tags}")
+        id = f"$YUwRidLecu:{next(self._numbers)}"
+        self._transactions[transaction] = id
+        self.sent[id] = {**content, "room": room}
+        self._tell(
+            "join",
+            room,
+            {
+                "content": content,
+                "event_id": id,
+                "sender": ME,
+                "type": "m.room.message",
+                "origin_server_ts": 1,
+            },
+        )
+        return web.json_response({"event_id": id})
+
+    @staticmethod
+    def _fault(status: int, code: str, error: str = "", **more: Any) -> web.Response:
+        return web.json_response({"errcode": code, "error": error, **more}, status=status)
