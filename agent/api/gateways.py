@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent.gateways.people import Person as Person
     from agent.gateways.ports import ChatSession as ChatSession
     from agent.gateways.ports import How as How
-    from agent.gateways.transcribing import transcribed as transcribed
+    from agent.senses.voice_messages import transcribed as transcribed
     from agent.store.received import handed_texts as handed_texts
 
 __getattr__ = exports(
@@ -33,7 +33,7 @@ __getattr__ = exports(
         "agent.gateways.kinds": "gateway_kind gateway_kinds",
         "agent.gateways.people": "ChatScope Person",
         "agent.gateways.ports": "ChatSession How",
-        "agent.gateways.transcribing": "transcribed",
+        "agent.senses.voice_messages": "transcribed",
         "agent.store.received": "handed_texts",
     },
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from agent.gateways import mailbox
+from agent.gateways import message_rows
 from agent.gateways.adapter import CallAnswer, GatewayContext, HookedAdapter, Place, PlatformCall
 from agent.gateways.kinds import gateway_kinds, make_adapter
 from agent.gateways.running_gateway import RunningGateway
@@ -104,7 +104,7 @@ class AllGateways:
         for name in self._running:
             try:
                 await self._host.database.write(
-                    lambda c, name=name: mailbox.note_state(c, name, "stopped", "", "", time.time())
+                    lambda c, name=name: message_rows.note_state(c, name, "stopped", "", "", time.time())
                 )
             except HermesError as error:
                 log.warning("%s: %s", name, error)
@@ -122,7 +122,7 @@ class AllGateways:
         log.warning("%s does not run: %s", name, why)
         try:
             await self._host.database.write(
-                lambda c: mailbox.note_state(c, name, "stopped", "", why, time.time())
+                lambda c: message_rows.note_state(c, name, "stopped", "", why, time.time())
             )
         except HermesError as error:
             log.warning("%s: %s", name, error)

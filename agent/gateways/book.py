@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.errors import ConfigError
-from agent.gateways import mailbox, people
+from agent.gateways import message_rows, people
 from agent.gateways.adapter import Place
 from agent.gateways.homes import home_of, place_of
 from agent.gateways.people import ChatScope, Person
@@ -40,9 +40,11 @@ class GatewayBook:
         """How these stand."""
 
         def look(c: Any) -> list[GatewayStatus]:
-            states = mailbox.states(c)
+            states = message_rows.states(c)
             return [
-                GatewayStatus(name, *states.get(name, ("stopped", "", "", 0.0)), *mailbox.counts(c, name))
+                GatewayStatus(
+                    name, *states.get(name, ("stopped", "", "", 0.0)), *message_rows.counts(c, name)
+                )
                 for name in names
             ]
 
@@ -74,7 +76,7 @@ class GatewayBook:
                 raise ConfigError(
                     f"{name} has no chat to send to; pair somebody, or set gateways.{name}.home."
                 )
-            return mailbox.deliver(c, name, place, kind, body, time.time())
+            return message_rows.deliver(c, name, place, kind, body, time.time())
 
         return await self._database.write(down)
 
@@ -93,8 +95,8 @@ class GatewayBook:
             if place is None:
                 raise ConfigError(f"There is no chat of yours at {gateway}; write there once.")
             now = time.time()
-            mailbox.bind(c, gateway, place, session, told, False, now)
-            mailbox.deliver(c, gateway, place, "text", {"text": "Here goes on what ran elsewhere."}, now)
+            message_rows.bind(c, gateway, place, session, told, False, now)
+            message_rows.deliver(c, gateway, place, "text", {"text": "Here goes on what ran elsewhere."}, now)
             return place
 
         return await self._database.write(bind)

@@ -1,4 +1,4 @@
-"""What the commands of a chat do."""
+"""Commands of a chat, carried out."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import HermesError
-from agent.gateways import mailbox
+from agent.gateways import message_rows
 from agent.gateways.chat_commands import help_text
 from agent.gateways.homes import home_of
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.gateways.chat_head import ChatHead
-    from agent.gateways.mailbox import ReceivedMessage
+    from agent.gateways.head_ports import Head
+    from agent.gateways.message_rows import ReceivedMessage
     from agent.gateways.ports import ChatSession
 
 LISTED = 10
@@ -22,7 +22,7 @@ LISTED = 10
 class ChatActions:
     """The commands of one place."""
 
-    def __init__(self, head: ChatHead) -> None:
+    def __init__(self, head: Head) -> None:
         self._head = head
 
     async def run(self, name: str, rest: str, row: ReceivedMessage) -> None:
@@ -59,7 +59,7 @@ class ChatActions:
             await head.say("There is no session here yet; write what is to be done.")
             return
         name, place = head.gateway.name, head.place
-        waiting = await head.read(lambda c: mailbox.waiting(c, name, place))
+        waiting = await head.read(lambda c: message_rows.waiting(c, name, place))
         state = "works" if session.client.busy else "waits for you"
         more = f", {len(waiting)} messages wait" if waiting else ""
         title = f"**{session.title}**\n" if session.title else ""
@@ -73,7 +73,7 @@ class ChatActions:
             return
         old, id, gateway = session.client.model, session.id, head.gateway
         name, place = gateway.name, head.place
-        bound = await head.read(lambda c: mailbox.bound(c, name, place))
+        bound = await head.read(lambda c: message_rows.bound(c, name, place))
         head.detach()
         await gateway.host.close(id)
         surface = f"{head.surface}.group" if bound.is_group else head.surface
@@ -132,8 +132,8 @@ class ChatActions:
         end = await _end(session)
 
         def moved(c: Any) -> None:
-            mailbox.unbind(c, name, place)
-            mailbox.bind(c, target, there, session.id, end, False, _now())
+            message_rows.unbind(c, name, place)
+            message_rows.bind(c, target, there, session.id, end, False, _now())
 
         head.detach()
         await head.write(moved)
@@ -141,7 +141,7 @@ class ChatActions:
 
         def told(c: Any) -> None:
             body = {"text": f"Here goes on: {session.title or session.id}"}
-            mailbox.deliver(c, target, there, "text", body, _now())
+            message_rows.deliver(c, target, there, "text", body, _now())
 
         await head.write(told)
         head.gateway.house.moved(target, there)

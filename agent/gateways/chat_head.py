@@ -18,7 +18,7 @@ from agent.events import (
     TurnStarted,
     UserMessageAdded,
 )
-from agent.gateways import mailbox
+from agent.gateways import message_rows
 from agent.gateways.adapter import GatewayError, Incoming, Place
 from agent.gateways.asking import ask_body, meant, needed, over, pressed, quoted
 from agent.gateways.chat_actions import ChatActions
@@ -26,15 +26,15 @@ from agent.gateways.chat_commands import command_of
 from agent.gateways.chunks import chunks
 from agent.gateways.incoming_files import prepared
 from agent.gateways.live_message import LiveMessage
-from agent.gateways.mailbox import BoundPlace, Delivery, ReceivedMessage
+from agent.gateways.message_rows import BoundPlace, Delivery, ReceivedMessage
 from agent.gateways.people import ChatScope, may, scope_of
 from agent.store.nodes import Node
 from agent.store.received import RECEIVED
 from agent.store.recovery import NOT_STARTED
 
 if TYPE_CHECKING:
+    from agent.gateways.head_ports import Gateway
     from agent.gateways.ports import ChatSession
-    from agent.gateways.running_gateway import RunningGateway
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ CUT_TURN = ("failed", "budget", "interrupted", "denied")
 class ChatHead:
     """Works through what a place sent, in order, and tells it what its session says."""
 
-    def __init__(self, gateway: RunningGateway, place: Place) -> None:
+    def __init__(self, gateway: Gateway, place: Place) -> None:
         self.gateway = gateway
         self.place = place
         self.session: ChatSession | None = None
@@ -96,7 +96,7 @@ class ChatHead:
 
         def put(c: Any) -> None:
             for piece in chunks(text, limits.text, limits.unit):
-                mailbox.deliver(c, name, place, "text", {"text": piece}, now)
+                message_rows.deliver(c, name, place, "text", {"text": piece}, now)
 
         await self.write(put)
         self.gateway.owe()
@@ -119,10 +119,10 @@ class ChatHead:
     async def _look(self) -> None:
         """Do what can be done now: first what does not wait for the turn, then the rest in order."""
         name, place = self.gateway.name, self.place
-        bound: BoundPlace | None = await self.read(lambda c: mailbox.bound(c, name, place))
+        bound: BoundPlace | None = await self.read(lambda c: message_rows.bound(c, name, place))
         if bound is not None:
             await self.attach(bound)
-        rows: list[ReceivedMessage] = await self.read(lambda c: mailbox.waiting(c, name, place))
+        rows: list[ReceivedMessage] = await self.read(lambda c: message_rows.waiting(c, name, place))
         later: list[ReceivedMessage] = []
         for row in rows:
             if not await self._at_once(row):
@@ -189,7 +189,7 @@ class ChatHead:
         """Give a message to the session; from its commit on it is a part of that."""
         session = self.session
         assert session is not None
-        await self.write(lambda c: mailbox.hand_over(c, row.id, session.id, text))
+        await self.write(lambda c: message_rows.hand_over(c, row.id, session.id, text))
         try:
             session.message(text, how, attachments, row.id)
         except HermesError as error:
@@ -197,7 +197,7 @@ class ChatHead:
             await self.say(f"⚠ {error}")
 
     async def _done(self, row: ReceivedMessage) -> None:
-        await self.write(lambda c: mailbox.done(c, row.id))
+        await self.write(lambda c: message_rows.done(c, row.id))
 
     async def scope_of(self, incoming: Incoming) -> ChatScope:
         """What the person may now."""
@@ -229,7 +229,7 @@ class ChatHead:
         found = pressed(incoming.button)
         told = "This is over."
         if found is not None:
-            ask: Delivery | None = await self.read(lambda c: mailbox.delivery(c, found[0]))
+            ask: Delivery | None = await self.read(lambda c: message_rows.delivery(c, found[0]))
             # A button of another chat, or of another gateway, decides nothing here.
             if ask is not None and ask.place == self.place and ask.kind == "ask" and ask.body["open"]:
                 options = ask.body["options"]
@@ -257,7 +257,7 @@ class ChatHead:
         session, name = self.session, self.gateway.name
         if session is None:
             return []
-        found: list[Delivery] = await self.read(lambda c: mailbox.open_asks(c, name, session.id))
+        found: list[Delivery] = await self.read(lambda c: message_rows.open_asks(c, name, session.id))
         return [each for each in found if each.place == self.place]
 
     # The session
@@ -285,7 +285,7 @@ class ChatHead:
         """Talk to this session from now on. Raises `HermesError`."""
         name, place, now = self.gateway.name, self.place, time.time()
         self.detach()
-        await self.write(lambda c: mailbox.bind(c, name, place, id, told, group, now))
+        await self.write(lambda c: message_rows.bind(c, name, place, id, told, group, now))
         await self.attach(BoundPlace(place, id, told, group))
 
     def detach(self) -> None:
@@ -312,13 +312,13 @@ class ChatHead:
                 await self._tell(node.id, node.content)
         await self._settle_asks(session)
         name = self.gateway.name
-        if not session.client.busy and await self.read(lambda c: mailbox.taken(c, name, session.id)):
+        if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, session.id)):
             await self._go_on(session)
 
     async def _go_on(self, session: ChatSession) -> None:
         """A turn that was cut off is carried to its end, unless a tool is in doubt."""
         if _in_doubt(await session.client.whole_path()):
-            await self.write(lambda c: mailbox.turn_over(c, session.id))
+            await self.write(lambda c: message_rows.turn_over(c, session.id))
             await self.say(INTERRUPTED)
             return
 
@@ -326,7 +326,7 @@ class ChatHead:
             try:
                 if await session.client.go_on() is None:
                     # It was complete; only the note about that was missing.
-                    await self.write(lambda c: mailbox.turn_over(c, session.id))
+                    await self.write(lambda c: message_rows.turn_over(c, session.id))
             except HermesError as error:
                 await self.say(f"⚠ {error}")
             self.wake()
@@ -383,13 +383,15 @@ class ChatHead:
         room = max(limits.text * 9 // 10, 20)
         bodies = [{"text": each, "quiet": quiet} for each in chunks(text, room, limits.unit)]
         bound = BoundPlace(self.place, session.id, 0, False)
-        if await self.write(lambda c: mailbox.tell(c, name, bound, node, bodies, now)):
+        if await self.write(lambda c: message_rows.tell(c, name, bound, node, bodies, now)):
             self.gateway.owe()
 
     async def _tell_user(self, node: int, text: str, received: int | None) -> None:
         """A message that came from elsewhere is shown as a quotation."""
         name, place = self.gateway.name, self.place
-        own = await self.read(lambda c: mailbox.is_from(c, name, place, node)) if received != 0 else False
+        own = (
+            await self.read(lambda c: message_rows.is_from(c, name, place, node)) if received != 0 else False
+        )
         await self._tell(node, "" if own else quoted(text), quiet=True)
 
     async def _turn_ended(self, event: TurnEnded) -> None:
@@ -397,7 +399,7 @@ class ChatHead:
         session = self.session
         if session is None:
             return
-        await self.write(lambda c: mailbox.turn_over(c, session.id))
+        await self.write(lambda c: message_rows.turn_over(c, session.id))
         if event.outcome == "interrupted":
             await self.say("■ Stopped.")
         elif event.error:
@@ -415,12 +417,14 @@ class ChatHead:
         session, name, place, now = self.session, self.gateway.name, self.place, time.time()
         if session is None or asked.reply.done():
             return
-        bound: BoundPlace | None = await self.read(lambda c: mailbox.bound(c, name, place))
+        bound: BoundPlace | None = await self.read(lambda c: message_rows.bound(c, name, place))
         body = ask_body(asked, group=bound is None or bound.is_group)
         if body is None:
             await self.say("A question waits that only the terminal or the page can show.")
         else:
-            await self.write(lambda c: mailbox.deliver(c, name, place, "ask", body, now, session=session.id))
+            await self.write(
+                lambda c: message_rows.deliver(c, name, place, "ask", body, now, session=session.id)
+            )
             self.gateway.owe()
         loop = asyncio.get_running_loop()
         self._timers[asked.id] = loop.call_later(self.gateway.approval_timeout, session.expire, asked.id)
@@ -443,7 +447,7 @@ class ChatHead:
 
     async def _close(self, ask: Delivery, outcome: str, by: str) -> None:
         body = over(ask.body, outcome, by)
-        await self.write(lambda c: mailbox.change(c, ask.id, body))
+        await self.write(lambda c: message_rows.change(c, ask.id, body))
         self.gateway.owe()
 
 

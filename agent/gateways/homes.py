@@ -1,4 +1,4 @@
-"""Where messages go that name a messenger and no chat. Functions on a connection."""
+"""Places of messages that name a messenger and no chat. Functions on a connection."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from agent.messages import Attachment
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
+    from agent.gateways.head_ports import Gateway
     from agent.gateways.ports import ChatSession
-    from agent.gateways.running_gateway import RunningGateway
 
 FOLDER = "received"
 MOST = 10
@@ -31,7 +31,7 @@ _UNSAFE = re.compile(r"[^\w.\-]+")
 
 
 async def prepared(
-    gateway: RunningGateway, session: ChatSession, incoming: Incoming
+    gateway: Gateway, session: ChatSession, incoming: Incoming
 ) -> tuple[str, tuple[Attachment, ...]]:
     """Text and images of a message, after its files were fetched."""
     said = [clean(incoming.text)] if incoming.text.strip() else []
@@ -65,7 +65,7 @@ async def prepared(
     return text or ("[image]" if images else "[empty message]"), tuple(images)
 
 
-async def _fetched(gateway: RunningGateway, file: IncomingFile) -> bytes:
+async def _fetched(gateway: Gateway, file: IncomingFile) -> bytes:
     most = gateway.adapter.limits.fetch_file
     for attempt in range(TRIES):
         try:

@@ -8,12 +8,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from agent.events import Event, ReplyCut, TextAdded, ToolStarted
-from agent.gateways import mailbox
+from agent.gateways import message_rows
 from agent.gateways.adapter import GatewayError, Outgoing, RateLimitedError
 from agent.gateways.chunks import chunks
 
 if TYPE_CHECKING:
-    from agent.gateways.chat_head import ChatHead
+    from agent.gateways.head_ports import Head
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ LEAST = 40
 class LiveMessage:
     """What a place sees of the turn that runs. It is lost with the process; answers are not."""
 
-    def __init__(self, head: ChatHead) -> None:
+    def __init__(self, head: Head) -> None:
         self._head = head
         self._task: asyncio.Task[None] | None = None
         self._text = ""
@@ -103,12 +103,12 @@ class LiveMessage:
             await head.gateway.adapter.edit(place, self._message, message)
         else:
             self._row = await head.write(
-                lambda c: mailbox.deliver(
+                lambda c: message_rows.deliver(
                     c, name, place, "text", {"text": shown}, time.time(), session=id, state="draft"
                 )
             )
             row = self._row
             sent = await head.gateway.adapter.send(place, message, f"hermes-{row}-draft")
             self._message = sent
-            await head.write(lambda c: mailbox.sent(c, row, sent))
+            await head.write(lambda c: message_rows.sent(c, row, sent))
         self._shown = shown

@@ -1,4 +1,4 @@
-"""Who may talk: people of the settings, and those whose code the owner confirmed. Functions on a connection.
+"""People who may talk: those of the settings, and those whose code was confirmed. Functions on a connection.
 
 A stranger who writes alone gets a code, at most one an hour, and nothing else. `hermes gateway pair CODE`
 lets that person in; only a hash of the code is kept.

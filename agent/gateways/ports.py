@@ -1,4 +1,4 @@
-"""What the core asks of the service: sessions that it hosts, as heads have them."""
+"""Ports of the service: sessions that it hosts, as the core of messengers asks for them."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ import logging
 import random
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import HermesError
-from agent.gateways import mailbox, people
+from agent.gateways import message_rows, people
 from agent.gateways.adapter import (
     Adapter,
     BadCredentialsError,
@@ -24,26 +24,14 @@ from agent.gateways.adapter import (
 )
 from agent.gateways.asking import shown_ask
 from agent.gateways.chat_head import ChatHead
-from agent.gateways.mailbox import Delivery
+from agent.gateways.head_ports import GatewayHouse
+from agent.gateways.message_rows import Delivery
 from agent.gateways.ports import ChatHost, ChatSession
 
 if TYPE_CHECKING:
     from agent.config.gateways import GatewaySettings
 
 log = logging.getLogger(__name__)
-
-
-class GatewayHouse(Protocol):
-    """The other gateways, as one of them sees them."""
-
-    def home(self, gateway: str) -> str:
-        """The chat that the settings name for one."""
-        ...
-
-    def moved(self, gateway: str, place: Place) -> None:
-        """A session goes on at a place of another one."""
-        ...
-
 
 LOOK = 1.0
 """Seconds after which what other programs put down is found."""
@@ -85,10 +73,10 @@ class RunningGateway:
     async def run(self) -> None:
         """Until cancelled, or the platform does not take the token."""
         write = self.host.database.write
-        await write(lambda c: mailbox.begin_again(c, self.name))
-        for place in await self.host.database.read(lambda c: mailbox.places_with_mail(c, self.name)):
+        await write(lambda c: message_rows.begin_again(c, self.name))
+        for place in await self.host.database.read(lambda c: message_rows.places_with_mail(c, self.name)):
             self.head(place).wake()
-        for each in await self.host.database.read(lambda c: mailbox.places(c, self.name)):
+        for each in await self.host.database.read(lambda c: message_rows.places(c, self.name)):
             if await self._owes(each.session):
                 self.head(each.place).wake()
         sending = asyncio.create_task(self._send(), name=f"{self.name} sends")
@@ -113,13 +101,13 @@ class RunningGateway:
         def decided(c: Any) -> tuple[bool, str]:
             scope = people.scope_of(c, self.name, sender.id, settings.allow, settings.approve)
             if scope:
-                return mailbox.receive(c, self.name, incoming, now), ""
+                return message_rows.receive(c, self.name, incoming, now), ""
             if incoming.group or incoming.kind != "message":
                 return False, ""
             code = people.new_code(c, self.name, sender.id, sender.name, incoming.place.chat, now)
             if code:
                 body = {"text": CODE_WORDS.format(code=code)}
-                mailbox.deliver(c, self.name, incoming.place, "text", body, now)
+                message_rows.deliver(c, self.name, incoming.place, "text", body, now)
             return False, code
 
         is_new, code = await self.host.database.write(decided)
@@ -144,7 +132,7 @@ class RunningGateway:
 
     async def opened(self, session: ChatSession) -> None:
         """The service opened a session: places that talk to it hear of it."""
-        found = await self.host.database.read(lambda c: mailbox.places_of(c, session.id))
+        found = await self.host.database.read(lambda c: message_rows.places_of(c, session.id))
         for name, each in found:
             if name == self.name:
                 self.head(each.place).wake()
@@ -152,8 +140,8 @@ class RunningGateway:
     async def _owes(self, session: str) -> bool:
         """Whether the chat still shows a question of the session as open."""
         return bool(
-            await self.host.database.read(lambda c: mailbox.open_asks(c, self.name, session))
-        ) or await self.host.database.read(lambda c: mailbox.taken(c, self.name, session))
+            await self.host.database.read(lambda c: message_rows.open_asks(c, self.name, session))
+        ) or await self.host.database.read(lambda c: message_rows.taken(c, self.name, session))
 
     # Receiving
 
@@ -185,7 +173,7 @@ class RunningGateway:
     async def _note(self, state: str, who: str = "", problem: str = "") -> None:
         try:
             await self.host.database.write(
-                lambda c: mailbox.note_state(c, self.name, state, who, problem, time.time())
+                lambda c: message_rows.note_state(c, self.name, state, who, problem, time.time())
             )
         except HermesError as error:
             log.warning("%s: %s", self.name, error)
@@ -201,7 +189,7 @@ class RunningGateway:
                 if pause > 0:
                     await asyncio.sleep(min(pause, LONGEST_PAUSE))
                     continue
-                rows = await database.read(lambda c: mailbox.due(c, self.name, time.time()))
+                rows = await database.read(lambda c: message_rows.due(c, self.name, time.time()))
                 await asyncio.gather(*(self._hand_on(each) for each in rows))
             except HermesError as error:
                 log.warning("%s cannot send: %s", self.name, error)
@@ -216,7 +204,7 @@ class RunningGateway:
         """Send one, and keep the receipt. Raises `StoreError`."""
         write = self.host.database.write
         async with self.lock(row.place):
-            each = await self.host.database.read(lambda c: mailbox.delivery(c, row.id))
+            each = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))
             if each is None or each.state != "waiting":
                 return
             try:
@@ -224,23 +212,23 @@ class RunningGateway:
             except UndeliverableError as error:
                 if each.message and each.body.get("open", True):
                     # What it was to change is gone there: it is sent again.
-                    await write(lambda c: mailbox.send_anew(c, each.id))
+                    await write(lambda c: message_rows.send_anew(c, each.id))
                     return
                 problem = str(error)
-                await write(lambda c: mailbox.failed(c, each.id, problem))
+                await write(lambda c: message_rows.failed(c, each.id, problem))
             except RateLimitedError as error:
                 self.pause(error.wait)
                 wait = error.wait
-                await write(lambda c: mailbox.put_off(c, each, time.time(), "rate limit", wait))
+                await write(lambda c: message_rows.put_off(c, each, time.time(), "rate limit", wait))
             except GatewayError as error:
                 problem = str(error)
-                await write(lambda c: mailbox.put_off(c, each, time.time(), problem))
+                await write(lambda c: message_rows.put_off(c, each, time.time(), problem))
             except Exception as error:
                 log.exception("%s could not send", self.name)
                 problem = f"Internal error ({type(error).__name__})."
-                await write(lambda c: mailbox.put_off(c, each, time.time(), problem))
+                await write(lambda c: message_rows.put_off(c, each, time.time(), problem))
             else:
-                await write(lambda c: mailbox.sent(c, each.id, message, each.body))
+                await write(lambda c: message_rows.sent(c, each.id, message, each.body))
 
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""

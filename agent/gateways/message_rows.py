@@ -1,4 +1,4 @@
-"""What came in and what goes out, as rows of the store: plain functions on a connection."""
+"""Messages that came in and deliveries that go out, as rows of the store: functions on a connection."""
 
 from __future__ import annotations
 
