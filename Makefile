@@ -72,7 +72,7 @@ RAY := build/ray/bin/python
 test-ray:
 	@[ -e build/ray/.ready ] || { python3 -m venv build/ray && $(RAY) -m pip install --quiet -e '.[ray]' \
 	  pytest pytest-asyncio pytest-timeout && touch build/ray/.ready; }
-	@$(RAY) -m pytest -p no:cacheprovider -m thorough tests/agent/batch/test_ray.py $(ARGS)
+	@$(RAY) -m pytest -p no:cacheprovider --noconftest -m thorough tests/agent/batch/test_ray.py $(ARGS)
 
 # Pins every dependency anew, with hashes. Run it on the oldest supported Python.
 constraints:

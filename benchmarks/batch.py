@@ -119,8 +119,19 @@ def storm(place: Place, kills: int, jobs: int, seed: int) -> None:
     print(f"  requests: {total} for {least} answers; {total - least} again, as a kill had lost the answer")
     order = [str(each["id"]) for each in results] == [str(number) for number in range(place.count)]
     print(f"  in the order of the file: {order}")
+    time.sleep(2)
+    print(f"  processes left: {_left(place.folder)}")
     if process.returncode != 0:
         print(said.decode()[-500:])
+
+
+def _left(folder: Path) -> int:
+    """Processes that have a file of the folder open (Linux)."""
+    found = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += any(os.readlink(each).startswith(str(folder)) for each in (process / "fd").iterdir())
+    return found
 
 
 def _number(request: dict[str, object]) -> int:

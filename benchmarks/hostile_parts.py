@@ -128,7 +128,7 @@ def measure(name: str, keys: int) -> None:
             with Terminal([*command.HERMES, "--approve", "all"], env, work) as terminal:
                 terminal.until("❯".encode())
                 if settings:  # what the servers offer is known
-                    terminal.until(b"can be used now")
+                    terminal.until(b"tools of MCP servers (")
                 watch(terminal, 6.0)
                 idle = echoes(terminal, 0x4E00, keys)[3:]
                 before = len(terminal.painted)

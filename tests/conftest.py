@@ -28,6 +28,7 @@ from textual.css import stylesheet
 from textual.css.parse import parse
 from textual.pilot import Pilot
 
+from tests.support.forks import fork_where_possible
 from tests.support.parameter_counts import counted_once
 from tests.support.steady import steady_pause, steady_press
 from tests.support.stylesheets import parsed_once
@@ -56,6 +57,7 @@ GARBAGE = (20_000, 20, 20)
 setattr(Pilot, "pause", steady_pause(Pilot.pause))  # noqa: B010
 setattr(Pilot, "press", steady_press(Pilot.press))  # noqa: B010
 setattr(stylesheet, "parse", parsed_once(parse))  # noqa: B010
+fork_where_possible()
 setattr(_callback, "_count_parameters", counted_once(_callback._count_parameters))  # noqa: B010
 
 
@@ -111,6 +113,16 @@ def own_logging() -> Iterator[None]:
     for each in [each for each in root.handlers if each not in handlers]:
         root.removeHandler(each)
         each.close()
+
+
+@pytest.fixture(scope="module")
+def set_aside() -> None:
+    """Leave what is there before a file begins out of the collections of garbage that its tests make.
+
+    Most of it is of other tests and lives to the end; a look at it takes longer than the test.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +27,15 @@ def main() -> None:
     """Serve standard input. What anything prints goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
-    asyncio.run(_serve(answers))
+    code = 1
+    try:
+        asyncio.run(_serve(answers))
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    # Not by returning: a session that was cut off while it was opened leaves a thread of its store, which
+    # would keep the process, and with it the lock of the session.
+    os._exit(code)
 
 
 async def _serve(answers: Any) -> None:

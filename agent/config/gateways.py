@@ -68,6 +68,9 @@ class EmailSettings(GatewaySettings):
     address: str = Field("", description="Own address.")
     password_env: Variable = Field("EMAIL_PASSWORD", description="Variable with the password.")
     imap_host: str = Field("", description="Server that mail is read from, with TLS.")
+    authserv: str = Field(
+        "", description="Name by which the own server signs what it checked; empty = `imap_host`."
+    )
     imap_port: int = Field(993, ge=1, le=65_535, description="Its port.")
     smtp_host: str = Field("", description="Server that mail is sent by.")
     smtp_port: int = Field(465, ge=1, le=65_535, description="Its port; 465 = TLS at once, else STARTTLS.")

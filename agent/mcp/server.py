@@ -168,6 +168,8 @@ class Server:
 
     def _heard(self, event: str, fields: Mapping[str, Any]) -> None:
         match event:
+            case "gone" if self.health.state != "ready":
+                return  # whoever starts it hears why it failed
             case "gone":
                 self.health = self.health.failed(str(fields.get("reason", "")), time.monotonic())
             case "log":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -79,6 +79,10 @@ class JobBook:
     async def remove(self, id: str) -> Job:
         """Forget it and its runs."""
         return await self._database.write(lambda c: table.remove(c, id))
+
+    async def put_back(self, job: Job, runs: Sequence[JobRun]) -> Job:
+        """Keep a job again that was removed, with these runs."""
+        return await self._database.write(lambda c: table.put_back(c, job, runs, self._now()))
 
     async def ask_for(self, id: str, why: str = "asked") -> JobRun:
         """A run now; some runner takes it up."""

@@ -166,6 +166,9 @@ def checked(intent: JobIntent, now: int) -> JobIntent:
         raise ScheduleError(f"A job cannot repeat {intent.repeat} times; give a number from 1.")
     if intent.deliver not in ("notice", "none") and not re.match(r"(file|mail|message):.", intent.deliver):
         raise ScheduleError(f"{intent.deliver[:40]!r} is no way to deliver; give {DELIVERIES}.")
+    for rule in intent.allow:
+        if not re.fullmatch(r"[\w.*-]+(\(.+\))?", rule.strip()):
+            raise ScheduleError(f"{rule[:40]!r} is no rule; give one like terminal(git status).")
     last = intent.last_instant()
     due = next_due(schedule, datetime.fromtimestamp(now, UTC), 1)
     if not due or (last is not None and due[0] > last):

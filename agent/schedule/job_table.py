@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from sqlite3 import Connection
 from typing import Any
 
@@ -15,6 +15,7 @@ from agent.schedule.zones import ScheduleError
 from agent.store.nodes import storable
 
 _RUN = ", ".join(field.name for field in fields(JobRun))
+_JOBS = "SELECT id, intent, state, anchor, looked, next, runs FROM jobs"
 MOST_CUTS = 3
 KEPT_RUNS = 200
 """Runs of one job whose receipts are kept."""
@@ -24,16 +25,16 @@ BACKOFF = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)
 
 def jobs(connection: Connection) -> list[Job]:
     """All jobs, those due first, finished ones last."""
-    rows = connection.execute(
-        "SELECT id, intent, state, anchor, looked, next, runs FROM jobs "
-        "ORDER BY state = 'done', next IS NULL, next, id"
-    )
+    rows = connection.execute(f"{_JOBS} ORDER BY state = 'done', next IS NULL, next, id")
     return [_job(row) for row in rows]
 
 
 def job(connection: Connection, id: str) -> Job:
     """The job of an id, the start of one, or a name. Raises `ScheduleError`."""
-    found = [each for each in jobs(connection) if each.id == id or each.intent.name == id]
+    row = connection.execute(f"{_JOBS} WHERE id = ?", (id,)).fetchone()
+    if row is not None:
+        return _job(row)
+    found = [each for each in jobs(connection) if each.intent.name == id]
     found = found or [each for each in jobs(connection) if id and each.id.startswith(id)]
     if len(found) != 1:
         what = "is more than one job" if found else "is no job"
@@ -95,12 +96,29 @@ def remove(connection: Connection, id: str) -> Job:
     return found
 
 
+def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: int) -> Job:
+    """Keep a job again that was removed, with its runs; what was due meanwhile is not made up for.
+
+    Raises `ScheduleError` where its name was given to another one.
+    """
+    if removed.intent.name and any(each.intent.name == removed.intent.name for each in jobs(connection)):
+        raise ScheduleError(f"There is another job {removed.intent.name[:40]!r} now; rename that one first.")
+    looked = max(now, removed.looked)
+    following = next(iter(upcoming(removed, looked, 1)), None) if removed.state == "active" else None
+    state: JobState = "done" if removed.state == "active" and following is None else removed.state
+    for each in runs:
+        values = {**asdict(each), "receipt": json.dumps(dict(each.receipt))}
+        connection.execute(
+            f"INSERT OR IGNORE INTO job_runs ({_RUN}) VALUES ({', '.join(f':{name}' for name in values)})",
+            values,
+        )
+    return put(connection, replace(removed, state=state, looked=looked, next=following))
+
+
 def decide_due(connection: Connection, now: int, grace: float) -> int:
     """Claim what is due, one row for each job and due time; how many runs wait now because of it."""
     rows = connection.execute(
-        "SELECT id, intent, state, anchor, looked, next, runs FROM jobs "
-        "WHERE state = 'active' AND next <= ? ORDER BY next",
-        (now,),
+        f"{_JOBS} WHERE state = 'active' AND next <= ? ORDER BY next", (now,)
     ).fetchall()
     return sum(_decide(connection, _job(row), now, grace) for row in rows)
 
@@ -161,8 +179,10 @@ def _is_taken(connection: Connection, job: str, due: int) -> bool:
 
 
 def run(connection: Connection, id: int) -> JobRun:
-    """One run."""
+    """One run. Raises `ScheduleError` where it is gone, as with its job."""
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        raise ScheduleError(f"There is no run {id}; `hermes cron log` shows them.")
     return _run(row)
 
 
@@ -194,6 +214,8 @@ def begin(connection: Connection, id: int, now: float) -> JobRun | None:
         return None
     found = _run(row)
     if found.state == "waiting":
+        if _waits_for_another(connection, found):
+            return None
         connection.execute("UPDATE job_runs SET state = 'running', started = ? WHERE id = ?", (now, id))
     elif found.state == "running":
         cuts = found.cuts + 1
@@ -204,6 +226,16 @@ def begin(connection: Connection, id: int, now: float) -> JobRun | None:
     else:
         return None
     return run(connection, id)
+
+
+def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
+    """Whether a run of the job, perhaps one that was cut off a moment ago, has to be over first."""
+    row = connection.execute(
+        "SELECT 1 FROM job_runs, jobs WHERE jobs.id = job AND job = ? AND job_runs.state = 'running' "
+        "AND json_extract(intent, '$.overlap') != 'parallel'",
+        (wanted.job,),
+    ).fetchone()
+    return row is not None
 
 
 def in_session(connection: Connection, id: int, session: str) -> None:
@@ -231,10 +263,12 @@ def end(
 
 def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job, JobRun]]:
     """Runs whose output waits to be delivered now: `notice`, or what is not one."""
-    known = {each.id: each for each in jobs(connection)}
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE delivery = 'waiting' AND retry <= ? ORDER BY due", (now,)
-    )
+    ).fetchall()
+    if not rows:
+        return []
+    known = {each.id: each for each in jobs(connection)}
     found = [(known.get(each.job), each) for each in map(_run, rows)]
     return [
         (job, each)

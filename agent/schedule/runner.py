@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,9 @@ class JobRunner:
                     "" if silent else "waiting",
                 )
             )
-            self.told(job, await self.database.read(lambda c: table.run(c, run.id)))
+            with suppress(HermesError):
+                # The job may have been removed meanwhile.
+                self.told(job, await self.database.read(lambda c: table.run(c, run.id)))
         finally:
             _release(locks)
 
@@ -191,7 +194,10 @@ class JobRunner:
             if not lock.acquire():
                 continue
             try:
-                if (await self.database.read(lambda c, id=run.id: table.run(c, id))).delivery != "waiting":
+                with suppress(HermesError):
+                    # The job may have been removed meanwhile, or another process may have handed it on.
+                    run = await self.database.read(lambda c, id=run.id: table.run(c, id))
+                if run.delivery != "waiting":
                     continue
                 problem = await self.deliver(job, run)
                 at = self.clock()

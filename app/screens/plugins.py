@@ -188,7 +188,10 @@ class PluginRows(PointedRows):
             ink, mark = "error", FAILED
         left = Text(" ").append(f"{mark} ", self.ink(ink))
         left.append(f"{row.name:<20} ", self.ink("text" if row.state == "enabled" else "dim"))
-        left.append(one_line(row.failed or row.description or row.reason), self.ink("dim"))
+        left.append(
+            one_line(row.failed.removeprefix(f"The plugin {row.name} ") or row.description or row.reason),
+            self.ink("dim"),
+        )
         return [spread(left, Text(f" {row.place} ", self.ink("dim")), width)]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -15,6 +17,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from agent.errors import HermesError
+from app.screens.confirm import TextDialog
+from app.screens.detail import DetailScreen
 from app.screens.page import WAYS_OUT
 from app.screens.split import PointedRows, SplitPage
 from app.screens.wording import line
@@ -23,9 +27,11 @@ from widgets.row_text import one_line, spread
 if TYPE_CHECKING:
     from agent.api.schedule import Job, JobBook, JobRun
 
-EMPTY = "No jobs yet. `hermes cron add '0 9 * * 1-5' 'Look at the build'` makes one, and so does the agent."
+EMPTY = "No jobs yet. `a` makes one, `hermes cron add` makes one with all it may have, and so does the agent."
 LOGGED = 12
 """Runs of a job that are shown."""
+MOST_RUNS = 200
+"""Runs that the log of a job shows."""
 INKS = {"done": "success", "failed": "error", "interrupted": "error", "running": "accent"}
 MARKS = {"done": "✓", "failed": "✗", "interrupted": "■", "running": "▶", "waiting": "○", "skipped": "⊘"}
 
@@ -34,11 +40,13 @@ class ScheduleScreen(SplitPage[None]):
     """Jobs, those due first; beside them what the one under the cursor means and what its runs came to."""
 
     heading = "Schedule"
-    keys = "r run now · p pause · x delete · / filter · ? help · esc back"
+    keys = "a add · r run · p pause · x delete · u undo · ⏎ log · / filter · ? help · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "add", "Make a job", id="schedule.add"),
         Binding("r", "run_now", "Run the job now", id="schedule.run"),
         Binding("p", "pause", "Pause the job, or let it go on", id="schedule.pause"),
         Binding("x,delete", "remove", "Delete the job and its log", id="schedule.remove"),
+        Binding("u", "undo", "Take back the last change made here", id="schedule.undo"),
     ]
 
     def __init__(self, book: JobBook, begin: Callable[[], None]) -> None:
@@ -48,6 +56,7 @@ class ScheduleScreen(SplitPage[None]):
         self._book = book
         self._begin = begin
         self._runs: Mapping[str, Sequence[JobRun]] = {}
+        self._undo: list[Callable[[], Awaitable[object]]] = []
         self.loaded = False
         """Whether the store was read."""
 
@@ -65,13 +74,21 @@ class ScheduleScreen(SplitPage[None]):
             jobs = await self._book.jobs()
             self._runs = {job.id: await self._book.runs(job.id, LOGGED) for job in jobs}
         except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+            # "No jobs yet" would be a lie.
+            self._lines.empty = line(str(error))
+            self._lines.show((), {})
+            self.state("cannot be read")
+            self.offer(False)
+            self.loaded = True
             return
+        self._lines.empty = EMPTY
         self._lines.show(jobs, self._runs)
         active = sum(job.state == "active" for job in jobs)
         self.state(f"{active} active · {len(jobs) - active} at rest" if jobs else "")
         self.set_class(not jobs, "bare")
-        self.foot.say(self.keys if jobs else WAYS_OUT)
+        self.foot.say(
+            self.keys if jobs else f"a add · u undo · {WAYS_OUT}" if self._undo else f"a add · {WAYS_OUT}"
+        )
         self._tell()
         self.loaded = True
 
@@ -91,15 +108,68 @@ class ScheduleScreen(SplitPage[None]):
             self.notify("It begins; its outcome shows here.", markup=False)
 
     @work(exclusive=True, group="change")
+    async def action_add(self) -> None:
+        when = await self.app.push_screen_wait(
+            TextDialog("When? 30m, every 2h, 0 9 * * 1-5, or a time such as 2030-01-31T09:00.")
+        )
+        if not when or not when.strip():
+            return
+        try:
+            words = explained(when)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="warning", markup=False)
+            return
+        what = await self.app.push_screen_wait(TextDialog(f"{words}. What is to be done then?"))
+        if not what or not what.strip():
+            return
+        here = await asyncio.to_thread(Path.cwd)
+        made: list[Job] = []
+
+        async def add() -> None:
+            made.append(await self._book.add({"schedule": when, "prompt": what, "cwd": str(here)}))
+
+        if await self._did(add()):
+            self._undo.append(lambda: self._book.remove(made[0].id))
+            self._lines.wanted = made[0].id
+
+    @work(exclusive=True, group="change")
     async def action_pause(self) -> None:
-        if (job := self._lines.pointed) is not None:
-            change = self._book.pause if job.state == "active" else self._book.resume
-            await self._did(change(job.id))
+        if (job := self._lines.pointed) is None:
+            return
+        change, back = self._book.pause, self._book.resume
+        if job.state != "active":
+            change, back = back, change
+        if await self._did(change(job.id)):
+            self._undo.append(lambda: back(job.id))
 
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
+        if (job := self._lines.pointed) is None:
+            return
+        runs: list[JobRun] = []
+
+        async def remove() -> None:
+            runs.extend(await self._book.runs(job.id, MOST_RUNS))
+            await self._book.remove(job.id)
+
+        if await self._did(remove()):
+            self._undo.append(lambda: self._book.put_back(job, runs))
+            self.notify("Deleted; u takes it back.", markup=False)
+
+    @work(exclusive=True, group="change")
+    async def action_undo(self) -> None:
+        if not self._undo:
+            self.notify("Nothing was changed here yet.", markup=False)
+            return
+        await self._did(self._undo.pop()())
+
+    @work(exclusive=True, group="change")
+    async def on_row_list_activated(self, event: PointedRows.Activated) -> None:
+        """All that the runs of the job said."""
+        event.stop()
         if (job := self._lines.pointed) is not None:
-            await self._did(self._book.remove(job.id))
+            runs = await self._book.runs(job.id, MOST_RUNS)
+            self.app.push_screen(DetailScreen(f"Log of {job.title}", logged(runs)))
 
     async def _did(self, change: Awaitable[object]) -> bool:
         try:
@@ -116,6 +186,8 @@ class JobRows(PointedRows):
 
     def __init__(self) -> None:
         super().__init__(self._draw_row, search_text=self._words, empty=EMPTY)
+        self.wanted = ""
+        """The job that the cursor is to be on when it is listed."""
         self._jobs: Sequence[Job] = ()
         self._runs: Mapping[str, Sequence[JobRun]] = {}
 
@@ -126,12 +198,14 @@ class JobRows(PointedRows):
 
     def show(self, jobs: Sequence[Job], runs: Mapping[str, Sequence[JobRun]]) -> None:
         """List these, the cursor where it was."""
-        before = self.pointed
+        at, before = self.cursor or 0, self.pointed
         ids = [job.id for job in jobs]
         self._jobs, self._runs = jobs, runs
         self.reset(len(jobs))
+        wanted = next((id for id in (self.wanted, before.id if before else "") if id in ids), None)
+        self.wanted = ""
         if jobs:
-            self.move_to(ids.index(before.id) if before is not None and before.id in ids else 0)
+            self.move_to(ids.index(wanted) if wanted is not None else min(at, len(jobs) - 1))
 
     def _words(self, index: int) -> str:
         job = self._jobs[index]
@@ -173,6 +247,34 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
     return Content.assemble(*parts)
 
 
+def explained(schedule: str) -> str:
+    """A schedule in words. Raises `HermesError`."""
+    from agent.api.schedule import Question, ask, machine_zone
+
+    return ask(Question(schedule, machine_zone(), datetime.now().isoformat(), 1)).text
+
+
+def logged(runs: Sequence[JobRun]) -> str:
+    """All that runs said, newest first. Pure."""
+    if not runs:
+        return "It has not run yet."
+    parts = [
+        "\n".join(
+            filter(
+                None,
+                [
+                    f"{MARKS[run.state]} {when(run.due / 1000)}  {run.why}, {run.state}{took(run)}",
+                    *(f"  refused: {each}" for each in run.receipt.get("refused") or ()),
+                    run.error.strip(),
+                    run.output.rstrip(),
+                ],
+            )
+        )
+        for run in runs
+    ]
+    return "\n\n".join(parts)
+
+
 def took(run: JobRun) -> str:
     """What a run took, such as `, 4 s, 1,200 tokens, $0.01`. Pure."""
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
@@ -180,7 +282,8 @@ def took(run: JobRun) -> str:
     words = [
         "" if run.started is None or run.ended is None else f"{run.ended - run.started:.0f} s",
         f"{tokens:,} tokens" if tokens else "",
-        f"${cost:.2f}" if cost else "",
+        f"${cost:.2f}" if cost and cost >= 0.01 else f"${cost:.4f}" if cost else "",
         f"{len(refused)} refused" if refused else "",
+        f"delivery {run.delivery}" if run.delivery in ("waiting", "failed") else "",
     ]
     return "".join(f", {word}" for word in words if word)

@@ -214,7 +214,8 @@ def about(server: ServerState) -> Content:
     if health.protocol:
         facts.append(f"Protocol {line(health.protocol)}, start {health.starts} within {health.took:.1f} s.")
     if health.calls:
-        facts.append(f"{health.calls} answers, the last within {milliseconds(health.answered_in)}.")
+        answers = f"{health.calls} answer{'' if health.calls == 1 else 's'}"
+        facts.append(f"{answers}, the last within {milliseconds(health.answered_in)}.")
     where = {"project": "of the project", "plugin": "of a plugin"}.get(server.origin, "of your settings")
     ready = [tool for tool in server.offer if not tool.why]
     return Content.assemble(

@@ -23,6 +23,8 @@ from tests.app.agents_stage import beginning
 from tests.app.closing_stage import BASES, OPENED, World, screens_of_ours, world
 from tests.support.staged import Staged
 
+pytestmark = pytest.mark.usefixtures("set_aside")
+
 SPREAD = (0, 1, 2, 3, 5, 8, 13, 21, 34)
 """Turns of the event loop after which something closes: most goes on in the first few."""
 SETTLED = 60

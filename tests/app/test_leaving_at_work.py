@@ -19,6 +19,8 @@ from tests.agent.history.test_navigation import Engineer
 from tests.support.engines import Bench, bench
 from tests.support.team import UNASKED
 
+pytestmark = pytest.mark.usefixtures("set_aside")
+
 SPREAD = (0, 1, 3, 8, 21, 55, 144)
 """Turns of the event loop after which the application ends."""
 

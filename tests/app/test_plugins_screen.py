@@ -33,6 +33,7 @@ ROWS = [
         may=("brings skills: commit-messages", "tools: check_message", "events: before_tool"),
         registered=("tools: check_message",),
         printed=("loaded in 12 ms",),
+        failed="The plugin house-style has not answered within 30 s and was cut off.",
     ),
     PluginRow(
         name="words",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from tests.support.command import HERMES, environment
+from tests.support.command import HERMES, STARTED, environment
 from tests.support.terminal import Terminal
 
 LIVE = b"\x1b]22;"
@@ -26,7 +26,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def begin(
-            *arguments: str, size: tuple[int, int] = (80, 24), command: list[str] = HERMES, **more: str
+            *arguments: str, size: tuple[int, int] = (80, 24), command: list[str] = STARTED, **more: str
         ) -> Terminal:
             env = environment(tmp_path / "home", **more)
             return stack.enter_context(Terminal([*command, *arguments], env, tmp_path, size))

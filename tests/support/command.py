@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support import forks
-
 ROOT = Path(__file__).resolve().parents[2]
 START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from hermes_launcher import main; sys.exit(main())"
 HERMES = [sys.executable, "-I", "-c", START]
+"""The command; a test gets a fork of one that was started (`tests.support.forks`)."""
+STARTED = [*HERMES[:-1], f"{START}  # started"]
+"""The command with the start of its own interpreter, for tests of that."""
 
 
 def environment(home: Path, base_url: str = "", **more: str) -> dict[str, str]:
@@ -28,8 +29,13 @@ def environment(home: Path, base_url: str = "", **more: str) -> dict[str, str]:
 
 
 def run(*arguments: str, env: dict[str, str], cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run `hermes` to its end, in a process of its own (`HERMES` also starts its own interpreter)."""
-    return forks.run([*arguments], env, cwd, stdin, limit=100)
+    """Run `hermes` to its end, in a process of its own."""
+    given = stdin.encode("utf-8", "surrogateescape")
+    done = subprocess.run(
+        [*HERMES, *arguments], input=given, capture_output=True, cwd=cwd, env=env, timeout=100, check=False
+    )
+    out, err = (each.decode().replace("\r\n", "\n") for each in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess([*arguments], done.returncode, out, err)
 
 
 def events(output: str) -> list[dict[str, Any]]:

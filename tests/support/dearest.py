@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.support import forks
-
 COLLECTING = "reading and collecting the tests"
 
 _COST = pytest.StashKey[dict[str, float]]()
@@ -35,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def cost() -> float:
     """Seconds of a processor that this process and the children it has waited for have taken."""
-    return sum(os.times()[:4]) + forks.taken()
+    return sum(os.times()[:4])
 
 
 @pytest.hookimpl(trylast=True)
@@ -49,9 +47,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     global _last
     report = yield
-    before, _last = _last, cost()
-    # Attributes of a report travel with it from a worker.
-    setattr(report, "cost", _last - before)  # noqa: B010
+    if report.when == "teardown":
+        before, _last = _last, cost()
+        # Attributes of a report travel with it from a worker.
+        setattr(report, "cost", _last - before)  # noqa: B010
     return report
 
 

@@ -1,17 +1,23 @@
-"""`hermes` without the start of an interpreter: forks of one process that has imported the program.
+"""`hermes` and engines without the start of an interpreter: forks of a process that has imported the program.
 
-Each command is a process of its own, with its own arguments, environment, folder and streams, and ends as
-one that was started does. Only what Python does before `main` is shared.
+Wherever a test starts `tests.support.command.HERMES` or an engine in a process of its own, `Popen` forks.
+What comes of it is a child of the test with its own arguments, environment, folder and streams, and ends as
+one that was started does; only what Python does before `main` is shared. Where that is the point, or Python
+is asked for something else (a locale, a variable of its own), it is started; so is what a shell runs.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
+import fcntl
 import functools
 import gc
 import importlib
+import inspect
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -20,72 +26,94 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.command import ROOT, START
+
 SERVER = (
-    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support.forks import serve; serve(); "
-    "from hermes_launcher import main; sys.exit(main())"
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support.forks import serve; exec(serve())"
 )
-PROGRAM = ("agent.runtime", "agent.model.transport.client", "openai", "yaml", "pydantic")
+ENGINE = re.compile(r"import sys; sys\.path\[:\] = \[.*\]; from agent\.api\.child import main; main\(\)")
+"""What the process of an engine runs."""
+PROGRAM = ("agent.runtime", "agent.model.transport.client", "openai", "yaml", "pydantic", "app.application")
 """What a command imports late, beside its own module."""
 ANSWER = struct.Struct("i")
-ENDED = struct.Struct("id")
-"""The exit code of a command, and what it and its children took of a processor, in seconds."""
+MOST_STREAMS = 16
+OF_PYTHON = ("PYTHON", "TEXTUAL", "COVERAGE", "LD_", "MALLOC")
+"""How variables begin that mean something before `main`."""
+LOCALES = (None, "", "C.UTF-8")
+PR_SET_CHILD_SUBREAPER = 36
 
-_taken = 0.0
-
-
-def taken() -> float:
-    """Seconds of a processor that the commands run here have taken; the system counts them for the server."""
-    return _taken
+_one_at_a_time = threading.Lock()
 
 
-def serve() -> None:
-    """Fork for each request on the socket that is standard input. Returns in each fork, as the command."""
+def serve() -> str:
+    """Fork for each request on the socket that is standard input. Returns in each fork; what it is to run."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=os.dup(0)) as channel:
         commands = [f"app.cli.{path.stem}" for path in (ROOT / "app" / "cli").glob("[a-z]*.py")]
+        # Read when a library is imported.
+        os.environ.setdefault("TEXTUAL_FPS", importlib.import_module("app.main").FRAMES)
         for name in (*PROGRAM, *commands):
             importlib.import_module(name)
         assert threading.active_count() == 1, "a process with threads cannot be forked"
         gc.freeze()
         while True:
-            message, streams, *_ = socket.recv_fds(channel, 1, 4)
+            message, streams, *_ = socket.recv_fds(channel, 1, MOST_STREAMS)
             if not message:
                 os._exit(0)
-            child = os.fork()
-            if not child:
+            (number, told), (beginning, held) = os.pipe(), os.pipe()
+            if not (between := os.fork()):
+                if child := os.fork():
+                    os.write(told, ANSWER.pack(child))
+                    os._exit(0)
+                os.close(held)
                 break
-            channel.sendall(ANSWER.pack(child))
-            for stream in streams:
+            child = os.read(number, ANSWER.size)
+            os.waitpid(between, 0)
+            for stream in (number, told, beginning, held, *streams):
                 os.close(stream)
-            _, status, used = os.wait4(child, 0)
-            seconds = used.ru_utime + used.ru_stime
-            channel.sendall(ENDED.pack(os.waitstatus_to_exitcode(status), seconds))
-    _become(*streams)
+            channel.sendall(child)
+    # Until this is closed the process that is to be the parent is not.
+    os.read(beginning, 1)
+    return _become(*streams)
 
 
-def _become(request: int, *streams: int) -> None:
+def _become(request: int, *streams: int) -> str:
     with open(request, encoding="utf-8") as file:
         asked = json.load(file)
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
+    targets: list[int] = asked["streams"]
+    above = max(targets) + 1
+    copies = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, above) for stream in streams]
+    for copy, target in zip(copies, targets, strict=True):
+        os.dup2(copy, target)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in targets:
+            try:
+                os.close(int(name))
+            except OSError:  # the folder itself
+                continue
+    if asked["session"]:
+        os.setsid()
+    os.umask(asked["umask"])
     os.environ.clear()
     os.environ.update(asked["environ"])
     time.tzset()
     os.chdir(asked["folder"])
     sys.argv = ["-c", *asked["arguments"]]
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=stream is sys.stderr or os.isatty(1))  # type: ignore[union-attr]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return str(asked["code"])
 
 
 @functools.cache
 def _server(owner: int) -> socket.socket:
     """The socket to the process that forks for the process `owner`, which is this one."""
     ours, theirs = socket.socketpair()
-    server = subprocess.Popen(
-        [sys.executable, "-I", "-c", SERVER], stdin=theirs.fileno(), start_new_session=True
-    )
+    server = subprocess.Popen([sys.executable, "-I", "-c", SERVER], stdin=theirs.fileno())
     theirs.close()
 
     def end() -> None:
@@ -97,42 +125,87 @@ def _server(owner: int) -> socket.socket:
     return ours
 
 
-def run(
-    arguments: list[str], environ: dict[str, str], folder: Path, stdin: str, limit: float
-) -> subprocess.CompletedProcess[str]:
-    """Run `hermes` to its end, as `subprocess.run` would; `limit` in seconds."""
-    global _taken
-    channel = _server(os.getpid())
-    request = {"arguments": arguments, "environ": environ, "folder": str(folder)}
-    with _file(json.dumps(request)) as asked, _file(stdin) as given, _file() as out, _file() as err:
-        socket.send_fds(channel, [b"?"], [file.fileno() for file in (asked, given, out, err)])
-        (child,) = _answer(channel, ANSWER, None)
+def fork_where_possible() -> None:
+    """Let every `subprocess.Popen` of this process fork where that comes to the same."""
+    start: Callable[..., None] = getattr(subprocess.Popen, "_execute_child")  # noqa: B009
+    names = list(inspect.signature(start).parameters)
+
+    def started(popen: Any, *details: Any) -> None:
+        asked = dict(zip(names, (popen, *details), strict=True))
+        if (program := _program(asked)) is None:
+            start(popen, *details)
+            return
+        ends = [asked[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
+        given = [end if end != -1 else number for number, end in enumerate((ends[0], ends[3], ends[5]))]
+        kept = [int(each) for each in asked["pass_fds"]]
+        environ: Mapping[str, str] = os.environ if asked["env"] is None else asked["env"]
+        umask = os.umask(0o022)
+        os.umask(umask)
+        request = {
+            "code": program[0],
+            "arguments": program[1:],
+            "environ": dict(environ),
+            "folder": os.fspath(asked["cwd"] or os.getcwd()),
+            "session": bool(asked["start_new_session"]),
+            "umask": umask,
+            "streams": [0, 1, 2, *kept],
+        }
+        popen.pid = _forked(request, [*given, *kept])
+        popen._child_created = True
+        popen._close_pipe_fds(*ends)
+
+    setattr(subprocess.Popen, "_execute_child", started)  # noqa: B010
+
+
+def _program(asked: dict[str, Any]) -> list[str] | None:
+    """What Python is to run, and with which arguments; None if it has to be started for that."""
+    if sys.platform != "linux" or not isinstance(asked["args"], list | tuple):
+        return None
+    python, *args = map(os.fspath, asked["args"])
+    flags, args = (args[:1], args[1:]) if args[:1] == ["-I"] else ([], args)
+    if python != sys.executable or args[:1] != ["-c"] or not all(map(_plain, args)):
+        return None
+    if args[1] != START and not (flags and ENGINE.fullmatch(args[1])):
+        return None
+    usual = {"executable": None, "preexec_fn": None, "close_fds": True, "shell": False, "umask": -1}
+    usual |= {"gid": None, "gids": None, "uid": None, "process_group": -1}
+    if any(asked.get(name, value) != value for name, value in usual.items()):
+        return None
+    environ: Mapping[str, str] = os.environ if asked["env"] is None else asked["env"]
+    if any(not _plain(name) or not _plain(value) for name, value in environ.items()):
+        return None
+    if any(name.startswith(OF_PYTHON) and name not in os.environ for name in environ):
+        return None
+    if any(environ.get(name) not in LOCALES for name in ("LANG", "LC_ALL", "LC_CTYPE")):
+        return None
+    if asked["cwd"] is not None and not Path(asked["cwd"]).is_dir():
+        return None
+    return args[1:]
+
+
+def _plain(text: object) -> bool:
+    """Whether JSON brings it over as it is."""
+    return isinstance(text, str) and text.isprintable()
+
+
+def _forked(request: dict[str, Any], streams: list[int]) -> int:
+    """The process id of a new child of this process."""
+    with _one_at_a_time, tempfile.TemporaryFile() as asked:
+        asked.write(json.dumps(request).encode())
+        asked.seek(0)
+        channel = _server(os.getpid())
+        # A fork of a fork becomes a child of the nearest process above that says it takes those.
+        _take_orphans(True)
         try:
-            code, seconds = _answer(channel, ENDED, limit)
-        except TimeoutError:
-            os.kill(child, signal.SIGKILL)
-            _, seconds = _answer(channel, ENDED, None)
-            _taken += seconds
-            raise subprocess.TimeoutExpired(arguments, limit, _text(out), _text(err)) from None
-        _taken += seconds
-        return subprocess.CompletedProcess(arguments, code, _text(out), _text(err))
-
-
-def _answer(channel: socket.socket, form: struct.Struct, limit: float | None) -> tuple[Any, ...]:
-    channel.settimeout(limit)
-    answer = channel.recv(form.size, socket.MSG_WAITALL)
-    if len(answer) < form.size:
+            socket.send_fds(channel, [b"?"], [asked.fileno(), *streams])
+            answer = channel.recv(ANSWER.size, socket.MSG_WAITALL)
+        finally:
+            _take_orphans(False)
+    if len(answer) < ANSWER.size:
         raise RuntimeError("the process that forks has ended; its error is above")
-    return form.unpack(answer)
+    return int(ANSWER.unpack(answer)[0])
 
 
-def _file(content: str = "") -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-    file.write(content.encode("utf-8", "surrogateescape"))
-    file.seek(0)
-    return file
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode().replace("\r\n", "\n")
+def _take_orphans(whether: bool) -> None:
+    if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(whether), 0, 0, 0):
+        raise OSError("the system does not let a process take the children of its children")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import zipfile
@@ -243,11 +244,14 @@ def pip_environment(scratch: Path) -> dict[str, str]:
 
 def _bytes_below(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:  # pip has just moved it
-            continue
+    # It passes over folders that pip has just removed.
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                found = Path(place, name).stat()
+            except OSError:  # or moved
+                continue
+            total += found.st_size if stat.S_ISREG(found.st_mode) else 0
     return total
 
 

@@ -12,6 +12,8 @@ from agent.net.forwarding import accepting
 from agent.net.socket_tasks import SocketTasks
 from tests.agent.net.doors import TestNetwork, door, read_all
 
+pytestmark = pytest.mark.usefixtures("set_aside")
+
 
 async def _turns(count: int) -> None:
     for _ in range(count):

@@ -275,6 +275,7 @@ async def test_notices_are_shown_once(book: JobBook, runner: JobRunner, clock: C
         ({"schedule": "1h", "prompt": "x", "missed": "twice"}, "skip, once, all"),
         ({"schedule": "1h", "prompt": "x", "repeat": 0}, "number from 1"),
         ({"schedule": "1h", "prompt": "x", "jitter": -1}, "out of range"),
+        ({"schedule": "1h", "prompt": "x", "allow": ["no rule ("]}, "no rule; give one"),
         ({"schedule": "1h", "prompt": "x", "colour": "red"}, "has no 'colour'"),
         ({"schedule": "1h", "prompt": "x", "context_from": ["nobody"]}, "is no job"),
         (

@@ -138,12 +138,11 @@ export class Conversation {
     item.className = `item call ${outcome}`;
     item.firstChild.textContent = GLYPHS[outcome];
     const fold = item.lastChild;
-    const words = outcome === "done" ? "" : `, ${outcome}`;
     const head = make("summary", {},
       make("span", { class: "verb" }, display.verb), make("span", { class: "subject" }, display.subject),
       make("span", { class: "summary" }, display.summary ? `· ${display.summary}` : ""),
-      make("span", { class: "seconds" }, seconds === undefined ? "" : `${seconds.toFixed(1)} s`));
-    head.setAttribute("aria-label", `${display.verb} ${display.subject} ${display.summary}${words}`);
+      make("span", { class: "seconds" }, seconds === undefined ? "" : `${seconds.toFixed(1)} s`),
+      outcome === "done" ? null : make("span", { class: "hidden" }, outcome));
     fold.replaceChildren(head);
     if (outcome === "failed" || outcome === "denied") fold.open = true;
   }

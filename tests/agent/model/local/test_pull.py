@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
 import stat
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
 from agent.errors import HermesError
 from agent.model.local.partial_file import PartialFile
 from agent.model.local.pull import Listener, Progress, pull
-from agent.model.local.sources import SourceError, StoppedError
+from agent.model.local.sources import SourceError, StoppedError, _bytes_below
 from agent.model.local.weights import CATALOGUE, Weights
 from tests.agent.model.local.hub import Hub, serving
 
@@ -307,3 +308,23 @@ def test_pip_sees_its_own_settings_and_no_keys(monkeypatch: pytest.MonkeyPatch, 
     assert seen["PIP_INDEX_URL"] == "https://example.org/simple"
     assert seen["https_proxy"] == "http://proxy.example.org"
     assert seen["TMPDIR"] == str(tmp_path)
+
+
+def test_what_pip_has_unpacked_is_counted_while_pip_takes_folders_away(tmp_path: Path) -> None:
+    (tmp_path / "part").write_bytes(b"x" * 100)
+    over = Event()
+
+    def work() -> None:
+        while not over.is_set():
+            for folder in [tmp_path / str(number) / "in" for number in range(20)]:
+                folder.mkdir(parents=True)
+            for number in range(20):
+                shutil.rmtree(tmp_path / str(number))
+
+    pip = Thread(target=work)
+    pip.start()
+    try:
+        assert {_bytes_below(tmp_path) for _ in range(100)} == {100}
+    finally:
+        over.set()
+        pip.join()
