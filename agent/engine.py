@@ -184,19 +184,22 @@ class Engine:
         """Replace the queued messages, as edited by the person."""
         self._turn_queue.set_queue(texts)
 
-    def submit(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Begin a turn with a message, or queue it behind the running one."""
-        if self.busy:
-            self._turn_queue.enqueue(text, attachments)
-        else:
-            self._begin(text, "prompt", attachments)
+    def submit(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
+        """Begin a turn with a message, or queue it behind the running one.
 
-    def steer(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
+        `received` is the row of a messenger's message, which is marked as taken by the same commit.
+        """
+        if self.busy:
+            self._turn_queue.enqueue(text, attachments, received)
+        else:
+            self._begin(QueuedMessage(text, tuple(attachments), received), "prompt")
+
+    def steer(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
         """Hand a message to the running turn, to be read before its next request; begin one if none runs."""
         if self.busy:
-            self._turn_queue.steer(text, attachments)
+            self._turn_queue.steer(text, attachments, received)
         else:
-            self._begin(text, "prompt", attachments)
+            self._begin(QueuedMessage(text, tuple(attachments), received), "prompt")
 
     def interrupt(self) -> None:
         """Stop the running turn for good. Pending questions are resolved first, as cancelled."""
@@ -208,7 +211,7 @@ class Engine:
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Work on one message to its end (for surfaces that do nothing else meanwhile)."""
-        self._begin(text, "prompt", attachments, kept=False)
+        self._begin(QueuedMessage(text, tuple(attachments)), "prompt", kept=False)
         assert self._task is not None
         return await asyncio.shield(self._task)
 
@@ -239,21 +242,19 @@ class Engine:
         if errors:
             raise errors[0]
 
-    def _begin(
-        self, text: str, origin: str, attachments: Sequence[Attachment] = (), *, kept: bool = True
-    ) -> None:
+    def _begin(self, message: QueuedMessage, origin: str, *, kept: bool = True) -> None:
         """Begin a turn; when its message cannot be stored, it is `kept` in the queue."""
         self._stopping = False
-        self._task = asyncio.create_task(self._turn(text, origin, attachments, kept), name="turn")
+        self._task = asyncio.create_task(self._turn(message, origin, kept), name="turn")
         self._task.add_done_callback(self._continue)
 
-    async def _turn(self, text: str, origin: str, attachments: Sequence[Attachment], kept: bool) -> TurnEnded:
+    async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
         """A turn, which can be undone when it is over."""
         before = await self.travel.place()
-        ended = await self._turns.run(text, origin, attachments)
+        ended = await self._turns.run(message.text, origin, message.attachments, message.received)
         if self._turns.unsaved and kept:
-            self._turn_queue.put_back([QueuedMessage(text, tuple(attachments))])
-        await self._over(before, text)
+            self._turn_queue.put_back([message])
+        await self._over(before, message.text)
         return ended
 
     async def _taken_up(self) -> TurnEnded:
@@ -284,7 +285,7 @@ class Engine:
             return
         item = self._turn_queue.next()
         if item is not None:
-            self._begin(item.text, "queue", item.attachments)
+            self._begin(item, "queue")
 
 
 def _begins_turn(node: Node) -> bool:

@@ -83,7 +83,7 @@ class WebhookSettings(GatewaySettings):
     window: float = Field(300, gt=0, description="Seconds a signed request counts, either way.")
 
 
-class AllGateways(SettingsSection):
+class MessengerSettings(SettingsSection):
     telegram: TelegramSettings = TelegramSettings.model_construct()
     discord: DiscordSettings = DiscordSettings.model_construct()
     slack: SlackSettings = SlackSettings.model_construct()

@@ -477,7 +477,7 @@ class Settings(SettingsSection):
     web: WebSettings = WebSettings.model_construct()
     serve: ServeSettings = ServeSettings.model_construct()
     gateway: messengers.GatewayDefaults = messengers.GatewayDefaults.model_construct()
-    gateways: messengers.AllGateways = messengers.AllGateways.model_construct()
+    gateways: messengers.MessengerSettings = messengers.MessengerSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()

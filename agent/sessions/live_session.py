@@ -19,6 +19,7 @@ from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
 from agent.messages import Attachment, ToolCall
 from agent.store.faults import HeadMoved
 from agent.store.nodes import Kind, Node, Session
+from agent.store.received import RECEIVED
 from agent.store.store import Store
 from tools.canvases import Canvas, canvases_of
 from tools.context import Todo
@@ -109,15 +110,24 @@ class LiveSession:
         return await self._write(lambda: self._append(kind, content, data))
 
     async def add_user(
-        self, text: str, origin: str = "prompt", attachments: Sequence[Attachment] = ()
+        self,
+        text: str,
+        origin: str = "prompt",
+        attachments: Sequence[Attachment] = (),
+        received: int = 0,
     ) -> Node:
-        """Commit a user message; one of origin `engine` is for the model only and not shown."""
+        """Commit a user message; one of origin `engine` is for the model only and not shown.
+
+        With `received`, the row of a messenger's message is marked as taken in the same transaction.
+        """
 
         data: dict[str, Any] = {"origin": origin}
         if (step := self.position()) is not None:
             data["step"] = step
         if attachments:
             data["attachments"] = records(attachments)
+        if received:
+            data[RECEIVED] = received
 
         async def write() -> Node:
             node = await self._append("user", text, data)

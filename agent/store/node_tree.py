@@ -15,6 +15,7 @@ from agent.store.connection import read_once
 from agent.store.faults import HeadMoved
 from agent.store.node_text import searchable
 from agent.store.nodes import ANY, KINDS, MAIN, BranchHead, Expected, NewNode, Node, storable, title_of
+from agent.store.received import RECEIVED, mark_taken
 from tools.safe_text import clean
 
 _COLUMNS = "id, session, parent, kind, created, content, data"
@@ -40,6 +41,8 @@ def append(
     for item in new:
         depth += 1
         node = _insert(connection, session, parent, depth, item)
+        if RECEIVED in item.data:
+            mark_taken(connection, item.data[RECEIVED], session, node.id)
         nodes.append(node)
         parent = node.id
     if nodes:

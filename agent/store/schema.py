@@ -18,6 +18,7 @@ from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.store.connection import address
 from agent.store.faults import explain
+from agent.store.gateway_tables import GATEWAY_TABLES
 from agent.store.node_text import searchable
 from agent.store.nodes import storable
 
@@ -291,12 +292,18 @@ def _add_jobs(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _add_gateways(connection: sqlite3.Connection) -> None:
+    for statement in _statements(GATEWAY_TABLES):
+        connection.execute(statement)
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
 MIGRATIONS: tuple[Migration, ...] = (
     *(_create, _add_travel, _add_spending, _fold_anew, _number_events),
     _add_learnings,
     _add_jobs,
+    _add_gateways,
 )
 """Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
 

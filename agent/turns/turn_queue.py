@@ -17,6 +17,8 @@ class QueuedMessage:
 
     text: str
     attachments: tuple[Attachment, ...] = ()
+    received: int = 0
+    """The row of the message of a messenger that it is; 0 for any other."""
 
 
 def readdressed(texts: Iterable[str], items: Iterable[QueuedMessage]) -> list[QueuedMessage]:
@@ -50,8 +52,8 @@ class TurnQueue:
         self._queue = deque(readdressed(texts, self._queue))
         self._tell()
 
-    def enqueue(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        self._queue.append(QueuedMessage(text, tuple(attachments)))
+    def enqueue(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
+        self._queue.append(QueuedMessage(text, tuple(attachments), received))
         self._tell()
 
     def put_back(self, items: Sequence[QueuedMessage]) -> None:
@@ -73,8 +75,8 @@ class TurnQueue:
         self._tell()
         return item
 
-    def steer(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        self._steering.append(QueuedMessage(text, tuple(attachments)))
+    def steer(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
+        self._steering.append(QueuedMessage(text, tuple(attachments), received))
         self._tell()
 
     def steering_waits(self) -> bool:

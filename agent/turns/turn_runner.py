@@ -139,7 +139,11 @@ class TurnRunner:
         """Whether the message of the last turn is not in the store: nobody has it but who sent it."""
 
     async def run(
-        self, text: str, origin: str = "prompt", attachments: Sequence[Attachment] = ()
+        self,
+        text: str,
+        origin: str = "prompt",
+        attachments: Sequence[Attachment] = (),
+        received: int = 0,
     ) -> TurnEnded:
         """Work on a message until there is an answer. Never raises; the outcome says how it ended.
 
@@ -149,7 +153,7 @@ class TurnRunner:
 
         async def begin(_: _Progress) -> None:
             self.unsaved = True
-            await self._add_user(text, origin, attachments)
+            await self._add_user(text, origin, attachments, received)
 
         return await self._carry(begin)
 
@@ -274,19 +278,21 @@ class TurnRunner:
             item = items.pop(0)
             self.unsaved = True
             try:
-                await self._add_user(item.text, "steer", item.attachments)
+                await self._add_user(item.text, "steer", item.attachments, item.received)
             except HermesError:
                 self._turn_queue.put_back([item, *items] if self.unsaved else items)
                 self.unsaved = False
                 raise
             except asyncio.CancelledError:
                 for unread in items:
-                    self._turn_queue.steer(unread.text, unread.attachments)
+                    self._turn_queue.steer(unread.text, unread.attachments, unread.received)
                 raise
 
-    async def _add_user(self, text: str, origin: str, attachments: Sequence[Attachment]) -> None:
+    async def _add_user(
+        self, text: str, origin: str, attachments: Sequence[Attachment], received: int
+    ) -> None:
         """Keep a message of the person, and what the model has to know to understand it."""
-        await self._session.add_user(text, origin, attachments)
+        await self._session.add_user(text, origin, attachments, received)
         self.unsaved = False
         if told := await self._meant(text):
             await self._session.add("notice", told, {"kind": MENTION, "to_model": True})

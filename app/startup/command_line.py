@@ -23,6 +23,7 @@ SUBCOMMANDS = {
     "skills": "list, check, install, update and hand on skills",
     "acp": "work in an editor that speaks the Agent Client Protocol",
     "serve": "host sessions for the browser, the phone and other programs",
+    "gateway": "talk to sessions from messengers, and say who may",
     "import": "take over sessions, memory, skills, servers and permissions of another agent",
     "web": "search the web, read pages and crawl sites",
     "batch": "work on many tasks from a file",

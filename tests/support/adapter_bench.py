@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.config.gateways import AllGateways
+from agent.config.gateways import MessengerSettings
 from agent.gateways.adapter import Adapter, GatewayContext, Incoming
 from agent.gateways.kinds import gateway_kind, make_adapter
 
@@ -23,7 +23,7 @@ class AdapterBench:
     ) -> None:
         self._kind = gateway_kind(name)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        model = type(getattr(AllGateways(), name))
+        model = type(getattr(MessengerSettings(), name))
         self.context = GatewayContext(name, model.model_validate(dict(settings)), dict(environ), folder)
         self.adapter: Adapter
         self.taken: list[Incoming] = []

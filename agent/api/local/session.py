@@ -97,11 +97,11 @@ class LocalSession:
 
     # Commands
 
-    def submit(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        self.engine.submit(text, attachments)
+    def submit(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
+        self.engine.submit(text, attachments, received)
 
-    def steer(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        self.engine.steer(text, attachments)
+    def steer(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
+        self.engine.steer(text, attachments, received)
 
     def set_queue(self, texts: Sequence[str]) -> None:
         self.engine.set_queue(texts)

@@ -32,7 +32,12 @@ from agent.safety.permissions.subjects import RuleSubject, Setting
 if TYPE_CHECKING:
     import yaml
 
-SURFACES = ("tui", "plain", "oneshot", "json", "cron", "serve", "acp", "batch", "eval")
+_GATEWAYS = ("telegram", "discord", "slack", "whatsapp", "signal", "matrix", "email", "webhook")
+SURFACES = (
+    *("tui", "plain", "oneshot", "json", "cron", "serve", "acp", "batch", "eval", "gateway"),
+    *(f"gateway.{name}{group}" for name in _GATEWAYS for group in ("", ".group")),
+)
+"""A surface with a dot takes what its first parts say too, so `gateway` holds for all messengers."""
 VERDICTS = ("allow", "ask", "deny")
 
 _TOP = ("mode", "profiles", "rules")

@@ -131,18 +131,29 @@ class Permissions:
         own = self._user_file()
         project, state = self._project_file()
         rules = (*self._in_force(own, USER), *self._in_force(project, PROJECT, widens=state == "trusted"))
-        here = [rule for rule in rules if rule.surface in ("", self._surface)] + list(self._given)
+        here = [rule for rule in rules if rule.surface in ("", *self._surfaces())] + list(self._given)
         floor: Mode | None = None
         if not own.readable and USER not in self._strict:
             floor = "careful"  # what it denies is not known
         elif not own.sound:
             floor = "normal"
+        if self._surface.endswith(".group") and self._surface not in own.modes:
+            # Others read along, and may talk it into something.
+            floor = "careful"
         problems = (*own.problems, *project.problems)
         mode, wanted = self._mode_of(own), self._mode_of(project) if state == "trusted" else None
         return PermissionPolicy(RuleSet(here, self.setting), mode, wanted, floor, problems, state)
 
     def _mode_of(self, file: PermissionFile) -> Mode | None:
-        return file.modes.get(self._surface) or file.mode
+        for each in self._surfaces():
+            if (mode := file.modes.get(each)) is not None:
+                return mode
+        return file.mode
+
+    def _surfaces(self) -> tuple[str, ...]:
+        """The surface and what it is a kind of, narrowest first: `gateway.slack`, `gateway`."""
+        parts = self._surface.split(".")
+        return tuple(".".join(parts[:end]) for end in range(len(parts), 0, -1))
 
     def _in_force(
         self, file: PermissionFile, origin: Origin, *, widens: bool = True

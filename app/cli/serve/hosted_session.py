@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent.api.attachments import Attachment
 from agent.api.canvas import CanvasChanged
+from agent.api.gateways import handed_texts
 from agent.api.opening import open_here
 from agent.api.options import Options
 from agent.events import (
@@ -120,7 +121,7 @@ class HostedSession:
 
     # Commands of heads
 
-    def message(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
+    def message(self, text: str, how: How, attachments: Sequence[Attachment] = (), received: int = 0) -> bool:
         """Begin a turn, or let the message wait for it; whether it waits. Raises `TurnedAwayError`."""
         if not text.strip() and not attachments:
             raise TurnedAwayError(400, "The message is empty.")
@@ -128,9 +129,9 @@ class HostedSession:
             raise TurnedAwayError(429, "Too many messages wait in this session.", 5)
         waits = self.client.busy
         if how == "steer":
-            self.client.steer(text, attachments)
+            self.client.steer(text, attachments, received)
         else:
-            self.client.submit(text, attachments)
+            self.client.submit(text, attachments, received)
         return waits
 
     def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
@@ -224,7 +225,14 @@ class HostedSession:
             self._keep(event)
         for event in missed:
             self._keep(self.client.numbered(event))
-        if waiting := waiting_of(told):
+        waiting = list(waiting_of(told))
+        if waiting:
+            database = self.client.engine.session.store.database
+            for text in await database.read(lambda c: handed_texts(c, self.id)):
+                # A messenger brings it again, with its receipt.
+                if text in waiting:
+                    waiting.remove(text)
+        if waiting:
             self.client.set_queue([*waiting, *self.client.queue])
 
     def _told(self) -> list[Mapping[str, Any]]:

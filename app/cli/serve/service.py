@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,16 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from agent.api.config import load
+from agent.api.gateways import AllGateways
 from agent.api.home import Home, private_folder
 from agent.errors import ConfigError
 from app.cli.serve.connection import GuardedProtocol
 from app.cli.serve.credentials import Credentials
 from app.cli.serve.doors import Address, Doors, TurnedAwayError
+from app.cli.serve.gateway_host import CALLS, Messengers, call_routes
 from app.cli.serve.openai_api import OpenAiApi
 from app.cli.serve.page_files import PageFiles
 from app.cli.serve.routes import Routes, refused
@@ -60,7 +63,9 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
     _check(options)
     private_folder(home.root)
     folder = private_folder(home.root / "serve")
-    settings = load(home, dict(os.environ), Path.cwd()).settings
+    loaded = load(home, dict(os.environ), Path.cwd())
+    settings = loaded.settings
+    calls: list[AllGateways] = []
     with ServicePlace(folder) as place, _listening(options) as listening:
         port = listening.getsockname()[1]
         url = f"{options.scheme}://{_spelled(options.host)}:{port}"
@@ -69,12 +74,19 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
         hub = SessionHub(home, options.model)
         credentials = Credentials(folder)
         app = application(
-            hub, credentials, home, address, openai_api(hub, home, settings.serve.approval_timeout)
+            hub,
+            credentials,
+            home,
+            address,
+            openai_api(hub, home, settings.serve.approval_timeout),
+            call_routes(lambda: calls[0] if calls else None),
         )
         server = _server(app, options)
         place.note(url=url, pid=os.getpid())
         terminals = TerminalHeads(hub, home)
         await terminals.listen()
+        messengers = await Messengers.start(hub, home, loaded.settings, loaded.environ)
+        calls.append(messengers.gateways)
         loop = asyncio.get_running_loop()
         ending = asyncio.Event()
         for number in SIGNALS:
@@ -86,6 +98,8 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
             await asyncio.wait([serving, asked], return_when=asyncio.FIRST_COMPLETED)
         finally:
             asked.cancel()
+            # First those who would tell the chats that their turns were stopped.
+            await messengers.aclose()
             await terminals.aclose()
             await hub.aclose()
             server.should_exit = True
@@ -106,12 +120,17 @@ def openai_api(hub: SessionHub, home: Home, timeout: float) -> OpenAiApi:
 
 
 def application(
-    hub: SessionHub, credentials: Credentials, home: Home, address: Address, openai: OpenAiApi
+    hub: SessionHub,
+    credentials: Credentials,
+    home: Home,
+    address: Address,
+    openai: OpenAiApi,
+    further: Sequence[BaseRoute] = (),
 ) -> Any:
     """The whole application behind its doors."""
     routes = Routes(hub, credentials, home, secure=address.scheme == "https")
     app = Starlette(
-        routes=[*routes.routes(), *openai.routes(), *PageFiles().routes()],
+        routes=[*routes.routes(), *openai.routes(), *further, *PageFiles().routes()],
         exception_handlers={404: _missing, 405: _missing},
     )
     return Doors(app, credentials, address, open_to_all)
@@ -121,6 +140,9 @@ def open_to_all(method: str, path: str) -> bool:
     """Whether a request needs no token: pairing, and the page without anything in it. Pure."""
     if path == "/api/pair":
         return method == "POST"
+    if path.startswith(CALLS):
+        # Signed by the platform, which its adapter checks.
+        return method in ("GET", "POST")
     return method in ("GET", "HEAD") and not path.startswith(("/api/", "/v1/"))
 
 

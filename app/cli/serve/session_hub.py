@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent.api.gateways import surface_of
 from agent.api.home import Home, secrets_of_home
 from agent.api.options import Options
 from agent.errors import HermesError, StoreError
@@ -31,6 +32,8 @@ class SessionHub:
         self._model = model
         self._open: dict[str, asyncio.Future[HostedSession]] = {}
         self._closing = False
+        self.opened: Callable[[HostedSession], None] = lambda _session: None
+        """Hears of each session that is open from now on."""
 
     @property
     def sessions(self) -> tuple[HostedSession, ...]:
@@ -38,14 +41,24 @@ class SessionHub:
         done = [each for each in self._open.values() if each.done() and not each.cancelled()]
         return tuple(each.result() for each in done if each.exception() is None)
 
-    async def session(self, id: str, model: str | None = None) -> HostedSession:
-        """A stored session, opened if it is not, with `model` if one is named. Raises `TurnedAwayError`."""
+    async def session(self, id: str, surface: str = "", model: str | None = None) -> HostedSession:
+        """A stored session, opened, with `model` if one is named, if it is not. Raises `TurnedAwayError`.
+
+        One that a chat talks to has the surface of that chat, whoever opens it.
+        """
         while (opening := self._open.get(id)) is None:
-            workspace = await self._stored(id)
+            workspace, chat = await self._stored(id)
             if id not in self._open:
-                named = model or self._model
-                options = Options(workspace=workspace, resume=id, surface=SURFACE, attended=True, model=named)
-                self._begin(id, options)
+                self._begin(
+                    id,
+                    Options(
+                        workspace=workspace,
+                        resume=id,
+                        surface=surface or chat or SURFACE,
+                        attended=True,
+                        model=model or self._model,
+                    ),
+                )
         try:
             return await asyncio.shield(opening)
         except HermesError as error:
@@ -63,6 +76,7 @@ class SessionHub:
         future = asyncio.get_running_loop().create_future()
         future.set_result(session)
         self._open[session.id] = future
+        self.opened(session)
         return session
 
     async def found(self, text: str, model: str | None = None) -> HostedSession:
@@ -77,7 +91,7 @@ class SessionHub:
                 record = await store.find_session(text)
         except HermesError as error:
             raise TurnedAwayError(404, str(error)) from error
-        return await self.session(record.id, model)
+        return await self.session(record.id, model=model)
 
     async def listed(self) -> list[dict[str, Any]]:
         """Stored sessions, those used last first. Raises `TurnedAwayError`."""
@@ -137,13 +151,18 @@ class SessionHub:
         if done.cancelled() or done.exception() is not None:
             # The next one who asks may have more luck.
             self._open.pop(id, None)
+            return
+        self.opened(done.result())
 
     def _stay_open(self) -> None:
         if self._closing:
             raise TurnedAwayError(503, "The service is about to end.")
 
-    async def _stored(self, id: str) -> Path:
-        """The folder of a session that nobody else has open. Raises `TurnedAwayError`."""
+    async def _stored(self, id: str) -> tuple[Path, str]:
+        """The folder of a session that nobody else has open, and the surface of its chat if it has one.
+
+        Raises `TurnedAwayError`.
+        """
         from agent.api.sessions import SessionLock, Store
 
         if not self._home.keeps_sessions():
@@ -151,8 +170,9 @@ class SessionHub:
         try:
             async with await Store.open(self._home.database) as store:
                 record = await store.session(id)
+                chat = await store.database.read(lambda c: surface_of(c, record.id))
             with SessionLock(self._home.run, record.id):
-                return Path(record.workspace)
+                return Path(record.workspace), chat
         except StoreError as error:
             missing = type(error).__name__ == "NoSession"
             raise TurnedAwayError(404 if missing else 409, str(error)) from error

@@ -1,0 +1,465 @@
+"""A place as a head of its session: what people write goes in, once; what happens there comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import HermesError
+from agent.events import (
+    Asked,
+    AssistantMessageAdded,
+    Event,
+    RequestResolved,
+    TurnEnded,
+    TurnStarted,
+    UserMessageAdded,
+)
+from agent.gateways import message_rows
+from agent.gateways.adapter import GatewayError, Incoming, Place
+from agent.gateways.asking import ask_body, meant, needed, over, pressed, quoted
+from agent.gateways.chat_actions import ChatActions
+from agent.gateways.chat_commands import command_of
+from agent.gateways.chunks import chunks
+from agent.gateways.incoming_files import prepared
+from agent.gateways.live_message import LiveMessage
+from agent.gateways.message_rows import BoundPlace, Delivery, ReceivedMessage
+from agent.gateways.people import ChatScope, may, scope_of
+from agent.store.nodes import Node
+from agent.store.received import RECEIVED
+from agent.store.recovery import NOT_STARTED
+
+if TYPE_CHECKING:
+    from agent.gateways.head_ports import Gateway
+    from agent.gateways.ports import ChatSession
+
+log = logging.getLogger(__name__)
+
+INTERRUPTED = (
+    "⚠ Hermes was stopped while a tool ran, and what came of that is not known. Nothing was done again; "
+    "look, then write what is to happen."
+)
+CUT_TURN = ("failed", "budget", "interrupted", "denied")
+
+
+class ChatHead:
+    """Works through what a place sent, in order, and tells it what its session says."""
+
+    def __init__(self, gateway: Gateway, place: Place) -> None:
+        self.gateway = gateway
+        self.place = place
+        self.session: ChatSession | None = None
+        self._wake = asyncio.Event()
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._leave: Callable[[], None] = lambda: None
+        self._actions = ChatActions(self)
+        self._live = LiveMessage(self)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._others: set[asyncio.Task[Any]] = set()
+        self._tasks = [
+            asyncio.create_task(self._work(), name=f"{gateway.name} {place}"),
+            asyncio.create_task(self._listen(), name=f"{gateway.name} {place} listens"),
+        ]
+
+    def wake(self) -> None:
+        """There is something to do, or to look at."""
+        self._wake.set()
+
+    async def aclose(self) -> None:
+        """Hear no more; the session stays as it is."""
+        self._leave()
+        self._live.stop()
+        for timer in self._timers.values():
+            timer.cancel()
+        tasks = [*self._tasks, *self._others]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What is kept
+
+    async def read(self, work: Callable[[Any], Any]) -> Any:
+        """A look at the store."""
+        return await self.gateway.host.database.read(work)
+
+    async def write(self, work: Callable[[Any], Any]) -> Any:
+        """A change of the store."""
+        return await self.gateway.host.database.write(work)
+
+    async def say(self, text: str) -> None:
+        """Tell the place something that is no part of the conversation."""
+        limits = self.gateway.adapter.limits
+        name, place, now = self.gateway.name, self.place, time.time()
+
+        def put(c: Any) -> None:
+            for piece in chunks(text, limits.text, limits.unit):
+                message_rows.deliver(c, name, place, "text", {"text": piece}, now)
+
+        await self.write(put)
+        self.gateway.owe()
+
+    # What people wrote
+
+    async def _work(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._look()
+            except HermesError as error:
+                log.warning("%s %s: %s", self.gateway.name, self.place, error)
+                await asyncio.sleep(1)
+                self._wake.set()
+            except Exception:
+                log.exception("%s %s failed", self.gateway.name, self.place)
+
+    async def _look(self) -> None:
+        """Do what can be done now: first what does not wait for the turn, then the rest in order."""
+        name, place = self.gateway.name, self.place
+        bound: BoundPlace | None = await self.read(lambda c: message_rows.bound(c, name, place))
+        if bound is not None:
+            await self.attach(bound)
+        rows: list[ReceivedMessage] = await self.read(lambda c: message_rows.waiting(c, name, place))
+        later: list[ReceivedMessage] = []
+        for row in rows:
+            if not await self._at_once(row):
+                later.append(row)
+        for row in later:
+            if self._occupied():
+                return
+            await self._in_order(row)
+
+    def _occupied(self) -> bool:
+        client = self.session.client if self.session is not None else None
+        return client is not None and (client.busy or bool(client.queue))
+
+    async def _at_once(self, row: ReceivedMessage) -> bool:
+        """Buttons, answers to questions, and commands that do not wait; whether it was one."""
+        incoming = row.incoming
+        if incoming.kind == "button":
+            await self._done(row)
+            await self._button(incoming)
+            return True
+        if (found := command_of(incoming.text)) is not None:
+            command, rest = found
+            if not command.at_once:
+                return False
+            await self._carry_out(row, command.name, command.scope, rest)
+            return True
+        return not incoming.files and await self._answered(row)
+
+    async def _carry_out(self, row: ReceivedMessage, name: str, scope: ChatScope, rest: str) -> None:
+        if name != "steer":
+            # Before it is done: a command that was cut off is not done twice.
+            await self._done(row)
+        if not may(await self.scope_of(row.incoming), scope):
+            await self._done(row)
+            await self.say("You may only look here.")
+            return
+        try:
+            await self._actions.run(name, rest, row)
+        except HermesError as error:
+            await self._done(row)
+            await self.say(f"⚠ {error}")
+
+    async def _in_order(self, row: ReceivedMessage) -> None:
+        incoming = row.incoming
+        if (found := command_of(incoming.text)) is not None:
+            await self._carry_out(row, found[0].name, found[0].scope, found[1])
+            return
+        if not may(await self.scope_of(incoming), "talk"):
+            await self._done(row)
+            await self.say("You may only look here.")
+            return
+        try:
+            session = await self.session_for(incoming)
+            text, attachments = await prepared(self.gateway, session, incoming)
+        except HermesError as error:
+            await self._done(row)
+            await self.say(f"⚠ {error}")
+            return
+        await self.hand_over(row, text, attachments)
+
+    async def hand_over(
+        self, row: ReceivedMessage, text: str, attachments: Any = (), how: Any = "prompt"
+    ) -> None:
+        """Give a message to the session; from its commit on it is a part of that."""
+        session = self.session
+        assert session is not None
+        await self.write(lambda c: message_rows.hand_over(c, row.id, session.id, text))
+        try:
+            session.message(text, how, attachments, row.id)
+        except HermesError as error:
+            await self._done(row)
+            await self.say(f"⚠ {error}")
+
+    async def _done(self, row: ReceivedMessage) -> None:
+        await self.write(lambda c: message_rows.done(c, row.id))
+
+    async def scope_of(self, incoming: Incoming) -> ChatScope:
+        """What the person may now."""
+        settings, name = self.gateway.settings, self.gateway.name
+        return await self.read(
+            lambda c: scope_of(c, name, incoming.sender.id, settings.allow, settings.approve)
+        )
+
+    # Answers to questions
+
+    async def _answered(self, row: ReceivedMessage) -> bool:
+        """Whether a text was the answer to a question that is open here."""
+        if self.session is None:
+            return False
+        asks = await self._asks()
+        if not asks:
+            return False
+        replied = [each for each in asks if each.message and each.message == row.incoming.message]
+        ask = (replied or asks)[-1 if replied else 0]
+        answer = meant(ask.body, row.incoming.text)
+        if answer is None:
+            return False
+        await self._done(row)
+        if said := await self._decide(ask, answer, row.incoming):
+            await self.say(said)
+        return True
+
+    async def _button(self, incoming: Incoming) -> None:
+        found = pressed(incoming.button)
+        told = "This is over."
+        if found is not None:
+            ask: Delivery | None = await self.read(lambda c: message_rows.delivery(c, found[0]))
+            # A button of another chat, or of another gateway, decides nothing here.
+            if ask is not None and ask.place == self.place and ask.kind == "ask" and ask.body["open"]:
+                options = ask.body["options"]
+                if found[1] < len(options):
+                    label, answer = options[found[1]]
+                    told = await self._decide(ask, answer, incoming) or label
+        try:
+            await self.gateway.adapter.acknowledge(incoming, told)
+        except GatewayError as error:
+            log.info("%s: a press could not be acknowledged: %s", self.gateway.name, error)
+
+    async def _decide(self, ask: Delivery, answer: str, incoming: Incoming) -> str:
+        """Answer a question of the session; a sentence if that did not count."""
+        scope = await self.scope_of(incoming)
+        if not may(scope, needed(ask.body)):
+            return "You may not answer this." if scope else ""
+        session = self.session
+        if session is None or session.id != ask.session:
+            return "This is over."
+        who = incoming.sender.name or incoming.sender.id
+        address = f"{self.place} ({incoming.sender.id})"
+        return session.answer(ask.body["request"], answer, f"{who} at {address}", scope, self.gateway.name)
+
+    async def _asks(self) -> list[Delivery]:
+        session, name = self.session, self.gateway.name
+        if session is None:
+            return []
+        found: list[Delivery] = await self.read(lambda c: message_rows.open_asks(c, name, session.id))
+        return [each for each in found if each.place == self.place]
+
+    # The session
+
+    @property
+    def surface(self) -> str:
+        """How permissions call what begins here."""
+        return f"gateway.{self.gateway.name}"
+
+    async def session_for(self, incoming: Incoming) -> ChatSession:
+        """The session of the place; a new one if it has none. Raises `HermesError`."""
+        if self.session is None:
+            await self.begin(incoming.group)
+        assert self.session is not None
+        return self.session
+
+    async def begin(self, group: bool, model: str | None = None) -> ChatSession:
+        """Let a new session begin here. Raises `HermesError`."""
+        surface = f"{self.surface}.group" if group else self.surface
+        session = await self.gateway.host.create(self.gateway.workspace, surface, model)
+        await self.bind(session.id, 0, group)
+        return session
+
+    async def bind(self, id: str, told: int, group: bool) -> None:
+        """Talk to this session from now on. Raises `HermesError`."""
+        name, place, now = self.gateway.name, self.place, time.time()
+        self.detach()
+        await self.write(lambda c: message_rows.bind(c, name, place, id, told, group, now))
+        await self.attach(BoundPlace(place, id, told, group))
+
+    def detach(self) -> None:
+        """Hear no more of the session."""
+        self._leave()
+        self._leave = lambda: None
+        self._live.stop()
+        self.session = None
+
+    async def attach(self, bound: BoundPlace) -> None:
+        """Hear a session, after telling what it said meanwhile. Raises `HermesError`."""
+        if self.session is not None and self.session.id == bound.session:
+            return
+        self.detach()
+        surface = f"{self.surface}.group" if bound.is_group else self.surface
+        session = await self.gateway.host.session(bound.session, surface)
+        self.session = session
+        self._leave = session.subscribe(self._events.put_nowait)
+        path = [node for node in await session.client.whole_path() if node.id > bound.told]
+        for node in path:
+            if node.kind == "user" and node.data.get("origin") in ("prompt", "queue", "steer"):
+                await self._tell_user(node.id, node.content, node.data.get(RECEIVED, 0))
+            elif node.kind == "assistant" and node.data.get("state") != "interrupted":
+                await self._tell(node.id, node.content)
+        await self._settle_asks(session)
+        name = self.gateway.name
+        if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, session.id)):
+            await self._go_on(session)
+
+    async def _go_on(self, session: ChatSession) -> None:
+        """A turn that was cut off is carried to its end, unless a tool is in doubt."""
+        if _in_doubt(await session.client.whole_path()):
+            await self.write(lambda c: message_rows.turn_over(c, session.id))
+            await self.say(INTERRUPTED)
+            return
+
+        async def rest() -> None:
+            try:
+                if await session.client.go_on() is None:
+                    # It was complete; only the note about that was missing.
+                    await self.write(lambda c: message_rows.turn_over(c, session.id))
+            except HermesError as error:
+                await self.say(f"⚠ {error}")
+            self.wake()
+
+        self._aside(rest())
+
+    def _aside(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+
+    # What the session says
+
+    async def _listen(self) -> None:
+        while True:
+            event = await self._events.get()
+            try:
+                await self._hear(event)
+            except HermesError as error:
+                log.warning("%s %s: %s", self.gateway.name, self.place, error)
+            except Exception:
+                log.exception("%s %s failed on %s", self.gateway.name, self.place, event.type)
+
+    async def _hear(self, event: Event) -> None:
+        if isinstance(event, Asked):
+            await self._ask(event)
+            return
+        if isinstance(event, RequestResolved):
+            await self._resolved(event)
+            return
+        if event.agent != "main":
+            return
+        match event:
+            case TurnStarted():
+                self._live.begin()
+            case UserMessageAdded():
+                await self._tell_user(event.node, event.text, None)
+            case AssistantMessageAdded():
+                async with self.gateway.lock(self.place):
+                    await self._tell(event.node, event.text)
+                    self._live.taken()
+                self.gateway.owe()
+            case TurnEnded():
+                await self._turn_ended(event)
+            case _:
+                self._live.hear(event)
+
+    async def _tell(self, node: int, text: str, quiet: bool = False) -> None:
+        """Let what a node says be delivered, once."""
+        session = self.session
+        if session is None:
+            return
+        limits, name, now = self.gateway.adapter.limits, self.gateway.name, time.time()
+        room = max(limits.text * 9 // 10, 20)
+        bodies = [{"text": each, "quiet": quiet} for each in chunks(text, room, limits.unit)]
+        bound = BoundPlace(self.place, session.id, 0, False)
+        if await self.write(lambda c: message_rows.tell(c, name, bound, node, bodies, now)):
+            self.gateway.owe()
+
+    async def _tell_user(self, node: int, text: str, received: int | None) -> None:
+        """A message that came from elsewhere is shown as a quotation."""
+        name, place = self.gateway.name, self.place
+        own = (
+            await self.read(lambda c: message_rows.is_from(c, name, place, node)) if received != 0 else False
+        )
+        await self._tell(node, "" if own else quoted(text), quiet=True)
+
+    async def _turn_ended(self, event: TurnEnded) -> None:
+        self._live.stop()
+        session = self.session
+        if session is None:
+            return
+        await self.write(lambda c: message_rows.turn_over(c, session.id))
+        if event.outcome == "interrupted":
+            await self.say("■ Stopped.")
+        elif event.error:
+            await self.say(f"⚠ {event.error}")
+
+        async def then() -> None:
+            await session.client.idle()
+            self.wake()
+
+        self._aside(then())
+
+    # Questions of the session
+
+    async def _ask(self, asked: Asked) -> None:
+        session, name, place, now = self.session, self.gateway.name, self.place, time.time()
+        if session is None or asked.reply.done():
+            return
+        bound: BoundPlace | None = await self.read(lambda c: message_rows.bound(c, name, place))
+        body = ask_body(asked, group=bound is None or bound.is_group)
+        if body is None:
+            await self.say("A question waits that only the terminal or the page can show.")
+        else:
+            await self.write(
+                lambda c: message_rows.deliver(c, name, place, "ask", body, now, session=session.id)
+            )
+            self.gateway.owe()
+        loop = asyncio.get_running_loop()
+        self._timers[asked.id] = loop.call_later(self.gateway.approval_timeout, session.expire, asked.id)
+
+    async def _resolved(self, event: RequestResolved) -> None:
+        if (timer := self._timers.pop(event.id, None)) is not None:
+            timer.cancel()
+        for ask in await self._asks():
+            if ask.body["request"] == event.id:
+                await self._close(ask, event.outcome, event.by)
+
+    async def _settle_asks(self, session: ChatSession) -> None:
+        """Questions as they stand: those of an earlier process are over, new ones are put."""
+        pending = {each.id: each for each in session.pending}
+        for ask in await self._asks():
+            if pending.pop(ask.body["request"], None) is None:
+                await self._close(ask, "cancelled", "")
+        for each in pending.values():
+            await self._ask(each)
+
+    async def _close(self, ask: Delivery, outcome: str, by: str) -> None:
+        body = over(ask.body, outcome, by)
+        await self.write(lambda c: message_rows.change(c, ask.id, body))
+        self.gateway.owe()
+
+
+def _in_doubt(path: Sequence[Node]) -> bool:
+    """Whether a call of the last turn was cut off while it ran."""
+    for node in reversed(path):
+        if node.kind == "user" and node.data.get("origin") in ("prompt", "queue"):
+            return False
+        if (
+            node.kind == "tool"
+            and node.data.get("outcome") == "interrupted"
+            and NOT_STARTED not in node.content
+        ):
+            return True
+    return False

@@ -1,0 +1,115 @@
+"""People who may talk: those of the settings, and those whose code was confirmed. Functions on a connection.
+
+A stranger who writes alone gets a code, at most one an hour, and nothing else. `hermes gateway pair CODE`
+lets that person in; only a hash of the code is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from sqlite3 import Connection
+from typing import Literal
+
+from agent.errors import ConfigError
+
+ChatScope = Literal["", "look", "talk", "approve"]
+SCOPES: tuple[ChatScope, ...] = ("", "look", "talk", "approve")
+LIFE = 3_600.0
+"""Seconds for which a code counts, and for which its owner is told no other."""
+PENDING = 50
+"""Strangers of one gateway who may hold a code at the same time; others hear nothing."""
+_LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who wrote to a gateway."""
+
+    gateway: str
+    id: str
+    name: str
+    chat: str
+    scope: ChatScope
+    at: float
+
+
+def may(held: ChatScope, needed: ChatScope) -> bool:
+    """Whether a scope includes another one."""
+    return SCOPES.index(held) >= SCOPES.index(needed)
+
+
+def scope_of(
+    c: Connection, gateway: str, person: str, allow: Sequence[str], approve: Sequence[str]
+) -> ChatScope:
+    """What a person may: by the settings, else by pairing."""
+    if person in approve:
+        return "approve"
+    row = c.execute(
+        "SELECT scope FROM gateway_people WHERE gateway = ? AND person = ?", (gateway, person)
+    ).fetchone()
+    paired: ChatScope = row[0] if row is not None and row[0] in SCOPES else ""
+    return "talk" if person in allow and not may(paired, "talk") else paired
+
+
+def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now: float) -> str:
+    """A code for a stranger; empty if there is to be none, or they were told one lately."""
+    c.execute("DELETE FROM gateway_people WHERE scope = '' AND expires < ?", (now,))
+    row = c.execute(
+        "SELECT told FROM gateway_people WHERE gateway = ? AND person = ?", (gateway, person)
+    ).fetchone()
+    if row is not None:
+        return ""
+    (pending,) = c.execute(
+        "SELECT count(*) FROM gateway_people WHERE gateway = ? AND scope = ''", (gateway,)
+    ).fetchone()
+    if pending >= PENDING:
+        return ""
+    letters = "".join(secrets.choice(_LETTERS) for _ in range(10))
+    c.execute(
+        "INSERT INTO gateway_people VALUES (?, ?, ?, ?, '', ?, ?, ?, ?)",
+        (gateway, person, name[:60], chat, _hash(letters), now + LIFE, now, now),
+    )
+    return f"{letters[:5]}-{letters[5:]}"
+
+
+def pair(c: Connection, code: str, scope: ChatScope, now: float) -> Person:
+    """Let in whoever holds a code. Raises `ConfigError`."""
+    letters = "".join(each for each in code.upper() if each.isalnum())
+    row = c.execute(
+        "SELECT gateway, person FROM gateway_people WHERE scope = '' AND code = ? AND expires >= ?",
+        (_hash(letters), now),
+    ).fetchone()
+    if row is None:
+        raise ConfigError("Nobody holds this code, or it has expired; let them write again for a new one.")
+    c.execute(
+        "UPDATE gateway_people SET scope = ?, code = '', at = ? WHERE gateway = ? AND person = ?",
+        (scope, now, *row),
+    )
+    return next(each for each in people(c) if (each.gateway, each.id) == tuple(row))
+
+
+def people(c: Connection) -> list[Person]:
+    """All who wrote, paired or not, oldest first."""
+    rows = c.execute(
+        "SELECT gateway, person, name, chat, scope, at FROM gateway_people ORDER BY at, gateway, person"
+    )
+    return [Person(*row) for row in rows]
+
+
+def revoke(c: Connection, id: str) -> Person:
+    """Let somebody in no longer: by id, `GATEWAY:ID`, or name. Raises `ConfigError`."""
+    found = [
+        each for each in people(c) if each.scope and id in (each.id, f"{each.gateway}:{each.id}", each.name)
+    ]
+    if len(found) != 1:
+        what = "is more than one person; write GATEWAY:ID" if found else "was not paired"
+        raise ConfigError(f"{id[:60]!r} {what}; `hermes gateway list` shows them.")
+    c.execute("DELETE FROM gateway_people WHERE gateway = ? AND person = ?", (found[0].gateway, found[0].id))
+    return found[0]
+
+
+def _hash(letters: str) -> str:
+    return hashlib.sha256(letters.encode()).hexdigest()

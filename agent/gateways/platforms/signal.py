@@ -1,0 +1,265 @@
+"""Signal by the HTTP daemon of signal-cli: JSON-RPC for what we do, server-sent events for what comes in.
+
+The daemon has no receipt for what it hands over: an event that is on the wire while this program is killed is
+lost to it, so the window is kept as small as one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from agent.config.gateways import SignalSettings
+from agent.errors import ConfigError
+from agent.gateways.adapter import (
+    Adapter,
+    GatewayContext,
+    GatewayError,
+    GatewayKind,
+    Incoming,
+    IncomingFile,
+    Outgoing,
+    OutgoingFile,
+    Place,
+    PlatformLimits,
+    RateLimitedError,
+    Sender,
+    Take,
+    UndeliverableError,
+)
+from agent.gateways.http import http_client, json_call, talking
+from agent.gateways.markup import translated
+
+DAEMON = "http://127.0.0.1:8080"
+GROUP = "group:"
+SILENCE = 120.0
+"""Seconds without a byte, keep-alives included, after which the events are asked for anew."""
+LIMITS = PlatformLimits(
+    text=2_000,
+    unit="utf16",
+    form="signal",
+    edits=True,
+    edit_pause=5.0,
+    typing=10.0,
+    send_file=90_000_000,
+    fetch_file=50_000_000,
+)
+_LINE = 4_000_000
+_RATE_LIMIT = -5
+
+
+class SignalAdapter:
+    """One account of a daemon."""
+
+    limits = LIMITS
+
+    def __init__(self, context: GatewayContext) -> None:
+        assert isinstance(context.settings, SignalSettings)
+        self._base = (context.settings.api_url or DAEMON).rstrip("/")
+        self._account = context.settings.account
+        self._client = http_client(SILENCE)
+        self._number = 0
+
+    async def run(self, take: Take, ready: Callable[[str], None]) -> None:
+        if not self._account:
+            accounts = await self._call("listAccounts")
+            numbers = [str(each["number"]) for each in accounts or () if isinstance(each, Mapping)]
+            if len(numbers) != 1:
+                raise ConfigError(
+                    f"The daemon has {len(numbers)} accounts; name one as gateways.signal.account."
+                )
+            self._account = numbers[0]
+        async with talking("signal-cli"):
+            request = self._client.build_request(
+                "GET", f"{self._base}/api/v1/events", headers={"Accept": "text/event-stream"}
+            )
+            response = await self._client.send(request, stream=True)
+            try:
+                if response.status_code != 200:
+                    raise GatewayError(f"signal-cli answers {response.status_code}; start it with --http.")
+                ready(self._account)
+                async for data in _events(response.aiter_bytes()):
+                    incoming = self._read(data)
+                    if incoming is not None:
+                        await take(incoming)
+            finally:
+                await response.aclose()
+        raise GatewayError("signal-cli ended the connection.")
+
+    async def send(self, place: Place, message: Outgoing, key: str) -> str:
+        return await self._sent(place, {"message": translated(message.text, "signal")})
+
+    async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
+        told = {"message": translated(message.text, "signal"), "editTimestamp": int(message_id)}
+        await self._sent(place, told)
+
+    async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
+        data = await asyncio.to_thread(file.path.read_bytes)
+        # As data, because a daemon in a container does not see our files.
+        name = file.name.replace(";", "_").replace(",", "_")
+        attached = f"data:application/octet-stream;filename={name};base64,{base64.b64encode(data).decode()}"
+        return await self._sent(place, {"message": file.caption, "attachments": [attached]})
+
+    async def fetch(self, file: IncomingFile, most: int) -> bytes:
+        if file.size > most:
+            raise UndeliverableError(f"The file is larger than {most:,} bytes.")
+        id, _, whose = file.id.partition("|")
+        where = {"groupId": whose[len(GROUP) :]} if whose.startswith(GROUP) else {"recipient": whose}
+        found = await self._call("getAttachment", id=id, **where)
+        try:
+            data = base64.b64decode(found["data"], validate=True)
+        except (TypeError, KeyError, binascii.Error):
+            raise UndeliverableError("The file is no longer there.") from None
+        if len(data) > most:
+            raise UndeliverableError(f"The file is larger than {most:,} bytes.")
+        return data
+
+    async def typing(self, place: Place) -> None:
+        await self._call("sendTyping", **_where(place))
+
+    async def acknowledge(self, incoming: Incoming, told: str) -> None:
+        """There are no buttons."""
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _sent(self, place: Place, what: Mapping[str, Any]) -> str:
+        answer = await self._call("send", **_where(place), **what)
+        if not isinstance(answer, Mapping) or not isinstance(answer.get("timestamp"), int):
+            raise GatewayError("signal-cli sent no receipt.")
+        failures = [each for each in answer.get("results") or () if each.get("type") != "SUCCESS"]
+        if failures and len(failures) == len(answer["results"]):
+            _failed(failures[0])
+        return str(answer["timestamp"])
+
+    async def _call(self, method: str, **parameters: Any) -> Any:
+        self._number += 1
+        if self._account and method != "listAccounts":
+            parameters["account"] = self._account
+        body = {"jsonrpc": "2.0", "method": method, "params": parameters, "id": str(self._number)}
+        answer = await json_call(self._client, "POST", f"{self._base}/api/v1/rpc", "signal-cli", body=body)
+        if not isinstance(answer, Mapping):
+            raise GatewayError("signal-cli answers no JSON-RPC; check gateways.signal.api_url.")
+        error = answer.get("error")
+        if not isinstance(error, Mapping):
+            return answer.get("result")
+        response = (error.get("data") or {}).get("response") or {}
+        results = response.get("results") or ()
+        if error.get("code") == _RATE_LIMIT:
+            waits = [each.get("retryAfterSeconds") for each in results]
+            raise RateLimitedError(float(next((w for w in waits if isinstance(w, (int, float))), 60)))
+        for each in results:
+            _failed(each)
+        words = str(error.get("message", ""))[:200]
+        if error.get("code") in (-1, -32602):
+            raise UndeliverableError(f"signal-cli refuses: {words}")
+        raise GatewayError(f"signal-cli: {words}")
+
+    def _read(self, data: str) -> Incoming | None:
+        """What an event says; None for what is nothing to us."""
+        try:
+            event = json.loads(data)
+            envelope = event["envelope"]
+            if event.get("account") not in (None, self._account):
+                return None
+            edit = envelope.get("editMessage")
+            message = edit["dataMessage"] if edit else envelope.get("dataMessage")
+            if not message:
+                return None
+            source = str(envelope.get("sourceUuid") or envelope["sourceNumber"])
+            target = edit["targetSentTimestamp"] if edit else message["timestamp"]
+            info = message.get("groupInfo")
+            place = Place(f"{GROUP}{info['groupId']}" if info else source)
+            text, mentioned = self._without_name(message)
+            quote = message.get("quote") or {}
+            files = tuple(_file(each, str(place)) for each in message.get("attachments") or ())
+        except (ValueError, KeyError, TypeError):
+            return None
+        if not text.strip() and not files:
+            return None
+        return Incoming(
+            id=f"{source}:{target}",
+            kind="edited" if edit else "message",
+            place=place,
+            sender=Sender(source, str(envelope.get("sourceName") or "")),
+            text=text,
+            files=files,
+            group=bool(info),
+            mentioned=not info or mentioned or quote.get("author") == self._account or text.startswith("/"),
+            message=str(quote.get("id") or ""),
+        )
+
+    def _without_name(self, message: Mapping[str, Any]) -> tuple[str, bool]:
+        """The text, without our name where it begins with it, and whether we are mentioned."""
+        text = str(message.get("message") or "")
+        ours = [each for each in message.get("mentions") or () if each.get("number") == self._account]
+        for each in ours:
+            if each.get("start") == 0:
+                text = text[int(each.get("length", 1)) :].lstrip(" ,:")
+        return text, bool(ours)
+
+
+async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The data of each server-sent event."""
+    buffer, data = b"", list[str]()
+    async for piece in pieces:
+        buffer += piece
+        if len(buffer) > _LINE:
+            raise GatewayError("signal-cli sends a line without an end.")
+        *lines, buffer = buffer.split(b"\n")
+        for line in lines:
+            text = line.rstrip(b"\r").decode("utf-8", "replace")
+            if text.startswith("data:"):
+                data.append(text[5:].removeprefix(" "))
+            elif not text and data:
+                yield "\n".join(data)
+                data = []
+
+
+def _file(attachment: Mapping[str, Any], place: str) -> IncomingFile:
+    media, name = str(attachment.get("contentType") or ""), attachment.get("filename")
+    kind = "image" if media in ("image/png", "image/jpeg", "image/webp", "image/gif") else "file"
+    if media.startswith("audio/") and not name:
+        kind, name = "voice", f"voice.{media[6:].partition(';')[0]}"
+    size = attachment.get("size")
+    return IncomingFile(
+        f"{attachment['id']}|{place}", str(name or "file"), kind, media, size if isinstance(size, int) else 0
+    )
+
+
+def _where(place: Place) -> dict[str, Any]:
+    if place.chat.startswith(GROUP):
+        return {"groupId": place.chat[len(GROUP) :]}
+    return {"recipient": [place.chat]}
+
+
+def _failed(result: Mapping[str, Any]) -> None:
+    """Raise what became of one recipient."""
+    match result.get("type"):
+        case "SUCCESS":
+            return
+        case "RATE_LIMIT_FAILURE":
+            raise RateLimitedError(float(result.get("retryAfterSeconds") or 60))
+        case "UNREGISTERED_FAILURE" | "IDENTITY_FAILURE":
+            raise UndeliverableError(f"Signal refuses: {result['type']}")
+        case other:
+            raise GatewayError(f"Signal did not take it: {other}")
+
+
+def _make(context: GatewayContext) -> Adapter:
+    return SignalAdapter(context)
+
+
+GATEWAY = GatewayKind(
+    name="signal",
+    title="Signal",
+    make=_make,
+    fields={
+        "api_url": f"Address of `signal-cli daemon --http`, such as {DAEMON}",
+        "account": "Own number, where the daemon has several",
+    },
+)

@@ -1,0 +1,62 @@
+"""Voice messages written down, by what the settings name and at the cost of the session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+from tools.actions import Action
+from tools.results import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.config.schema import Settings
+    from agent.engine import Engine
+    from agent.model.catalog import ModelInfo
+    from agent.spending.request_log import RequestLog
+
+ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
+"""Endings of recordings as the services that listen know them."""
+
+
+async def transcribed(
+    engine: Engine, settings: Settings, environ: Mapping[str, str], data: bytes, name: str
+) -> str:
+    """What a recording says. Raises `HermesError`."""
+    from agent.net.door import Door
+    from agent.senses.hearing import Transcriber
+    from agent.senses.online import Online
+    from agent.senses.readiness import readiness
+    from agent.senses.spending import ServiceAccount
+    from agent.spending.request_log import request_log_of
+    from agent.spending.request_table import MAIN, Payer
+
+    ready = next(each for each in readiness(settings, environ, sees=False) if each.tool == "transcribe")
+    if not ready.works:
+        raise HermesError(f"{ready.missing}; {ready.mend}")
+    metering = engine.metering
+
+    def log_of(model: str, info: ModelInfo) -> RequestLog:
+        payer = Payer(
+            session=metering.session, project=engine.session.record.workspace, agent=MAIN, model=model
+        )
+        return request_log_of(metering.spending, payer, info)
+
+    listener = Transcriber(
+        settings.transcribe,
+        environ,
+        Online(Door(secrets={}, environ=environ)),
+        ServiceAccount(metering.account, log_of),
+    )
+    ending = Path(name).suffix.lower()
+    try:
+        heard = await listener.hear(ready.by, data, f"voice{ENDINGS.get(ending, ending)}", "", _sent_for_this)
+    except ToolError as error:
+        raise HermesError(str(error)) from error
+    return str(heard["text"])
+
+
+async def _sent_for_this(_action: Action) -> None:
+    """The person spoke to us and named who listens: there is nothing left to ask."""

@@ -1,0 +1,295 @@
+"""Messengers: what people write becomes turns, once, and what comes of them is seen there."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import command
+from tests.support.chat_platform import OWNER, STRANGER, until
+from tests.support.chat_stage import ChatStage, shown
+from tests.support.images import png
+from tests.support.signal_server import SignalServer
+from tests.support.telegram_server import TelegramServer
+from tests.support.thorough import thoroughly
+from tests.support.webhook_server import WebhookServer
+
+PLATFORMS = ("telegram", "signal", "webhook")
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChatStage]:
+    folder = tmp_path_factory.mktemp("messengers")
+    with ChatStage(folder, TelegramServer(), SignalServer(), WebhookServer()) as stage:
+        yield stage
+
+
+@pytest.fixture(params=PLATFORMS)
+def platform(stage: ChatStage, request: pytest.FixtureRequest) -> Any:
+    found = stage.platforms[request.param]
+    yield found
+    assert found.refusals == []
+
+
+def test_a_text_is_answered_and_typing_is_shown(platform: Any) -> None:
+    platform.write("first-words")
+    shown(platform, "first-words")
+    until(lambda: platform.actions, "typing")
+
+
+def test_an_image_is_seen_by_the_model(stage: ChatStage, platform: Any) -> None:
+    platform.photo(png(), "look-at-this")
+    shown(platform, "look-at-this")
+    assert any("image_url" in str(each["body"]) for each in stage.model.requests()[-2:])
+
+
+def test_a_voice_message_is_written_down(stage: ChatStage, platform: Any) -> None:
+    before = len(platform.shown)
+    platform.voice(b"OggS-sound-" + platform.name.encode())
+    shown(platform, "what was spoken", after=before)
+    assert any(platform.name.encode() in each for each in stage.heard)
+
+
+def test_a_file_is_kept_in_the_workspace_under_a_harmless_name(stage: ChatStage, platform: Any) -> None:
+    platform.document(b"%PDF-" + platform.name.encode(), f"../../{platform.name}.pdf")
+    shown(platform, "received")
+    kept = stage.folder / "here" / "received" / f"{platform.name}.pdf"
+    assert kept.read_bytes() == b"%PDF-" + platform.name.encode()
+
+
+def test_an_approval_is_asked_and_taken_once(stage: ChatStage, platform: Any) -> None:
+    before = len(platform.shown)
+    platform.write("push")
+    asked = shown(platform, "May I?", after=before)
+    assert "git push origin main" in asked.text
+    if platform.name == "signal":
+        assert "Reply with the number" in asked.text
+        platform.write(asked.text.split(". No")[0][-1])
+    else:
+        platform.press(asked, "No")
+        platform.press(asked, "Yes, once")
+    shown(platform, "Pushed or not.", after=before)
+    until(lambda: "✗ no" in asked.text, "the decision")
+    assert asked.buttons == []
+    stage.settled()
+    decided = stage.rows("SELECT content FROM nodes WHERE kind = 'tool' ORDER BY id DESC LIMIT 1")
+    assert "denied" in decided[0][0].lower() or "not" in decided[0][0].lower()
+
+
+def test_a_question_of_the_model_is_answered_by_its_choice(platform: Any) -> None:
+    before = len(platform.shown)
+    platform.write("which")
+    asked = shown(platform, "Which?", after=before)
+    if platform.name == "signal":
+        platform.write("2")
+    else:
+        platform.press(asked, "blue")
+    shown(platform, "Thanks.", after=before)
+
+
+def test_a_message_that_comes_twice_is_one_turn(stage: ChatStage, platform: Any) -> None:
+    words = f"only-once-{platform.name}"
+    platform.write(words)
+    platform.again()
+    shown(platform, words)
+    platform.again()
+    platform.write(f"then-{platform.name}")
+    shown(platform, f"then-{platform.name}")
+    assert stage.user_messages().count(words) == 1
+    assert sum(words in each.text for each in platform.shown) == 1
+
+
+def test_a_long_answer_comes_in_parts_with_whole_fences(platform: Any) -> None:
+    before = len(platform.shown)
+    platform.write("long")
+    shown(platform, "line = 11", after=before)
+    parts = platform.shown[before:]
+    assert sum(each.text.count("x = 1") for each in parts) == 12 * 90
+    assert len(parts) >= 1
+    if platform.name == "telegram":
+        assert all(each.form["text"].count("<pre>") == each.form["text"].count("</pre>") for each in parts)
+
+
+def test_a_slow_answer_is_one_message_that_grows(platform: Any) -> None:
+    before = len(platform.shown)
+    platform.write("slow")
+    message = shown(platform, "word END", after=before)
+    if platform.name != "signal":
+        assert len(message.versions) >= 2
+        assert message.versions[0].endswith("…")
+    assert len(platform.shown) == before + 1
+
+
+def test_an_edit_changes_a_message_that_still_waits(stage: ChatStage, platform: Any) -> None:
+    before = len(platform.shown)
+    platform.write("slow")
+    waits = platform.write(f"befor-{platform.name}")
+    until(lambda: stage.rows("SELECT 1 FROM received WHERE data LIKE ?", f"%befor-{platform.name}%"))
+    platform.change(waits, f"after-{platform.name}")
+    shown(platform, f"after-{platform.name}", after=before)
+    assert f"befor-{platform.name}" not in stage.user_messages()
+
+
+def test_a_turn_is_stopped_and_one_that_waits_goes_on(stage: ChatStage, platform: Any) -> None:
+    before = len(platform.shown)
+    platform.write("slow")
+    until(lambda: stage.rows("SELECT 1 FROM received WHERE state = 'taken'"), "the turn")
+    platform.write(f"waits-{platform.name}")
+    platform.write("/stop")
+    shown(platform, "Stopped.", after=before)
+    shown(platform, f"waits-{platform.name}", after=before)
+
+
+def test_a_rate_limit_is_waited_out_and_nothing_is_lost(platform: Any) -> None:
+    platform.limit(2, 1)
+    platform.write(f"limited-{platform.name}")
+    message = shown(platform, f"limited-{platform.name}")
+    assert sum(message.text in each.text for each in platform.shown) == 1
+
+
+def test_a_lost_connection_is_made_again(stage: ChatStage, platform: Any) -> None:
+    platform.cut(2)
+    platform.write(f"again-{platform.name}")
+    shown(platform, f"again-{platform.name}")
+    assert stage.user_messages().count(f"again-{platform.name}") == 1
+
+
+def test_a_stranger_is_told_a_code_and_nothing_else_until_paired(stage: ChatStage, platform: Any) -> None:
+    platform.write("let-me-in", STRANGER)
+    told = shown(platform, "hermes gateway pair", STRANGER)
+    platform.write("hello?", STRANGER)
+    platform.write("/sessions", STRANGER)
+    code = told.text.split("pair ")[1].split()[0].strip("`")
+    platform.write(f"between-{platform.name}")
+    shown(platform, f"between-{platform.name}")
+    assert [each.text for each in platform.shown if each.chat == STRANGER] == [told.text]
+    done = command.run("gateway", "pair", code, env=stage.service.env, cwd=stage.folder)
+    assert done.returncode == 0, done.stderr
+    platform.write("now-i-may", STRANGER)
+    shown(platform, "now-i-may", STRANGER)
+    assert "let-me-in" not in stage.user_messages()
+    # Somebody who may talk approves nothing.
+    platform.write("push", STRANGER)
+    asked = shown(platform, "May I?", STRANGER)
+    if platform.name == "signal":
+        platform.write("1", STRANGER)
+        shown(platform, "You may not answer this.", STRANGER)
+    else:
+        platform.press(asked, "Yes, once", STRANGER)
+    platform.write("/stop", STRANGER)
+    shown(platform, "■ Stopped.", STRANGER)
+    assert "✓" not in asked.text
+
+
+def test_commands_begin_show_and_take_back(stage: ChatStage, platform: Any) -> None:
+    before = len(platform.shown)
+    platform.write("/new")
+    shown(platform, "A new session", after=before)
+    platform.write("take-me-back")
+    shown(platform, "take-me-back", after=before)
+    platform.write("/undo")
+    shown(platform, "Taken back", after=before)
+    platform.write("/status")
+    shown(platform, "scripted · waits for you", after=before)
+    platform.write("/model")
+    shown(platform, "The model is", after=before)
+    platform.write("/id")
+    shown(platform, f"You are {OWNER}" if platform.name == "telegram" else OWNER, after=before)
+
+
+def test_in_groups_only_what_speaks_to_it_counts_and_strangers_hear_nothing(stage: ChatStage) -> None:
+    telegram = stage.platforms["telegram"]
+    group: dict[str, Any] = {"chat": "-1001234", "group": True}
+    telegram.write("not for you", **group)
+    telegram.write("@hermes_bot stranger-in-group", "3333333", **group)
+    telegram.write("@hermes_bot group-words", **group)
+    shown(telegram, "group-words", "-1001234")
+    telegram.write("topic-words @hermes_bot", message_thread_id=77, is_topic_message=True, **group)
+    topic = shown(telegram, "topic-words", "-1001234")
+    assert topic.form["message_thread_id"] == "77"
+    assert "not for you" not in stage.user_messages()
+    assert "stranger-in-group" not in str(stage.user_messages())
+    places = stage.rows("SELECT DISTINCT session FROM gateway_places WHERE chat = '-1001234'")
+    assert len(places) == 2
+
+
+def test_only_signed_fresh_and_new_requests_count(stage: ChatStage) -> None:
+    webhook = stage.platforms["webhook"]
+    body = {"id": "forged", "chat": OWNER, "from": {"id": OWNER}, "text": "forged-words"}
+    assert webhook.post(body, secret="another") == 401
+    assert webhook.post(body, at=time.time() - 1_000) == 401
+    assert webhook.post(body, at=time.time() + 1_000) == 401
+    assert webhook.post({**body, "from": "me"}) == 400
+    assert webhook.post([1]) == 400
+    webhook.write("the-end-of-it")
+    shown(webhook, "the-end-of-it")
+    assert "forged-words" not in stage.user_messages()
+
+
+@pytest.mark.parametrize("restarts", [4, *thoroughly(100)])
+def test_over_kills_each_message_is_exactly_one_turn(stage: ChatStage, restarts: int) -> None:
+    """Killed at any moment: each is one turn, answered at least once, twice only if it was on its way."""
+    seed = restarts
+    chance = random.Random(seed)
+    wanted: dict[str, list[str]] = {name: [] for name in PLATFORMS}
+    for number in range(restarts):
+        for name in PLATFORMS:
+            # A daemon of Signal has no receipts: what it hands to a program that dies is gone.
+            if name != "webhook":
+                words = f"kill{seed}-{number}-{name}"
+                stage.platforms[name].write(words)
+                wanted[name].append(words)
+        if number % 2:
+            until(lambda: all(stage.platforms[name].unconfirmed <= 3 for name in ("telegram", "signal")))
+        words = f"kill{seed}-{number}-webhook"
+        stage.platforms["webhook"].write(words)
+        wanted["webhook"].append(words)
+        until(lambda: not stage.platforms["signal"].unconfirmed, "Signal")
+        until(
+            lambda w=f"kill{seed}-{number}-signal": stage.rows(
+                "SELECT 1 FROM received WHERE data LIKE ?", f"%{w}%"
+            )
+        )
+        time.sleep(chance.uniform(0, 0.4))
+        stage.service.kill()
+        stage.start()
+    for name in PLATFORMS:
+        for words in wanted[name]:
+            shown(stage.platforms[name], words)
+    stage.settled()
+    said = stage.user_messages()
+    for name in PLATFORMS:
+        for words in wanted[name]:
+            assert said.count(words) == 1, words
+            answers = [e for e in stage.platforms[name].shown if e.text == f"Echo: {words}"]
+            assert 1 <= len(answers) <= 2, words
+
+
+def test_status_tells_how_each_stands(stage: ChatStage, tmp_path: Path) -> None:
+    done = command.run("gateway", "status", env=stage.service.env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert "running" in lines["telegram"]
+    assert "@hermes_bot" in lines["telegram"]
+    assert "running" in lines["signal"]
+
+
+def test_a_wrong_token_is_one_sentence_and_no_answer_of_it_is_told(tmp_path: Path) -> None:
+    with TelegramServer() as telegram, ChatStage(tmp_path / "stage") as stage:
+        env = {**stage.service.env, "TELEGRAM_BOT_TOKEN": "999:wrong"}
+        stage.service.stop()
+        stage.service.env = env
+        (stage.home / "config.yaml").write_text(f"gateways: {{telegram: {telegram.settings()}}}")
+        stage.start()
+
+        def told() -> Any:
+            return stage.rows(
+                "SELECT problem FROM gateway_states WHERE gateway = 'telegram' AND problem != ''"
+            )
+
+        assert until(told)[0][0].startswith("Telegram does not take the token; run `hermes gateway setup")

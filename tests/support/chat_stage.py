@@ -1,0 +1,117 @@
+"""A service with messengers, a model that follows orders, and a service that listens."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from tests.support.chat_platform import LoopbackServer, ShownMessage, reply, until
+from tests.support.model_process import ServerProcess
+from tests.support.service import Service
+
+SCRIPT = """
+import json, re
+
+def script(request):
+    asked = [each for each in request.messages if each.get("role") == "user"]
+    contents = [e["content"] for e in asked]
+    texts = [c if isinstance(c, str) else " ".join(p.get("text", "") for p in c) for c in contents]
+    last = [each for each in texts if "The person changed files" not in each][-1]
+    steps = 0
+    for each in reversed(request.messages):
+        if each.get("role") == "user":
+            break
+        steps += each.get("role") == "assistant"
+    if "push" in last:
+        return say("Pushed or not.") if steps else call("terminal", command="git push origin main")
+    if "which" in last:
+        return say("Thanks.") if steps else call(
+            "clarify", question="Which?", choices=["red", "blue"], allow_freetext=False)
+    if "long" in last:
+        return say("\\n\\n".join(f"```py\\nline = {at}\\n" + "x = 1\\n" * 90 + "```" for at in range(12)))
+    if "slow" in last:
+        return say("word " * 120 + "END", pace=0.02, piece=6)
+    return say("Echo: " + " ".join(re.findall(r"[#\\w-]+", last))[-300:])
+"""
+
+
+class ChatStage:
+    """Messengers by name, and the service they talk to."""
+
+    def __init__(self, folder: Path, *platforms: Any) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.platforms = {each.name: each for each in platforms}
+        self.heard: list[bytes] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.home.mkdir(mode=0o700, parents=True)
+        listener = self._stack.enter_context(LoopbackServer(self._listen))
+        self.model = self._stack.enter_context(ServerProcess(SCRIPT, self.folder))
+        environ: dict[str, str] = {}
+        for each in self.platforms.values():
+            self._stack.enter_context(each)
+            environ |= each.secrets()
+        settings = {
+            "gateways": {name: each.settings() for name, each in self.platforms.items()},
+            "transcribe": {"backend": "openai", "base_url": f"{listener.url}/v1", "price": 0.0},
+        }
+        (self.home / "config.yaml").write_text(yaml.safe_dump(settings))
+        self.service = Service(self.home, self.model.base_url, **environ)
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.service.stop()
+        self._stack.close()
+
+    def start(self) -> None:
+        """Start the service, on the port it had."""
+        self.service.start(self.service.port if self.service.url else 0)
+        for each in self.platforms.values():
+            if hasattr(each, "target"):
+                each.target = self.service.url
+
+    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What the store holds."""
+        connection = sqlite3.connect(f"file:{self.home}/state.db?mode=ro", uri=True, timeout=20)
+        try:
+            return connection.execute(sql, values).fetchall()
+        finally:
+            connection.close()
+
+    def user_messages(self) -> list[str]:
+        """Every message of a person in every session."""
+        return [text for (text,) in self.rows(
+            "SELECT content FROM nodes WHERE kind = 'user' AND json_extract(data, '$.origin') != 'engine'"
+        )]  # fmt: skip
+
+    def settled(self) -> None:
+        """Wait until nothing waits to be worked on or to be sent."""
+
+        def quiet() -> bool:
+            open_rows = self.rows("SELECT count(*) FROM received WHERE state != 'done'")[0][0]
+            return not open_rows and not self.rows("SELECT 1 FROM deliveries WHERE state = 'waiting' LIMIT 1")
+
+        until(quiet, "an end")
+
+    def _listen(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.heard.append(body)
+        reply(handler, 200, json.dumps({"text": "what was spoken"}).encode())
+
+
+def shown(platform: Any, words: str, chat: str = "", after: int = 0) -> ShownMessage:
+    """The first message of ours with these words, once it is there."""
+    return until(
+        lambda: next(
+            (e for e in platform.shown[after:] if words in e.text and (not chat or e.chat == chat)), None
+        ),
+        f"{words!r} at {platform.name} (there is {[e.text[:80] for e in platform.shown[after:]]})",
+    )
