@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-acp test-conformance lint style types house bench test-realmodel test-thorough constraints clean
+.PHONY: run test test-acp test-conformance lint style types house bench test-realmodel test-thorough test-ray constraints clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -66,6 +66,13 @@ test-conformance:
 test-acp:
 	@sh .ci/environment dev
 	@$(BIN)/python -m tests.acp_suite $(ARGS)
+
+# Runs the same batch on this machine and on an embedded Ray with two workers, in an environment of its own under build/.
+RAY := build/ray/bin/python
+test-ray:
+	@[ -e build/ray/.ready ] || { python3 -m venv build/ray && $(RAY) -m pip install --quiet -e '.[ray]' \
+	  pytest pytest-asyncio pytest-timeout && touch build/ray/.ready; }
+	@$(RAY) -m pytest -p no:cacheprovider -m thorough tests/agent/batch/test_ray.py $(ARGS)
 
 # Pins every dependency anew, with hashes. Run it on the oldest supported Python.
 constraints:

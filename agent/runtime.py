@@ -15,6 +15,7 @@ from agent.assembly.agent import AgentSpec, open_agent
 from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, further_tools, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
+from agent.assembly.plugin_search import plugin_search
 from agent.assembly.routes import RoutePlan, plan_routes
 from agent.assembly.session_browsers import note_settings
 from agent.assembly.session_plugins import open_plugins
@@ -23,7 +24,6 @@ from agent.assembly.session_servers import open_servers, resource_reader
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
-from agent.config.declared_hooks import hooks_of
 from agent.config.known_secrets import known_secrets
 from agent.cut_off_edits import finish_cut_off, notes_for
 from agent.engine import Engine
@@ -110,6 +110,7 @@ async def open_engine(
         options=options,
         home=home,
         settings=loaded.settings,
+        hooks=loaded.hooks,
         plan=plan,
         environ=environ,
         variables=loaded.environ,
@@ -223,8 +224,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *base.plugins.problems, *told_of_servers, *waiting]
-    told += [talk.told] if talk.told else []
+    told = [*problems, *base.plugins.problems, *told_of_servers, *waiting, *talk.told]
     told += [*permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
         base.stream,
@@ -266,6 +266,7 @@ def _web(base: SharedServices) -> WebServices:
         environ=base.environ,
         variables=base.variables,
         secrets=base.secrets,
+        brought=plugin_search(base.plugins),
     )
     base.closers.append(web.close)
     return web
@@ -396,9 +397,8 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
 
 async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
     """The hooks of the person and of plugins, and what is to be said of those nobody agreed to."""
-    declared = hooks_of(base.settings)
-    agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if declared else frozenset()
-    active = [hook for hook in declared if hook.digest in agreed]
+    agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if base.hooks else frozenset()
+    active = [hook for hook in base.hooks if hook.digest in agreed]
     environment = child_environment(base.environ, base.settings.terminal.env_passthrough)
     all_hooks = [*active, *base.plugins.hooks()]
     hooks = SessionHooks(all_hooks, talk.session.id, base.options.workspace, environment, base.emit)
@@ -407,7 +407,7 @@ async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks
         if base.options.after:
             hooks.tell("session_reset", before=base.options.after)
         base.closers.append(hooks.close)
-    missing = len(declared) - len(active)
+    missing = len(base.hooks) - len(active)
     if not missing:
         return hooks, []
     which = "A hook of the settings was" if missing == 1 else f"{missing} hooks of the settings were"

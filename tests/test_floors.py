@@ -246,6 +246,7 @@ OPENERS = {
     "agent/skills/hub/http.py": "sources of skills that a person named",
     "agent/gateways/http.py": "platforms that a person set up, by the address of the settings",
     "agent/gateways/platforms/": "the same, by their libraries",
+    "agent/training/atropos.py": "the trajectory API that a person named on the command line",
     "app/cli/health/model.py": "the provider that a person configured",
 }
 """What may speak to the network by itself, and to whom. Everything else asks the door (`agent.net.door`)."""

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from agent.evaluation.comparison import compare as compare
     from agent.evaluation.figures import SuiteResult as SuiteResult
     from agent.evaluation.figures import read_result as read_result
+    from agent.evaluation.inspect_log import inspect_log as inspect_log
     from agent.evaluation.run import failed_runs as failed_runs
     from agent.evaluation.run import run_suite as run_suite
     from agent.evaluation.suite import bundled as bundled
     from agent.evaluation.suite import read_suite as read_suite
+    from agent.evaluation.wandb_run import write_run as write_run
     from agent.spending.budget import Budget as Budget
+    from agent.store.export import masked as masked
+    from agent.store.store import Store as Store
 
 __getattr__ = exports(
     __name__,
@@ -31,6 +35,10 @@ __getattr__ = exports(
         "agent.evaluation.agreement": "agreement_of read_pairs",
         "agent.evaluation.comparison": "compare",
         "agent.evaluation.figures": "SuiteResult read_result",
+        "agent.evaluation.inspect_log": "inspect_log",
+        "agent.evaluation.wandb_run": "write_run",
+        "agent.store.export": "masked",
+        "agent.store.store": "Store",
         "agent.evaluation.run": "failed_runs run_suite",
         "agent.evaluation.suite": "bundled read_suite",
         "agent.spending.budget": "Budget",

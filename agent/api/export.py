@@ -9,6 +9,7 @@ from agent.api.lazy import exports
 if TYPE_CHECKING:
     from agent.export.html_page import page_of as page_of
     from agent.export.patch import patch_between as patch_between
+    from agent.export.shortening import shortened as shortened
     from agent.export.trajectories import atif_trajectory as atif_trajectory
     from agent.export.trajectories import openai_messages as openai_messages
     from agent.export.trajectories import tool_statistics as tool_statistics
@@ -22,6 +23,7 @@ __getattr__ = exports(
     {
         "agent.export.html_page": "page_of",
         "agent.export.patch": "patch_between",
+        "agent.export.shortening": "shortened",
         "agent.export.trajectories": "atif_trajectory openai_messages tool_statistics",
         "agent.store.export": "line masked node_record trajectory",
     },

@@ -464,4 +464,5 @@ def _dialogue(
         temperature=profile.temperature if temperature is None else temperature,
         max_output=settings.model.max_output or profile.max_output,
         thinking=lambda: services.effort.level if spec.effort is None else spec.effort,
+        extra={"return_token_ids": True, "logprobs": True} if settings.model.token_ids else None,
     )

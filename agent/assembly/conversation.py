@@ -41,8 +41,8 @@ class Conversation:
     routes: tuple[ModelRoute, ...]
     """As they are; whoever asks on them does it through `metering`."""
     metering: Metering
-    told: str = ""
-    """What changed in the offer of servers since a session was last open; may be empty."""
+    told: tuple[str, ...] = ()
+    """What changed in the offer of servers since a session was last open."""
     summary_route: ModelRoute | None = None
     """Whom summaries are asked of; None: the first route."""
 
@@ -77,7 +77,7 @@ async def open_conversation(
         searched=offer.searched,
         routes=routes,
         metering=open_metering(base, session),
-        told=told,
+        told=(told,) if told else (),
         summary_route=open_summary_route(plan, routes, base.settings, base.home, base.emit, base.closers),
     )
 

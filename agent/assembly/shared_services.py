@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent.assembly.routes import RoutePlan
 from agent.events import Event
 from agent.home import Home
+from agent.hooks.declared import Hook
 from agent.options import Options
 from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
@@ -32,6 +33,8 @@ class SharedServices:
     options: Options
     home: Home
     settings: Settings
+    hooks: tuple[Hook, ...]
+    """The hooks that are declared, agreed to or not."""
     plan: RoutePlan
     environ: Mapping[str, str]
     variables: Mapping[str, str]

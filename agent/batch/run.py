@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from agent.batch.attempt import AssignedTask, Conditions
 from agent.batch.folder import batch_settings, lay_home, variables
@@ -201,8 +201,9 @@ async def run_batch(
     *,
     base: Path,
     told: Told = lambda progress: None,
+    more: Mapping[str, Any] | None = None,
 ) -> BatchProgress:
-    """Run tasks into a folder. `base` is where images are found from.
+    """Run tasks into a folder. `base` is where images are found from, `more` are settings of its sessions.
 
     Raises `HermesError` where the folder cannot be used, or somebody works on it.
     """
@@ -212,7 +213,7 @@ async def run_batch(
         loaded = await asyncio.to_thread(load, home, environ)
         conditions = Conditions(
             folder=folder,
-            settings=batch_settings(loaded, home, options.total, options.runner),
+            settings={**batch_settings(loaded, home, options.total, options.runner), **(more or {})},
             environ=variables(home, folder.home, environ),
             approve=options.approve,
             model=options.model,

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from agent.config.schema import Settings
 
 
-def hooks_of(settings: Settings) -> list[Hook]:
-    """All hooks of the settings, in their order. Pure."""
+def hooks_of(settings: Settings, project: str = "") -> list[Hook]:
+    """All hooks of some settings, in their order; `project` is the folder that brings them. Pure."""
     return [
-        Hook(event, each.command, each.match, each.timeout, each.required)
+        Hook(event, each.command, each.match, each.timeout, each.required, project)
         for event, given in settings.hooks.items()
         for each in given
     ]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from agent.config import settings_file, trust
+from agent.config.declared_hooks import hooks_of
 from agent.config.document import SettingsDocument, parse
 from agent.config.environment import env_file_problems, environment, override_layers
 from agent.config.layers import SettingsLayer, SettingSource, settle
@@ -21,6 +22,7 @@ from agent.config.problem import Path as KeyPath
 from agent.config.problem import SettingProblem
 from agent.config.schema import Settings
 from agent.home import Home
+from agent.hooks.declared import Hook
 
 USER_FILE = "config.yaml"
 PROJECT_FILE = ".hermes/config.yaml"
@@ -38,6 +40,13 @@ class LoadedSettings:
     """The environment with `~/.hermes/.env` below it; keys of providers are looked up here."""
     project: Literal["none", "trusted", "untrusted"] = "none"
     """`untrusted`: the workspace brings settings that were not read; `hermes config trust` shows them."""
+    project_hooks: tuple[Hook, ...] = ()
+    """The hooks that a trusted project declares; each runs only after a yes of its own."""
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """All declared hooks, those of the person first."""
+        return (*hooks_of(self.settings), *self.project_hooks)
 
 
 def load(
@@ -57,14 +66,16 @@ def load(
     variables = environment(home, environ)
     layers = [_user_layer(home)]
     state: Literal["none", "trusted", "untrusted"] = "none"
+    brought: tuple[Hook, ...] = ()
+    wrong: tuple[SettingProblem, ...] = ()
     if workspace is not None:
-        state, layer = _project_layer(home, workspace)
+        state, layer, brought, wrong = _project_layer(home, workspace)
         layers.append(layer)
     layers += override_layers(variables)
     if chosen:
         layers.append(SettingsLayer("this session", SettingsDocument(dict(chosen))))
     settled = settle(layers)
-    problems = [*settled.problems, *env_file_problems(home)]
+    problems = [*settled.problems, *wrong, *env_file_problems(home)]
     for layer in layers:
         problems += layer.document.problems
         problems += settle([layer]).problems if thorough else ()
@@ -74,6 +85,7 @@ def load(
         sources=settled.sources,
         environ=variables,
         project=state,
+        project_hooks=brought,
     )
 
 
@@ -88,20 +100,28 @@ def _user_layer(home: Home) -> SettingsLayer:
 
 def _project_layer(
     home: Home, workspace: Path
-) -> tuple[Literal["none", "trusted", "untrusted"], SettingsLayer]:
+) -> tuple[
+    Literal["none", "trusted", "untrusted"], SettingsLayer, tuple[Hook, ...], tuple[SettingProblem, ...]
+]:
+    """Whether a project brings settings, those it may bring, its hooks, and what is wrong with these."""
     nothing = SettingsLayer(PROJECT_FILE)
     try:
         project = trust.read_project(home, workspace)
     except settings_file.UnreadableSettingsError as error:
         problem = SettingProblem(PROJECT_FILE, f"is not used: {error}.")
-        return "untrusted", SettingsLayer(PROJECT_FILE, SettingsDocument(problems=(problem,)))
+        return "untrusted", SettingsLayer(PROJECT_FILE, SettingsDocument(problems=(problem,))), (), ()
     if project is None or project.config is None:
-        return "none", nothing
+        return "none", nothing, (), ()
     if not trust.is_trusted(home, project):
-        return "untrusted", nothing
-    return "trusted", SettingsLayer(
-        PROJECT_FILE, trust.restrict(parse(project.config, PROJECT_FILE), PROJECT_FILE)
-    )
+        return "untrusted", nothing, (), ()
+    document = parse(project.config, PROJECT_FILE)
+    hooks: tuple[Hook, ...] = ()
+    wrong: tuple[SettingProblem, ...] = ()
+    if "hooks" in document.data:
+        alone = replace(document, data={"hooks": document.data["hooks"]}, problems=())
+        settled = settle([SettingsLayer(PROJECT_FILE, alone)])
+        hooks, wrong = tuple(hooks_of(settled.settings, str(project.root))), tuple(settled.problems)
+    return "trusted", SettingsLayer(PROJECT_FILE, trust.restrict(document, PROJECT_FILE)), hooks, wrong
 
 
 def _in_order(problems: list[SettingProblem], layers: list[SettingsLayer]) -> tuple[SettingProblem, ...]:

@@ -41,6 +41,7 @@ class ModelSettings(SettingsSection):
         120, gt=0, description="Seconds without a byte before a stream counts as dead."
     )
     retries: int = Field(4, ge=0, le=20, description="How often a failed request is tried again.")
+    token_ids: bool = Field(False, description="Ask for the ids of tokens, which training needs (vLLM).")
     thinking: Literal["off", "low", "medium", "high"] | int | None = Field(
         None, description="How much it thinks before it answers: a word, or tokens; unset = provider's."
     )

@@ -245,10 +245,15 @@ def _load(home: Home) -> dict[TrustKind, dict[str, str]]:
 
 
 def restrict(document: SettingsDocument, origin: str) -> SettingsDocument:
-    """The project's settings without those that only the user decides, each of which becomes a problem."""
+    """The project's settings without those that only the user decides, each of which becomes a problem.
+
+    Hooks are read apart: each needs a yes of its own, and none takes the place of one of the person.
+    """
     data: dict[str, Any] = {}
     problems = list(document.problems)
     for path in leaves(document.data):
+        if path[:1] == ("hooks",):
+            continue
         if _is_allowed(path) and not _names_weights(path, document.data):
             _put(data, path, document.data)
         else:

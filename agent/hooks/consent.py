@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from agent.errors import ConfigError
 from agent.home import PRIVATE_FILE, private_folder
@@ -24,31 +25,42 @@ class HookConsent:
 
     def agreed(self) -> frozenset[str]:
         """The digests of all hooks that were agreed to."""
+        kept = self._kept()
+        lists = [kept.get("hooks"), *self._projects().values()]
+        return frozenset(each for of in lists if isinstance(of, list) for each in of if isinstance(each, str))
+
+    def _projects(self) -> dict[str, list[str]]:
+        """The digests of the hooks of projects, by folder."""
+        found = self._kept().get("projects")
+        return found if isinstance(found, dict) else {}
+
+    def _kept(self) -> dict[str, Any]:
+        """What the file says; nothing where it cannot be believed."""
         try:
             file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
-            return frozenset()
+            return {}
         with os.fdopen(file, "rb") as opened:
             status = os.fstat(opened.fileno())
             if status.st_uid != os.getuid() or status.st_mode & 0o022:
-                return frozenset()
+                return {}
             try:
-                digests = json.loads(opened.read(LARGEST))["hooks"]
-            except (ValueError, KeyError, TypeError, OSError, RecursionError):
-                return frozenset()
-        return (
-            frozenset(each for each in digests if isinstance(each, str))
-            if isinstance(digests, list)
-            else frozenset()
-        )
+                found = json.loads(opened.read(LARGEST))
+            except (ValueError, OSError, RecursionError):
+                return {}
+        return found if isinstance(found, dict) else {}
 
     def agree(self, hooks: Iterable[Hook]) -> None:
-        """Agree to exactly these hooks; what was agreed to before and is not among them no longer counts.
+        """Agree to exactly these hooks, those of other projects apart.
 
-        Raises `ConfigError`.
+        What was agreed to before and is not among them no longer counts. Raises `ConfigError`.
         """
-        digests = sorted({hook.digest for hook in hooks})
-        text = json.dumps({"version": 1, "hooks": digests}, indent=1)
+        hooks = list(hooks)
+        projects = self._projects()
+        for root in {hook.project for hook in hooks if hook.project}:
+            projects[root] = sorted({hook.digest for hook in hooks if hook.project == root})
+        own = sorted({hook.digest for hook in hooks if not hook.project})
+        text = json.dumps({"version": 1, "hooks": own, "projects": projects}, indent=1)
         try:
             private_folder(self._path.parent)
             write_atomically(self._path, text.encode(), PRIVATE_FILE, follow_links=False)

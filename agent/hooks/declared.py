@@ -46,6 +46,8 @@ class Hook:
     """Seconds it has for an answer."""
     required: bool = False
     """Whether a call is refused when the hook fails."""
+    project: str = ""
+    """The folder of the project that brings it; empty for one of the person's own settings."""
 
     @property
     def title(self) -> str:
@@ -55,7 +57,8 @@ class Hook:
     @property
     def digest(self) -> str:
         """What consent is bound to: everything that decides what is run, and when."""
-        parts = (self.event, self.command, self.match, f"{self.timeout:g}", str(self.required))
+        parts = [self.event, self.command, self.match, f"{self.timeout:g}", str(self.required)]
+        parts += [self.project] if self.project else []
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def hears_of(self, tool: str) -> bool:

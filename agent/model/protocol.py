@@ -64,13 +64,22 @@ class UsageDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class TokensDelta:
+    """Ids of tokens as the server counts them: `prompt` once, `output` in pieces."""
+
+    prompt: tuple[int, ...] = ()
+    output: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyEnd:
     """The reply is complete. A stream that stops without `ReplyEnd` was cut."""
 
     reason: FinishReason
 
 
-Delta = TextDelta | ReasoningDelta | CallFragment | SealedDelta | UsageDelta | ReplyEnd
+Delta = TextDelta | ReasoningDelta | CallFragment | SealedDelta | UsageDelta | TokensDelta | ReplyEnd
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ LONGEST_SECTION = 4_000
 """Characters of a section of the system prompt."""
 LARGEST_SCHEMA = 20_000
 """Characters of the parameters of a tool."""
-PROVIDER_KINDS = ("search", "memory", "image", "speech")
+PROVIDER_KINDS = ("search",)
+"""What asks services of plugins so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ class _Reader:
     def _provider(self, name: str, entry: dict[str, Any]) -> RegisteredProvider | SkippedPart:
         kind = entry.get("provider")
         if kind not in PROVIDER_KINDS:
-            return _no(f"there are providers for {', '.join(PROVIDER_KINDS)}")
+            return _no(f"nothing asks providers of that kind; there is {', '.join(PROVIDER_KINDS)}")
         if not is_name(name):
             return _no("no provider can be called so; use a-z, 0-9, - and .")
         return RegisteredProvider(str(kind), name)

@@ -12,7 +12,7 @@ from agent.plugins.enabling import NO_BOUNDARY, PluginEnvironment
 from agent.plugins.failure import PluginFailure
 from agent.plugins.hooks import CommandHook, HandlerHook
 from agent.plugins.problem import PluginError
-from agent.plugins.registrations import PromptSection
+from agent.plugins.registrations import PromptSection, RegisteredProvider
 from agent.plugins.runner import PluginRunner
 from agent.plugins.servers import PluginServer
 from agent.plugins.shelf import ShelvedPlugin, find_agreed
@@ -92,6 +92,15 @@ class SessionPlugins:
             for shelved, _ in self._running()
             if shelved.consent is not None
             for section in shelved.consent.registered.sections
+        )
+
+    def providers(self) -> tuple[tuple[PluginRunner, RegisteredProvider], ...]:
+        """The services that features can ask, each with what asks it."""
+        return tuple(
+            (runner, each)
+            for shelved, runner in self._running()
+            if shelved.consent is not None
+            for each in shelved.consent.registered.providers
         )
 
     def skill_folders(self) -> tuple[Path, ...]:

@@ -8,7 +8,7 @@ places of some hundred lines at once would take a hundred times as long one by o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from agent.recall.index_tables import PLACES
@@ -17,6 +17,9 @@ WIDTH = 1 << PLACES
 """Places of a line."""
 
 _FULL = (1 << WIDTH) - 1
+
+_DENSE = 32
+"""Places for each that is set, below which a set is dense."""
 
 
 def joined(masks: Iterable[int]) -> int:
@@ -104,19 +107,29 @@ def numbers(bits: int) -> Iterator[int]:
 
 def of_numbers(values: Iterable[int]) -> int:
     """The number whose bits are these."""
-    return int.from_bytes(_packed(values), "little")
+    listed = values if isinstance(values, (list, set, frozenset, tuple)) else list(values)
+    if not listed:
+        return 0
+    size = max(listed) + 1
+    if len(listed) * _DENSE < size:
+        packed = bytearray((size + 7) // 8)
+        for value in listed:
+            packed[value >> 3] |= 1 << (value & 7)
+        return int.from_bytes(packed, "little")
+    # One digit a place, read as a number of the base two: a third of the work where many are set.
+    digits = bytearray(b"0" * size)
+    for value in listed:
+        digits[-1 - value] = 49
+    return int(digits, 2)
 
 
 def masks_of(positions: Iterable[int]) -> array[int]:
     """The mask of each line, by its number, up to the last one that has any."""
-    packed = _packed(positions)
-    packed += bytes(-len(packed) % 8)
-    return array("Q", bytes(packed))
+    bits = of_numbers(positions)
+    size = (bits.bit_length() + WIDTH - 1) // WIDTH
+    return array("Q", bits.to_bytes(size * (WIDTH // 8), "little"))
 
 
-def _packed(values: Iterable[int]) -> bytearray:
-    listed = values if isinstance(values, (list, set, frozenset, tuple)) else list(values)
-    found = bytearray((max(listed) >> 3) + 1 if listed else 0)
-    for value in listed:
-        found[value >> 3] |= 1 << (value & 7)
-    return found
+def of_any(masks: Sequence[int]) -> int:
+    """The lines whose mask is not empty, as bits."""
+    return int("".join(["1" if mask else "0" for mask in reversed(masks)]) or "0", 2)

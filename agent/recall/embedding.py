@@ -35,9 +35,18 @@ class Embedder(Protocol):
         """A vector for each text. Raises `EmbeddingError`."""
         ...
 
-    async def aclose(self) -> None:
-        """Let go of connections."""
+    async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        """The vectors as they are kept: 16-bit numbers, little end first. Raises `EmbeddingError`."""
         ...
+
+    async def aclose(self) -> None:
+        """Let go of connections and processes."""
+        ...
+
+
+def as_kept(vectors: Vectors) -> Sequence[bytes]:
+    """The bytes of each row as they are kept. Pure."""
+    return [row.astype("<f2").tobytes() for row in vectors]
 
 
 def unit(vectors: Vectors) -> Vectors:

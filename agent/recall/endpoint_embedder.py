@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent.model.addresses import is_loopback
 from agent.model.transport.failures import Failures
 from agent.net.door import Door, DoorError, DoorLimits, DoorRequest
-from agent.recall.embedding import EmbeddingError, unit
+from agent.recall.embedding import EmbeddingError, as_kept, unit
 from tools.redact import redact
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ class EndpointEmbedder:
         if not numpy.isfinite(vectors).all():
             raise self._nonsense("numbers that are none")
         return unit(vectors)
+
+    async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        return as_kept(await self.embed(texts))
 
     async def _asked(self, texts: Sequence[str]) -> list[list[float]]:
         target = self._target

@@ -3,15 +3,17 @@
 By themselves the vectors find far less than words do, and in equal parts both find less than words alone.
 So meaning counts little where the words of a question are found together, and more the less of them is found.
 Of the first twenty it never moves down what holds all of them, and what words put at the n-th place stays
-among the first 2n.
+among the first 2n; a session falls by one place at most.
 
 The constants were chosen on LoCoMo and on `benchmarks/data/paraphrases.txt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 SHARE = 0.1
 """The least that meaning counts."""
@@ -22,6 +24,8 @@ _STEEPNESS = 2
 """How quickly meaning counts more where less is found."""
 _KEPT = 20
 """Places of words for which that holds."""
+_FOUND = 0.4
+"""The confidence from which on sessions keep their places."""
 
 
 class Contender(NamedTuple):
@@ -68,6 +72,31 @@ def fused(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float
     return found[::-1]
 
 
+def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) -> list[T]:
+    """Sessions as ranked, where of the first of those that words found none falls by more than one place.
+
+    That holds where words found something; `sure` is the `confidence`. A session has many messages, so
+    what some of them mean by chance moves it further than one message.
+    """
+    if sure < _FOUND:
+        return list(ranked)
+    return list(_kept(ranked, {session: at + 1 for at, session in enumerate(by_words[:_KEPT])}))
+
+
+def spaced(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
+    """The order, in which what has `every` n takes each n-th place at most while others are left."""
+    order: list[T] = []
+    waiting: list[T] = []
+    for each in found:
+        if every(each) > 1:
+            waiting.append(each)
+            continue
+        while waiting and (len(order) + 1) % every(waiting[0]) == 0:
+            order.append(waiting.pop(0))
+        order.append(each)
+    return order + waiting
+
+
 def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
     """The last place that each of the first contenders may take which words found."""
     return {
@@ -77,7 +106,7 @@ def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
     }
 
 
-def _kept(order: Sequence[int], latest: dict[int, int]) -> Iterator[int]:
+def _kept(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
     """The order, in which each of `latest` stands at that place or before."""
     waiting = list(order)
     for place in range(len(order)):

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AT_ONCE = 64
-"""Texts that are made vectors of in one go: two milliseconds of another thread."""
+"""Texts that are made vectors of in one go: two milliseconds of another process."""
 
 _QUESTIONS = 64
 _TEXTS = 2_000
@@ -63,9 +63,15 @@ class Meaning:
 
     # Building
 
+    async def is_up_to_date(self) -> bool:
+        """Whether this process knows that there is a vector of each message."""
+        return bool(self._reached) and (
+            await self._store.database.read(stored_messages.newest) == self._reached
+        )
+
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
         """Make vectors of what is new for at most `seconds`. Whether all is done. Raises `HermesError`."""
-        if self._reached and await self._store.database.read(stored_messages.newest) == self._reached:
+        if await self.is_up_to_date():
             return True
         give_up = time.monotonic() + seconds
         async with self._stepping:
@@ -88,9 +94,9 @@ class Meaning:
         for start in range(0, len(messages), _AT_ONCE):
             some = messages[start : start + _AT_ONCE]
             told = [each for each in some if each.text]
-            vectors = await self._embedder.embed([each.text for each in told]) if told else ()
+            vectors = await self._embedder.packed([each.text for each in told]) if told else ()
             rows = [
-                VectorRow(each.node, each.session, each.created, _packed(vector))
+                VectorRow(each.node, each.session, each.created, vector)
                 for each, vector in zip(told, vectors, strict=True)
             ]
             after = (some[-1].node, some[-1].created)
@@ -189,7 +195,3 @@ class Meaning:
             float(numpy.dot(each, question.reshape(-1))) if each is not None and each.size == size else None
             for each in known
         ]
-
-
-def _packed(vector: Vectors) -> bytes:
-    return vector.astype("<f2").tobytes()

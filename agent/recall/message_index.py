@@ -17,6 +17,7 @@ from pathlib import Path
 from agent.recall import bits, planning, postings, scoring, stored_messages
 from agent.recall import index_tables as tables
 from agent.recall.derived_file import DerivedFile
+from agent.recall.question import common_words
 from agent.recall.scoring import Known, Scored
 from agent.store.connection import Database
 from agent.store.store import Store
@@ -25,6 +26,13 @@ _CLOSE, _CLOSE_NARROWED = 120, 20_000
 """Places that are weighed with what is known of their messages; more where filters drop some of them."""
 
 _REMOVED_AT_ONCE = 200
+
+_MANY = 10_000
+"""Messages from which on reading where a common word stands takes a noticeable part of a search."""
+_LATELY, _BEGINNING = 2_000, 1_000
+"""The newest messages whose words are counted, and the characters of each that are."""
+_COMMON, _WARMED = 0.02, 200
+"""The share of them in which a common word stands, and how many such words are read beforehand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,7 @@ class MessageIndex:
         self._reached = 0
         """The node up to which this process knows all to be indexed."""
         self._stepping = asyncio.Lock()
+        self._is_warm = False
 
     async def close(self) -> None:
         """Let go of the file."""
@@ -67,6 +76,34 @@ class MessageIndex:
             if rest:
                 await asyncio.sleep(rest)
         return True
+
+    async def warm_up(self, *, rest: float = 0.0) -> None:
+        """Read where the common words stand, so that the first questions need not. Raises `StoreError`."""
+        if self._is_warm:
+            return
+        self._is_warm = True
+        mark = await self._file.mended(lambda database: database.read(tables.mark))
+        if mark.rows < _MANY:
+            return
+        texts: list[str] = []
+        before = mark.node + 1
+        while len(texts) < _LATELY:
+            some = await self._store.database.read(
+                lambda c, before=before: stored_messages.newest_texts(c, before, _LATELY // 10, _BEGINNING)
+            )
+            if not some:
+                break
+            texts += [text for _, text in some]
+            before = some[-1][0]
+            await asyncio.sleep(rest)
+        least = max(int(len(texts) * _COMMON), 2)
+        for word in (await asyncio.to_thread(common_words, texts, least))[:_WARMED]:
+            await self._file.mended(lambda database, word=word: database.read(lambda c: self._learn(c, word)))
+            await asyncio.sleep(rest)
+
+    def _learn(self, connection: sqlite3.Connection, word: str) -> None:
+        self._remembered.as_of(connection, tables.mark(connection))
+        self._remembered.places(connection, word)
 
     async def progress(self) -> tuple[int, int]:
         """The node up to which all is indexed, and the newest one."""
@@ -173,13 +210,17 @@ class MessageIndex:
 
 def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tuple[int, Scored]]:
     """Each message once, at the place where it is best, the best first."""
-    best: dict[int, Scored] = {}
+    best: dict[int, tuple[float, Scored]] = {}
     for each in found:
         row = known.get(each.position)
         if row is None:
             continue
         node, kind, created, size = row
         score = scoring.weighed(each.score, kind, size, now - created)
-        if node not in best or best[node].score < score:
-            best[node] = each._replace(score=score)
-    return sorted(best.items(), key=lambda item: (-item[1].score, -item[0]))
+        if node not in best or best[node][0] < score:
+            best[node] = (score, each)
+    ranked = sorted(best.items(), key=lambda item: (-item[1][0], -item[0]))
+    return [
+        (node, Scored(each.position, score, each.own, each.nearby, each.dated))
+        for node, (score, each) in ranked
+    ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
+from collections.abc import Iterable
 
 from agent.store.node_text import fold
 from agent.store.nodes import storable
@@ -32,6 +34,12 @@ def words_of(text: str) -> tuple[str, ...]:
     words = list(dict.fromkeys(_WORD.findall(folded)))
     telling = [word for word in words if word not in _FUNCTION_WORDS]
     return tuple((telling or words)[:MAX_WORDS])
+
+
+def common_words(texts: Iterable[str], least: int) -> list[str]:
+    """The words that stand in at least so many of the texts, the most common first. Pure."""
+    counts = Counter(word for text in texts for word in {*_WORD.findall(fold(text).lower())})
+    return [word for word, count in counts.most_common() if count >= least and word not in _FUNCTION_WORDS]
 
 
 _MONTHS = (

@@ -6,7 +6,6 @@ messages that hold all of them come first; a question is answered by the ranking
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import time
@@ -14,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from agent.errors import HermesError, StoreError
+from agent.errors import StoreError
 from agent.recall import fusing, scoring, stored_messages
 from agent.recall.message_index import FoundMessages, MessageIndex
 from agent.recall.question import words_of
 from agent.recall.sources import Passage, RecallSource, Shelf
+from agent.recall.upkeep import Upkeep
 from agent.store import search as finding
 from agent.store import session_list
 from agent.store.branches import BranchPaths
@@ -46,18 +46,6 @@ FEW = 3
 
 _AT_ONCE = 200
 """Nodes that are checked against filters in one go: a few milliseconds."""
-
-_PAUSE, _LONG_PAUSE = 2.0, 60.0
-"""Seconds from something new to its place in the index, and until it is tried again after a fault."""
-
-_CALM, _SLICE = 20.0, 0.5
-"""Seconds in which nothing happened before vectors are made, and for which they are made before another look.
-
-Reading the weights holds the interpreter for a tenth of a second: nobody should be typing beside an answer.
-"""
-
-_REST = 0.002
-"""Seconds between two steps of building in the background, in which others get their turn."""
 
 _NEAR, _NEAR_ALONE, _NEAR_NARROWED = 20, 100, 2_000
 """Messages that meaning may add: beside words, alone, and where filters drop some of them."""
@@ -95,6 +83,16 @@ class _Found(NamedTuple):
     """Whether it is among what means most nearly the same."""
 
 
+class _Answers(NamedTuple):
+    """What the ranking gives."""
+
+    found: Sequence[_Found] = ()
+    is_complete: bool = True
+    """Whether all was looked through for what there was time."""
+    sure: float = 0.0
+    """How surely words found what was meant, where meaning was asked beside them."""
+
+
 class _Question(NamedTuple):
     """What is asked, and of what."""
 
@@ -120,10 +118,7 @@ class Recall:
         """What sources held when they were read last."""
         self._shelves = {source.name: Shelf() for source in self._sources}
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
-        self._keeper: asyncio.Task[None] | None = None
-        self._stirred = asyncio.Event()
-        self._last = 0.0
-        """When something happened last, in seconds of the event loop."""
+        self._upkeep = Upkeep(self.index, meaning)
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -132,40 +127,11 @@ class Recall:
 
     def stir(self) -> None:
         """Something may have been said: index it when there is time. On the event loop."""
-        loop = asyncio.get_running_loop()
-        self._last = loop.time()
-        if self._keeper is None:
-            self._keeper = loop.create_task(self._keep_up())
-        self._stirred.set()
-
-    async def _keep_up(self) -> None:
-        while True:
-            await self._stirred.wait()
-            await asyncio.sleep(_PAUSE)
-            self._stirred.clear()
-            try:
-                await self.index.catch_up(seconds=float("inf"), rest=_REST)
-                if self.meaning is not None:
-                    await self._add_meaning(self.meaning)
-            except HermesError:
-                log.warning("the index of messages cannot be kept up", exc_info=True)
-                await asyncio.sleep(_LONG_PAUSE)
-
-    async def _add_meaning(self, meaning: Meaning) -> None:
-        """Make vectors while nothing happens; what happens meanwhile begins another round."""
-        while not self._stirred.is_set():
-            calm = asyncio.get_running_loop().time() - self._last
-            if calm < _CALM:
-                await asyncio.sleep(min(_CALM - calm, _PAUSE))
-            elif await meaning.catch_up(seconds=_SLICE, rest=_REST):
-                return
+        self._upkeep.stir()
 
     async def close(self) -> None:
         """Let go of the files."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
-            self._keeper = None
+        await self._upkeep.close()
         for shelf in self._shelves.values():
             shelf.close()
         await self.index.close()
@@ -210,22 +176,21 @@ class Recall:
         complete = True
         if mode != "meaning":
             exact, complete = await self._exact(query, asked, order, patience, wanted)
-        answers: list[_Found] = []
+        answers = _Answers()
         question = _Question(text, words_of(text), asked, wanted, patience, mode)
         first: list[_Found] = []
         if exact and order == "newest":
             # Nobody knows where they belong among messages by age, and below them nobody would see them.
             first = await self._whole_passages(question)
         else:
-            answers, is_whole = await self._answers(
-                question, max(room, 1), is_found=bool(exact), by_session=by_session
-            )
-            complete = complete and is_whole
+            answers = await self._answers(question, max(room, 1), is_found=bool(exact), by_session=by_session)
+            complete = complete and answers.is_complete
         known = set(exact)
         found = [*first, *(_Found(0.0, None, node) for node in exact)]
-        found += [each for each in answers if each.node not in known or each.passage is not None]
+        found += [each for each in answers.found if each.node not in known or each.passage is not None]
         if by_session:
-            found = await self._one_each(found)
+            found = await self._one_each(found, answers.sure)
+        found = fusing.spaced(found, lambda each: 1 if _is_named(each, question.words) else _every(each))
         found = found[:MAX_HITS]
         page = found[session_list.bounded(offset) : room]
         return SearchHits(len(found), await self._shown(page, query, text), complete)
@@ -246,15 +211,10 @@ class Recall:
             lineages=self._store.lineages,
         )
 
-    async def _answers(
-        self, asked: _Question, room: int, *, is_found: bool, by_session: bool
-    ) -> tuple[list[_Found], bool]:
-        """What the ranking gives; where exact matches are there, only what holds words itself.
-
-        And whether all was looked through for what there was time.
-        """
+    async def _answers(self, asked: _Question, room: int, *, is_found: bool, by_session: bool) -> _Answers:
+        """What the ranking gives; where exact matches are there, only what holds words itself."""
         if not asked.words:
-            return [], True
+            return _Answers()
         messages = FoundMessages((), {})
         if MESSAGES in asked.sources and asked.mode != "meaning":
             messages = await self._messages(asked.words, asked.filters)
@@ -266,23 +226,24 @@ class Recall:
         others = await self._passages(asked, messages.rarities)
         found = sorted([*told, *others], key=lambda each: -each.score)
         if self.meaning is None or asked.mode == "words":
-            return [each for each in found if each.scored is not None], True
+            return _Answers([each for each in found if each.scored is not None])
         return await self._by_meaning(self.meaning, asked, found, messages.possible, only_words=is_found)
 
     async def _by_meaning(
         self, meaning: Meaning, asked: _Question, found: list[_Found], possible: float, *, only_words: bool
-    ) -> tuple[list[_Found], bool]:
-        """The hits with what means the same beside them, and whether there was the time for that.
+    ) -> _Answers:
+        """The hits with what means the same beside them.
 
         `only_words`: nothing is added, as what was typed was found.
         """
         vector = await meaning.question(asked.text, asked.patience)
         by_words = [each for each in found if each.scored is not None]
         if vector is None:
-            return by_words, asked.patience >= meaning.hurried
+            return _Answers(by_words, asked.patience >= meaning.hurried)
         count = len(asked.words)
         possible = possible or float(count)
-        sure = fusing.confidence(max((each.score for each in by_words), default=0.0), possible)
+        telling = [each.score for each in by_words if _every(each) == 1]
+        sure = fusing.confidence(max(telling, default=0.0), possible)
         if asked.mode == "meaning":
             sure = 0.0
         adds = sure < 1 and not only_words
@@ -312,7 +273,8 @@ class Recall:
             told_of = each._replace(by_meaning=adds and is_near)
             candidates.append((told_of, fusing.Contender(each.score, like, own >= count)))
         order = fusing.fused([candidate for _, candidate in candidates], sure)
-        return [candidates[at][0]._replace(score=score) for at, score in order], is_complete
+        answers = [candidates[at][0]._replace(score=score) for at, score in order]
+        return _Answers(answers, is_complete, sure)
 
     async def _nearest(self, meaning: Meaning, vector: Vectors, asked: _Question) -> list[_Found]:
         """The messages that mean most nearly the same, each with its cosine as its score."""
@@ -401,22 +363,34 @@ class Recall:
                 found += [_Found(0.0, passage=each, source=source.name) for each in rest]
         return found
 
-    async def _one_each(self, found: Sequence[_Found]) -> list[_Found]:
-        """The best hit of each session, exact ones first, then by all that a session holds."""
+    async def _one_each(self, found: Sequence[_Found], sure: float) -> list[_Found]:
+        """The best hit of each session, exact ones first, then by all that a session holds.
+
+        `sure` says how surely words found what was meant.
+        """
         exact = [each.node for each in found if each.node and not each.session]
         sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, exact))
         first: dict[str, _Found] = {}
         scores: dict[str, list[float]] = {}
+        by_words: dict[str, list[float]] = {}
         for each in found:
             if each.passage is None:
                 session = each.session or sessions.get(each.node, "")
                 first.setdefault(session, each)
                 scores.setdefault(session, []).append(each.score)
+                if each.scored is not None:
+                    by_words.setdefault(session, []).append(each.scored.score)
         kept = [each for each in first.values() if not each.session]
         ranked = [session for session, each in first.items() if each.session]
         # Sessions take each other's places, so that they stand as they did among what is no message.
         places = [first[session].score for session in ranked]
         ranked.sort(key=lambda session: -scoring.of_session(scores[session]))
+        told = {
+            session: scoring.of_session(sorted(by_words[session], reverse=True))
+            for session in ranked
+            if session in by_words
+        }
+        ranked = fusing.ordered_sessions(ranked, sorted(told, key=lambda session: -told[session]), sure)
         answers = [
             first[session]._replace(score=score) for session, score in zip(ranked, places, strict=True)
         ]
@@ -450,6 +424,15 @@ def is_exact(query: Query) -> bool:
 
 _SENTENCE = re.compile(r"""^["'“”‘’(\[¿¡]+|["'“”‘’)\].,;:!?…]+$""")
 _SYMBOLS = re.compile(r"(?<!\w)-|-(?!\w)|_|[^\w\s'’-]")
+
+
+def _every(found: _Found) -> int:
+    return 1 if found.passage is None else found.passage.every
+
+
+def _is_named(found: _Found, words: Sequence[str]) -> bool:
+    """Whether what was asked for is the title of a passage."""
+    return found.passage is not None and set(words_of(found.passage.title)).issuperset(words)
 
 
 def _is_within(passage: Passage, filters: Filters) -> bool:

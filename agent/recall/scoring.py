@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from agent.recall import bits
@@ -218,10 +218,15 @@ def possible(words: Sequence[str], rarities: Mapping[str, float], rows: int) -> 
 
 def weighed(score: float, kind: str, size: int, age: float) -> float:
     """The score of a place with its message's kind, characters and age in seconds."""
-    length = 1 + _WORTH * math.log(min(max(size, _SHORT), _FULL) / _USUAL)
-    length /= 1 + 0.08 * math.log2(max(size / _LONG, 1.0))
     fresh = 1 - _FRESH + _FRESH * 0.5 ** (max(age, 0.0) / _MONTH)
-    return score * _KIND.get(kind, 1.0) * length * fresh
+    return score * _KIND.get(kind, 1.0) * _length(size) * fresh
+
+
+@lru_cache(4_096)
+def _length(size: int) -> float:
+    """What a message of so many characters counts."""
+    weight = 1 + _WORTH * math.log(min(max(size, _SHORT), _FULL) / _USUAL)
+    return weight / (1 + 0.08 * math.log2(max(size / _LONG, 1.0)))
 
 
 def of_session(scores: Sequence[float]) -> float:

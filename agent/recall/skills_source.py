@@ -13,6 +13,9 @@ from agent.skills.skill import Skill
 _FRESH = 2.0
 """Seconds for which the folders are not looked through again: somebody is typing."""
 
+_EVERY = 5
+"""Thirty bundled skills hold words for anything, and would stand before the messages of a small store."""
+
 
 class RecalledSkills:
     """Names and descriptions of skills that may be used where one works, none of another project.
@@ -43,4 +46,4 @@ class RecalledSkills:
 
 def _passage(skill: Skill) -> Passage:
     text = "\n".join((skill.description, *skill.tags))
-    return Passage(title=skill.name, text=text, kind=skill.scope)
+    return Passage(title=skill.name, text=text, kind=skill.scope, every=_EVERY)

@@ -29,6 +29,11 @@ class Passage:
     """The message on which it rests, if there is one."""
     kind: str = ""
     """What it is within its source, such as the scope of a note."""
+    every: int = 1
+    """It and its like take each n-th place among the hits at most; 1: it stands where it is ranked.
+
+    What is the same in everybody's home says little of what was meant here.
+    """
 
 
 class RecallSource(Protocol):

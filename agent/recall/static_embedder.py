@@ -1,21 +1,22 @@
 """Vectors of pieces of words, from the package `wordllama` (the extra `semantic`): a text is their mean.
 
-Its two files are read where they are installed. The package itself is never imported: its own loader looks
-for one of them in the wrong place and then downloads it. The vectors are derived from the token embeddings of
-Llama 2.
+Its two files are read where they are installed, by a process of its own. The package itself is never
+imported: its own loader looks for one of them in the wrong place and then downloads it. The vectors are
+derived from the token embeddings of Llama 2.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-import os
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from agent.recall.embedding import EmbeddingError, unit
+from agent.recall.embedding import EmbeddingError
 from agent.recall.question import words_of
+from agent.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER, WEIGHTS
+from agent.worker_process import IDLE, WorkerError, WorkerProcess
 
 if TYPE_CHECKING:
     from agent.recall.embedding import Vectors
@@ -24,69 +25,64 @@ PACKAGE = "wordllama"
 INSTALL_MEANING = "pip install 'hermes[semantic]'"
 """What sets it up."""
 
-_WEIGHTS = "weights/l2_supercat_256.safetensors"
-_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _CHARS = 2_000
 """Characters of a text that count: further ones hardly move a mean."""
+_SECONDS = 20.0
+"""For one order; reading the weights takes a quarter of one."""
 
 
 def folder() -> Path | None:
     """Where the package is installed; None if it is not, or lacks one of the files."""
     spec = importlib.util.find_spec(PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
-        if (Path(place) / _WEIGHTS).is_file() and (Path(place) / _TOKENIZER).is_file():
+        if (Path(place) / WEIGHTS).is_file() and (Path(place) / TOKENIZER).is_file():
             return Path(place)
     return None
 
 
 class StaticEmbedder:
-    """Takes a quarter of a second and 60 MB once, then 30 µs a text."""
+    """Takes half a second once, then 30 µs a text; its process needs 80 MB until it was idle for a minute."""
 
     space = "wordllama/l2_supercat_256"
     is_remote = False
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, *, idle: float = IDLE) -> None:
         self._place = place
-        self._loaded: tuple[Any, Any] | None = None
-        self._loading = asyncio.Lock()
+        # A pool of threads would compete with what a person types.
+        environ = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self._worker = WorkerProcess(
+            "agent.recall.static_child", seconds=_SECONDS, idle=idle, environ=environ
+        )
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
-        async with self._loading:
-            if self._loaded is None:
-                self._loaded = await asyncio.to_thread(_load, self._place)
         # Function words of a question say nothing of what it is about; those of a text are few among many.
-        asked = [" ".join(words_of(text)) if question else text[:_CHARS] for text in texts]
-        return await asyncio.to_thread(_means, *self._loaded, asked)
+        told = await self._told([" ".join(words_of(text)) if question else text for text in texts], "exact")
+        import numpy
+
+        return numpy.frombuffer(told, FORMATS["exact"]).reshape(len(texts), -1)
+
+    async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        if not texts:
+            return ()
+        told = await self._told(texts, "packed")
+        size = len(told) // len(texts)
+        return [told[start : start + size] for start in range(0, len(told), size)]
+
+    async def _told(self, texts: Sequence[str], form: str) -> bytes:
+        data = json.dumps([text[:_CHARS] for text in texts]).encode()
+        try:
+            answer = await self._worker.ask({"place": str(self._place), "format": form}, data)
+        except (TimeoutError, WorkerError) as error:
+            raise EmbeddingError(
+                f"The process that makes vectors failed ({error or 'too slow'}); it starts again."
+            ) from error
+        kind, told = answer[:1], answer[1:]
+        if kind != MADE:
+            reason = told.decode("utf-8", "replace") if kind == FAILED else "no answer"
+            raise EmbeddingError(
+                f"The vectors in {self._place} cannot be read ({reason}); run {INSTALL_MEANING} again."
+            )
+        return told
 
     async def aclose(self) -> None:
-        self._loaded = None
-
-
-def _load(place: Path) -> tuple[Any, Any]:
-    # A pool of threads would compete with what a person types, and would complain at each fork.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    try:
-        from safetensors.numpy import load_file
-        from tokenizers import Tokenizer
-
-        (weights,) = load_file(str(place / _WEIGHTS)).values()
-        tokenizer = Tokenizer.from_file(str(place / _TOKENIZER))
-    except Exception as error:
-        # Both libraries raise types of their own, and plain `Exception`, for files they cannot read.
-        raise EmbeddingError(
-            f"The vectors in {place} cannot be read ({error}); run {INSTALL_MEANING} again."
-        ) from error
-    return weights, tokenizer
-
-
-def _means(weights: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
-    import numpy
-
-    found = numpy.zeros((len(texts), weights.shape[1]), numpy.float32)
-    for at, text in enumerate(texts):
-        pieces = [
-            each for each in tokenizer.encode(text, add_special_tokens=False).ids if each < len(weights)
-        ]
-        if pieces:
-            found[at] = weights[pieces].mean(axis=0, dtype=numpy.float32)
-    return unit(found)
+        await self._worker.close()

@@ -48,6 +48,17 @@ def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
     return found
 
 
+def newest_texts(
+    connection: sqlite3.Connection, before: int, count: int, chars: int
+) -> list[tuple[int, str]]:
+    """The newest messages with a lower id, the newest first: the id of each, and how its text begins."""
+    return connection.execute(
+        "SELECT id, substr(coalesce(body, content), 1, ?) FROM nodes "
+        "WHERE id < ? AND body IS NOT '' ORDER BY id DESC LIMIT ?",
+        (chars, before, count),
+    ).fetchall()
+
+
 def _spoken(connection: sqlite3.Connection, node: int | None) -> int | None:
     """The node, or the nearest before it that can be searched."""
     for _ in range(_STEPS_UP):

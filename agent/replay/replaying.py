@@ -207,7 +207,12 @@ class _Replay:
     def _tune(self, dialogue: Dialogue, record: Mapping[str, Any]) -> None:
         """What the person may have set differently for each request."""
         settings: Mapping[str, Any] = record.get("settings") or {}
-        dialogue.tune(settings.get("temperature"), settings.get("max_output"), settings.get("thinking"))
+        dialogue.tune(
+            settings.get("temperature"),
+            settings.get("max_output"),
+            settings.get("thinking"),
+            settings.get("extra") or {},
+        )
 
     def _tools(self) -> tuple[ToolSpec, ...]:
         node = self.session.system()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,6 +107,7 @@ class Dialogue:
         temperature: float | None = None,
         max_output: int | None = None,
         thinking: Callable[[], Thinking | None] = lambda: None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         self._session = session
         self._routes = routes
@@ -119,6 +120,7 @@ class Dialogue:
         self._temperature = temperature
         self._max_output = max_output
         self._thinking = thinking
+        self._extra = dict(extra or {})
         self._lanes: dict[str, _Lane] = {}
         self._breaks: list[Break] = []
         self._text: list[str] = []
@@ -163,9 +165,16 @@ class Dialogue:
                 if not await self._room.after_overflow(self._estimate(), overflows):
                     raise
 
-    def tune(self, temperature: float | None, max_output: int | None, thinking: Thinking | None) -> None:
+    def tune(
+        self,
+        temperature: float | None,
+        max_output: int | None,
+        thinking: Thinking | None,
+        extra: Mapping[str, Any],
+    ) -> None:
         """Ask so from the next request on."""
         self._temperature, self._max_output, self._thinking = temperature, max_output, lambda: thinking
+        self._extra = dict(extra)
 
     def take_partial(self) -> tuple[str, str, str]:
         """What was written of a message that never became complete: text, reasoning, and the label of the
@@ -277,6 +286,7 @@ class Dialogue:
             thinking=wanted if thinks else "off",
             reply_schema=route.wire.reply_schema(route.tools),
             digest=lane.framer.digest if thinks else "",
+            extra=self._extra,
             told=self._recorder.sent.told,
         )
         self._recorder.begin(request)

@@ -316,6 +316,8 @@ class TurnRunner:
             data["request"] = record
         if reply.raw is not None:
             data["raw"] = dict(reply.raw)
+        if reply.tokens is not None:
+            data["tokens"] = dict(reply.tokens)
         return data
 
     def _note_refusal(self, progress: _Progress) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent.home import Home
     from agent.net.connecting import Network
     from agent.web.search.ring import SearchRing
+    from agent.web.search.service import SearchService
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class WebServices:
     """Where crawls are kept."""
     settings: WebSettings
     variables: Mapping[str, str]
+    brought: Sequence[SearchService] = ()
+    """Search services of plugins, which are asked before those of the settings."""
     _ring: SearchRing | None = field(default=None, repr=False)
 
     @property
@@ -37,7 +40,8 @@ class WebServices:
             from agent.web.search.ring import SearchRing
             from agent.web.search.services import search_services
 
-            self._ring = SearchRing(search_services(self.settings, self.door, self.variables))
+            own = search_services(self.settings, self.door, self.variables)
+            self._ring = SearchRing([*self.brought, *own])
         return self._ring
 
     async def close(self) -> None:
@@ -55,6 +59,7 @@ def open_web(
     variables: Mapping[str, str],
     secrets: Mapping[str, str],
     network: Network | None = None,
+    brought: Sequence[SearchService] = (),
 ) -> WebServices:
     """The web for one session. Starts nothing yet. `network` is the port for names and connections."""
     limits = DoorLimits(
@@ -66,4 +71,4 @@ def open_web(
     folder = home.root / "web"
     cache = PageCache(folder / "cache", int(settings.cache_mb * 1_000_000)) if settings.cache_mb else None
     door = Door(secrets=secrets, network=network, environ=environ, limits=limits, cache=cache)
-    return WebServices(door, DocumentReader(), folder, settings, variables)
+    return WebServices(door, DocumentReader(), folder, settings, variables, brought)

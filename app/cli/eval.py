@@ -44,6 +44,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     judge.add_argument("pairs", type=Path, metavar="PAIRS", help="lines of JSON: id, prompt, a, b, label")
     judge.add_argument("--model", default="", metavar="NAME", help="the judge")
     judge.add_argument("--seed", type=int, default=0, metavar="N", help="for the interval (0)")
+    export = _action(actions, "export", "write a result for another program, offline")
+    export.add_argument("result", type=Path, metavar="RUN", help="result.json, or its folder")
+    export.add_argument("--format", choices=("inspect", "wandb"), default="inspect", dest="layout")
+    export.add_argument("-o", "--out", type=Path, metavar="PATH", help="file of the log, folder of the run")
     _action(actions, "list", "the suites that ship")
     return parser
 
@@ -56,7 +60,9 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry the subcommand out."""
-    return {"run": _run, "compare": _compare, "judge": _judge, "list": _list}[args.action](args)
+    return {"run": _run, "compare": _compare, "judge": _judge, "export": _export, "list": _list}[args.action](
+        args
+    )
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -172,3 +178,46 @@ def _list(args: argparse.Namespace) -> int:
         for each in suites:
             say(f"{each.name:<14} {len(each.tasks):>3} tasks  {each.description}")
     return int(ExitCode.DONE)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from agent.api.evaluation import read_result, write_run
+
+    result = read_result(args.result)
+    folder = args.result if args.result.is_dir() else args.result.parent
+    if args.layout == "wandb":
+        place = write_run(result, args.out or folder)
+    else:
+        place = args.out or folder / "inspect.json"
+        _write_log(place, asyncio.run(_inspect_log(result, folder)))
+    print(json.dumps({"path": str(place)})) if args.as_json else say(f"Written to {place}.")
+    return int(ExitCode.DONE)
+
+
+async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
+    """The log, with the conversations of the sessions that are still there; secrets masked."""
+    from datetime import UTC, datetime
+
+    from agent.api.evaluation import Store, inspect_log, masked
+    from agent.api.home import Home, secrets_of_home
+
+    database, paths = Home(folder / "home").database, {}
+    if await asyncio.to_thread(database.exists):
+        secrets = await asyncio.to_thread(secrets_of_home)
+        async with await Store.open(database, secrets=secrets) as store:
+            for session in {each.session for each in result.runs_of_tasks if each.session}:
+                heads = await store.heads(session)
+                nodes = await store.path(session, heads[0].name)
+                paths[session] = [masked(node, store.secrets) for node in nodes]
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return inspect_log(result, paths, created, version())
+
+
+def _write_log(path: Path, log: dict[str, Any]) -> None:
+    from agent.api.home import PRIVATE_FILE
+
+    try:
+        path.write_text(json.dumps(log), "utf-8")
+        path.chmod(PRIVATE_FILE)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}; choose another with -o.") from error

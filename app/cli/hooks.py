@@ -39,14 +39,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
     from agent.api.config import load
-    from agent.api.hooks import HookConsent, hooks_of
+    from agent.api.hooks import HookConsent
 
     home = Home.locate()
     loaded = load(home, dict(os.environ), Path.cwd())
     for problem in loaded.problems:
         if problem.key.startswith("hooks"):
             say(str(problem), sys.stderr)
-    hooks, consent = hooks_of(loaded.settings), HookConsent(home.hooks)
+    hooks, consent = list(loaded.hooks), HookConsent(home.hooks)
     return _list(hooks, consent, args.as_json) if args.action == "list" else _trust(hooks, consent, args.yes)
 
 
@@ -60,6 +60,7 @@ def _list(hooks: list[Hook], consent: HookConsent, as_json: bool) -> int:
                 "match": hook.match,
                 "timeout": hook.timeout,
                 "required": hook.required,
+                "project": hook.project,
                 "agreed": hook.digest in agreed,
             }
             for hook in hooks
@@ -79,7 +80,8 @@ def _line(hook: Hook, agreed: bool) -> str:
     only = "" if hook.match == "*" else f" [{clean(hook.match)}]"
     required = ", required" if hook.required else ""
     command = " ".join(clean(hook.command).split())
-    return f"{'✓' if agreed else '✗'} {hook.event}{only}: {command} ({hook.timeout:g} s{required})"
+    origin = f", of the project {clean(hook.project)}" if hook.project else ""
+    return f"{'✓' if agreed else '✗'} {hook.event}{only}: {command} ({hook.timeout:g} s{required}{origin})"
 
 
 def _trust(hooks: list[Hook], consent: HookConsent, yes: bool) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agent.api.history import Node, Session
     from agent.api.sessions import Store
 
+TRAJECTORIES = ("sharegpt", "openai", "atif")
 LAYOUTS = ("jsonl", "sharegpt", "openai", "atif", "html", "patch")
 
 
@@ -37,11 +38,19 @@ def add_parser(actions: Any) -> None:
     export.add_argument(
         "-o", "--output", metavar="FILE", help="a new file, readable only by you (default: stdout)"
     )
+    export.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="shorten a trajectory to about N tokens: long results first, then exchanges in its middle",
+    )
     export.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
     """Write it. Raises `HermesError`."""
+    if args.max_tokens is not None and (args.max_tokens < 1 or args.layout not in TRAJECTORIES):
+        raise ConfigError(f"--max-tokens takes a number above 0, with --format {' or '.join(TRAJECTORIES)}.")
     session = await store.find_session(args.session)
     to_file = args.output is not None
     match args.layout:
@@ -50,7 +59,8 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
         case "patch":
             pieces = [await _patch(store, home, session, args.branch)]
         case layout:
-            pieces = await _lines(store, session, layout, args.branch, ascii_only=not to_file)
+            ascii_only = not to_file
+            pieces = await _lines(store, session, layout, args.branch, args.max_tokens, ascii_only=ascii_only)
     if to_file:
         await asyncio.to_thread(_write_private, Path(args.output), pieces, force=args.force)
         print(f"hermes: wrote {clean(args.output)}", file=sys.stderr)
@@ -65,12 +75,14 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
 
 
 async def _lines(
-    store: Store, session: Session, layout: str, branch: str, *, ascii_only: bool
+    store: Store, session: Session, layout: str, branch: str, most: int | None, *, ascii_only: bool
 ) -> list[bytes]:
-    from agent.api.export import line, node_record
+    from agent.api.export import line, node_record, shortened
 
-    if layout in ("sharegpt", "openai", "atif"):
+    if layout in TRAJECTORIES:
         nodes = await _masked(store, await store.path(session.id, branch))
+        if most is not None:
+            nodes = shortened(nodes, most)
         records = [_trajectory(session, nodes, layout)]
     else:
         heads = await store.heads(session.id)

@@ -27,6 +27,7 @@ SUBCOMMANDS = {
     "web": "search the web, read pages and crawl sites",
     "batch": "work on many tasks from a file",
     "eval": "run suites of tasks, compare results, check a judge",
+    "rl": "serve tasks as a training environment, hand in scored rollouts, train prompts",
     "cron": "list, add and run jobs that work on time",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",

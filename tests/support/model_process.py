@@ -24,7 +24,7 @@ class ServerProcess:
     def __init__(self, script: str, folder: Path, *, options: Sequence[str] = ()) -> None:
         """`script` is Python source that defines `script`; everything `model_server` exports is at hand."""
         self._file = folder / "model_script.py"
-        self._record = folder / "model_requests.jsonl"
+        self.record = folder / "model_requests.jsonl"
         self._file.write_text(script, encoding="utf-8")
         self._options = options
         self._process: subprocess.Popen[str] | None = None
@@ -32,7 +32,7 @@ class ServerProcess:
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "tests.support.model_server", "--script", str(self._file)]
-        command += ["--record", str(self._record), *self._options]
+        command += ["--record", str(self.record), *self._options]
         self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.base_url = self._process.stdout.readline().strip()
@@ -57,7 +57,7 @@ class ServerProcess:
 
     def requests(self) -> list[dict[str, Any]]:
         """`{"body": …, "refused": sentence or null}` for every chat request so far."""
-        if not self._record.exists():
+        if not self.record.exists():
             return []
-        lines = self._record.read_text(encoding="utf-8").split("\n")
+        lines = self.record.read_text(encoding="utf-8").split("\n")
         return [json.loads(line) for line in lines[:-1]]

@@ -19,6 +19,7 @@ from agent.model.protocol import (
     FinishReason,
     ReasoningDelta,
     TextDelta,
+    TokensDelta,
     Usage,
     UsageDelta,
 )
@@ -81,6 +82,8 @@ class ChunkReader:
         """The deltas in one chunk, or in one whole completion."""
         deltas: list[Delta] = []
         choice = _own_choice(event.get("choices"))
+        if tokens := tokens_of(event, choice):
+            deltas.append(tokens)
         if choice is not None:
             self._read_choice(choice, deltas)
         usage = event.get("usage") or (choice and choice.get("usage")) or _inner(event, "x_groq", "usage")
@@ -211,6 +214,25 @@ class ChunkReader:
         if read != self._usage and read != Usage():
             self._usage = read
             deltas.append(UsageDelta(read))
+
+
+def tokens_of(event: Mapping[str, Any], choice: Mapping[str, Any] | None) -> TokensDelta | None:
+    """The ids of tokens in a chunk, as servers give them that were asked for them. Pure."""
+    told = choice or {}
+    prompt = _whole_numbers(event.get("prompt_token_ids") or told.get("prompt_token_ids"))
+    output = _whole_numbers(told.get("token_ids"))
+    if not prompt and not output:
+        return None
+    content = _inner(told, "logprobs", "content")
+    found = [each.get("logprob") for each in content or () if isinstance(each, dict)]
+    logprobs = tuple(float(each) for each in found if isinstance(each, int | float))
+    return TokensDelta(prompt, output, logprobs)
+
+
+def _whole_numbers(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        return ()
+    return tuple(value)
 
 
 def _own_choice(choices: Any) -> dict[str, Any] | None:

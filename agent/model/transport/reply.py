@@ -23,6 +23,7 @@ from agent.model.protocol import (
     ReplyEnd,
     SealedDelta,
     TextDelta,
+    TokensDelta,
     ToolSpec,
     Usage,
     UsageDelta,
@@ -69,6 +70,8 @@ class ModelReply:
     """What the provider wants back byte for byte."""
     raw: Mapping[str, Any] | None = None
     """What was sent, `text`, `reasoning` and `calls`, where the reply is not that literally."""
+    tokens: Mapping[str, Any] | None = None
+    """Ids of tokens, `prompt`, `output` and `logprobs`, where the server gave them."""
 
 
 class ReplyListener(Protocol):
@@ -164,11 +167,16 @@ class _ReplyReader:
         self._finish: FinishReason | None = None
         self._said: dict[str, list[str]] = {"text": [], "reasoning": []}
         self._fragments: list[list[Any]] = []
+        self._tokens: dict[str, list[Any]] = {"prompt": [], "output": [], "logprobs": []}
 
     def take(self, delta: Delta) -> bool:
         """Read one delta; whether it was the last one."""
         if isinstance(delta, UsageDelta):
             self._usage = _merged(self._usage, delta.usage)
+            return False
+        if isinstance(delta, TokensDelta):
+            for name in self._tokens:
+                self._tokens[name] += getattr(delta, name)
             return False
         if isinstance(delta, SealedDelta):
             self._sealed.append(SealedPart(delta.data, self._text_length, len(self._calls)))
@@ -205,7 +213,8 @@ class _ReplyReader:
                 f"{self._route.name} refuses to answer this; rephrase the request or choose another model.",
             )
         reply = _reply(decoded, self._finish, self._usage, self._route.name, self._sealed_parts())
-        return replace(reply, raw=self._raw(reply))
+        tokens = self._tokens if self._tokens["prompt"] or self._tokens["output"] else None
+        return replace(reply, raw=self._raw(reply), tokens=tokens)
 
     def _keep(self, piece: CallFragment) -> None:
         """Keep a piece of a call as it came; pieces that only go on with the last one are joined."""

@@ -152,3 +152,31 @@ def test_a_consent_file_that_others_may_write_agrees_to_nothing(tmp_path: Path) 
     assert HookConsent(path).agreed() == {"x"}
     path.chmod(0o666)
     assert HookConsent(path).agreed() == frozenset()
+
+
+async def test_hooks_of_a_project_run_after_two_yeses_and_replace_none_of_the_person(tmp_path: Path) -> None:
+    from agent.config import trust
+
+    async with bench(tmp_path, by_step([WRITE, say("Done.")])) as made:
+        own = "hooks:\n  before_tool:\n    - command: cat >> own.txt\n"
+        declare(made, own)
+        (made.workspace / ".hermes").mkdir()
+        (made.workspace / ".hermes" / "config.yaml").write_text(block("block", "write_file|patch"))
+        home, said = Home(made.home), str(tmp_path / "work")
+        await results(made)
+        (made.workspace / "a.txt").unlink()
+        project = trust.read_project(home, made.workspace)
+        assert project is not None and not load(home, {}, made.workspace).project_hooks
+        trust.trust(home, project)
+        loaded = load(home, {}, made.workspace)
+        assert [each.project for each in loaded.hooks] == ["", said]
+        assert not loaded.problems
+        made.events.clear()
+        assert "error" not in (await results(made))[0]
+        assert any("was not agreed to" in each.text for each in made.seen(Noticed))
+        HookConsent(home.hooks).agree(loaded.hooks)
+        # What is agreed to elsewhere does not take it away.
+        HookConsent(home.hooks).agree(hooks_of(loaded.settings))
+        made.events.clear()
+        assert (await results(made))[0]["error"] == "not on a Friday"
+        assert (made.workspace / "own.txt").read_text().count("before_tool") == 3

@@ -29,7 +29,12 @@ def register(ctx):
     ctx.register_prompt_section("Loudness", "Shout when asked to.")
     ctx.register_skill("more/whisper")
     ctx.register_hook("before_tool", check)
+    ctx.register_provider("search", "shelf", find)
+    ctx.register_provider("memory", "attic", find)
     ctx.register_hook("session_end", lambda event: (ctx.data / "ended").write_text("x") and None)
+
+def find(asked):
+    return [{"title": asked["query"] + "\\x1b[31m", "url": "https://example.org/found"}, {"url": "file:///x"}]
 
 def keep(arguments):
     open("/tmp/x", "w").write("x")
@@ -55,6 +60,7 @@ async def test_what_a_plugin_brings_is_there_in_a_session(tmp_path: Path) -> Non
             call("shout", loud=1),
             call("terminal", command="echo hi"),
             call("skill_view", name="whisper"),
+            call("web_search", query="what is loud"),
             say("Done."),
         ]
     )
@@ -62,14 +68,18 @@ async def test_what_a_plugin_brings_is_there_in_a_session(tmp_path: Path) -> Non
         folder = write_plugin(made.home / "plugins" / "loud", GOOD, DECLARED, **FILES)
         registered = await agree_to(made.home, made.workspace, "loud")
         assert {each.name for each in registered.tools} == {"shout", "keep", "todo_write"}
+        (made.home / "permissions.yaml").write_text("rules:\n  web_search: allow\n")
+        made.config("web: {search: {providers: []}}")
         async with made.engine(approve=None) as engine:
             await engine.run("do it")
             (command,) = engine.plugins.commands()
             assert (command.name, await engine.plugins.run_command("loud", "hi")) == ("loud", "HI")
-        shouted, wrong, blocked, skill = [json.loads(each.result) for each in made.seen(ToolFinished)]
+        shouted, wrong, blocked, skill, search = [json.loads(each.result) for each in made.seen(ToolFinished)]
         assert shouted == {"result": "HELLO"}
         assert "error" in wrong and blocked == {"error": "no terminal today", "status": "blocked"}
         assert skill["content"] == "Do it."
+        assert search["served_by"] == "loud.shelf" and len(search["results"]) == 1
+        assert search["results"][0]["url"] == "https://example.org/found" and "\x1b" not in str(search)
         body = made.server.requests[0].body
         system = body["messages"][0]["content"]
         assert "# Loudness\nShout when asked to." in system

@@ -15,11 +15,12 @@ from agent.memory.entries import MemoryOperation
 from agent.memory.origins import Origin
 from agent.memory.scopes import project_id, project_root
 from agent.memory.service import MemoryFiles
-from agent.recall.opening import recall_sources
+from agent.recall.opening import open_meaning, recall_sources
 from agent.recall.recall import Recall
 from agent.store.filters import Filters
 from agent.store.importing import NodeRecord, SessionRecord
 from agent.store.store import Store
+from benchmarks import recall_meaning
 from tests.support.skills import write_skill
 
 SESSIONS = 1_000
@@ -97,4 +98,35 @@ async def test_each_source_has_its_place_in_one_ranking(
     assert hits[0].source in ("messages", "skills")
     assert "calibration" in by_source["learnings"].snippet
     assert not [hit for hit in hits if "of old" in hit.snippet]
+    await recall.close()
+
+
+async def test_bundled_skills_stand_before_no_message_that_was_meant(
+    store: Store, path: Path, folders: dict[str, Path]
+) -> None:
+    talk = recall_meaning.read()
+    await store.import_sessions(talk.sessions)
+    notes = MemoryFiles(Home(path.parent).memories, folders["crimson"])
+    sources = recall_sources(store, Home(path.parent), folders["crimson"], Settings(), notes)
+    recall = Recall(store, sources=sources, meaning=open_meaning(store, Settings(), {}))
+    assert recall.meaning is not None
+    await recall.index.catch_up(seconds=60)
+    await recall.meaning.catch_up(seconds=60)
+
+    async def place(asked: str, wanted: int | str, sources: list[str] | None) -> int:
+        hits = (await recall.search(asked, limit=10, patience=1, sources=sources)).hits
+        found = [hit.title if hit.source == "skills" else hit.node for hit in hits]
+        return found.index(wanted) if wanted in found else 10
+
+    questions = [(text, node) for kind, text, node in talk.questions if kind == "?"][::2]
+    alone = [await place(text, node, ["messages"]) for text, node in questions]
+    beside = [await place(text, node, None) for text, node in questions]
+    for depth in (1, 4, 8):
+        assert sum(at < depth for at in beside) >= sum(at < depth for at in alone), (depth, alone, beside)
+    lines = (recall_meaning.PATH.parent / "skill_questions.txt").read_text().splitlines()
+    wanted = [line.partition(" ")[::2] for line in lines if line[0] != "#"]
+    places = [await place(asked, skill, None) for skill, asked in wanted]
+    assert sum(at < 5 for at in places) >= 0.7 * len(places), places
+    assert sum(at < 10 for at in places) >= 0.9 * len(places), places
+    assert await place("git rescue", "git-rescue", None) == 0
     await recall.close()

@@ -34,3 +34,13 @@ def test_places_move_within_their_lines(places: set[int], by: int) -> None:
 def test_masks_of_lines_are_the_places_again(places: set[int]) -> None:
     masks = bits.masks_of(places)
     assert set(bits.numbers(bits.joined(masks))) == places
+
+
+@given(st.sets(st.integers(0, 5_000), min_size=1, max_size=400), st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_dense_and_sparse_sets_are_the_same_numbers(places: set[int], is_dense: bool) -> None:
+    if is_dense:
+        places |= set(range(min(places), min(places) + 500))
+    assert list(bits.numbers(bits.of_numbers(places))) == sorted(places)
+    masks = bits.masks_of(places)
+    assert set(bits.numbers(bits.of_any(masks))) == {place // 64 for place in places}

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 import stat
+import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,8 +20,7 @@ import pytest
 from agent.config.recall import RecallSettings
 from agent.config.schema import Settings
 from agent.errors import ConfigError, StoreError
-from agent.recall import recall as recalling
-from agent.recall import static_embedder
+from agent.recall import static_embedder, upkeep
 from agent.recall.embedding import EmbeddingError
 from agent.recall.meaning import Meaning
 from agent.recall.opening import embedder_of, open_meaning
@@ -244,37 +244,59 @@ async def test_a_provider_that_is_gone_leaves_the_words(
     await recall.close()
 
 
+async def test_vectors_are_made_in_a_process_that_ends_when_it_is_idle_and_starts_again() -> None:
+    place = static_embedder.folder()
+    assert place is not None
+    before = set(sys.modules)
+    embedder = StaticEmbedder(place, idle=0.01)
+    kept = await embedder.packed(["the boiler broke", ""])
+    worker = embedder._worker
+    assert [len(each) for each in kept] == [512, 512]
+    assert not {"tokenizers", "safetensors"} & (set(sys.modules) - before)
+    while worker.pid is not None:
+        await asyncio.sleep(0.001)
+    (again,) = await embedder.embed(["the boiler broke"])
+    assert numpy.allclose(again, numpy.frombuffer(kept[0], "<f2"), atol=1e-3)
+    await embedder.aclose()
+    assert worker.pid is None
+
+
+async def test_vectors_that_cannot_be_read_are_told_in_one_sentence(tmp_path: Path) -> None:
+    embedder = StaticEmbedder(tmp_path)
+    with pytest.raises(EmbeddingError, match=r"cannot be read .*hermes\[semantic\]"):
+        await embedder.embed(["one"])
+    await embedder.aclose()
+
+
 class Watched:
-    """Meaning that counts how often vectors are asked for."""
+    """Meaning that is never done, and remembers whether words came first."""
 
     def __init__(self) -> None:
-        self.rounds = 0
+        self.recall: Recall | None = None
+        self.lags: list[bool] = []
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
-        self.rounds += 1
-        return True
+        assert self.recall is not None
+        reached, newest = await self.recall.index.progress()
+        self.lags.append(reached < newest)
+        return False
 
     async def close(self) -> None: ...
 
 
-async def test_vectors_are_made_only_once_nothing_happens(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_words_that_are_new_come_before_the_vectors_that_are_left(
+    store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalling, "_PAUSE", 0.0)
-    monkeypatch.setattr(recalling, "_CALM", 3_600.0)
+    monkeypatch.setattr(upkeep, "_PAUSE", 0.0)
     watched = Watched()
-    recall = Recall(store, meaning=cast(Meaning, watched))
+    watched.recall = recall = Recall(store, meaning=cast(Meaning, watched))
     try:
-        for _ in range(3):
+        for number in range(3):
+            await store.append(session.id, "user", f"message {number}")
+            rounds = len(watched.lags)
             recall.stir()
-            while recall._stirred.is_set():
-                await asyncio.sleep(0)
-            for _ in range(50):
-                await asyncio.sleep(0)
-        assert watched.rounds == 0
-        monkeypatch.setattr(recalling, "_CALM", 0.0)
-        recall.stir()
-        while not watched.rounds:
-            await asyncio.sleep(0.001)
+            while len(watched.lags) < rounds + 4:
+                await asyncio.sleep(0.001)
+            assert not any(watched.lags[rounds + 2 :])
     finally:
         await recall.close()

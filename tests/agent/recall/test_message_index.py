@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
-from agent.recall import index_tables, stored_messages
+from agent.recall import index_tables, message_index, postings, stored_messages
 from agent.recall.message_index import MessageIndex
 from agent.recall.question import words_of
 from agent.store.nodes import NewNode, Session
@@ -328,3 +328,36 @@ async def test_a_common_word_is_not_passed_over(store: Store, session: Session, 
     await talk(store, other, *[f"a sextant on shelf {number}" for number in range(300)])
     await index.catch_up(seconds=30)
     assert (await found(index, "which sextant has a lantern"))[0] == both
+
+
+async def test_common_words_that_were_read_beforehand_change_no_answer(
+    store: Store, session: Session, index: MessageIndex, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [
+        f"the {'rope' if n % 3 else 'sail'} of ship {n} in the harbour {'of Kiel' * (n % 5 == 0)}"
+        for n in range(300)
+    ]
+    await talk(store, session, *texts)
+    await index.catch_up(seconds=10)
+    now = time.time()
+    asked = [words_of(each) for each in ("which ship has a rope", "sail of Kiel", "harbour")]
+    before = [(await index.find(each, now=now)).hits for each in asked]
+    monkeypatch.setattr(message_index, "_MANY", 100)
+    warm = MessageIndex(index.path, store)
+    await warm.warm_up()
+    assert set(warm._remembered._kept) == {"rope", "ship", "harbour"}
+    assert [(await warm.find(each, now=now)).hits for each in asked] == before
+    (new,) = await talk(store, session, "a halyard is a rope of a ship")
+    await warm.catch_up(seconds=10)
+    assert (await found(warm, "which rope of the ship is the halyard"))[0] == new
+    await warm.close()
+
+
+async def test_of_a_word_that_stands_almost_everywhere_the_newest_places_count(
+    store: Store, session: Session, index: MessageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = await talk(store, session, *(f"needle {number}" for number in range(40)))
+    await index.catch_up(seconds=10)
+    monkeypatch.setattr(postings, "MOST", 10)
+    assert max(await found(index, "needle")) == nodes[-1]
+    assert set(nodes[-10:]) <= set(await found(index, "needle")) <= set(nodes[-12:])

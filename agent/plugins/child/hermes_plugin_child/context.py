@@ -67,7 +67,7 @@ class Context:
         self._take("skin", self._below(path), None)
 
     def register_provider(self, kind: str, name: str, handler: Callable[[dict[str, Any]], Any]) -> None:
-        """A service for search, memory, image or speech. `handler` gets the request."""
+        """A service of the kind `search`. `handler` gets `query` and `limit`, and returns results."""
         self._take("provider", name, handler, provider=str(kind))
 
     def entries(self) -> list[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""Training environments: episodes for a trainer, groups of rollouts, tokens, a trainer of prompts."""

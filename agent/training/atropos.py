@@ -1,0 +1,120 @@
+"""A client of the trajectory API of Atropos: registers an environment and hands in scored groups.
+
+The form is that of `atroposlib/api/server.py`, commit 296a0bc5 (July 2026).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from agent.errors import HermesError
+from agent.model.addresses import is_loopback
+
+_COMPRESSED = 1_024
+"""Bytes from which on a body is compressed, as the API's own environments do it."""
+_TRIES, _PAUSE = 5, 0.5
+_WAITING = 2.0
+"""Seconds between two looks whether a trainer has come, or has room."""
+_TIMEOUT = 60.0
+
+
+class AtroposError(HermesError):
+    """The API cannot be reached, or does not take what it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What the API gave the environment."""
+
+    env_id: int
+    name: str
+    starting_step: int
+
+
+class AtroposClient:
+    """Speaks to one API. Raises `AtroposError`."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip("/")
+        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=not is_loopback(address))
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def register(self, name: str, group_size: int, max_tokens: int, wait: float) -> Registered:
+        """Register the environment; for up to `wait` seconds a trainer may still be on its way."""
+        body = {
+            "max_token_length": max_tokens,
+            "desired_name": name,
+            "weight": 1.0,
+            "group_size": group_size,
+        }
+        waited = 0.0
+        while True:
+            said = await self._asked("POST", "/register-env", body)
+            if said.get("status") == "success" and isinstance(said.get("env_id"), int):
+                step = said.get("starting_step")
+                name = str(said.get("wandb_name", name))
+                return Registered(said["env_id"], name, step if isinstance(step, int) else 0)
+            if waited >= wait:
+                raise AtroposError(
+                    f"No trainer has asked {self._address} for a batch yet ({said.get('status')}); "
+                    "start one, or wait longer with --wait."
+                )
+            await asyncio.sleep(_WAITING)
+            waited += _WAITING
+
+    async def room(self, env_id: int, most: int) -> None:
+        """Wait until fewer than `most` groups wait for the trainer."""
+        while True:
+            said = await self._asked("GET", "/status-env", {"env_id": env_id})
+            waiting = said.get("queue_size")
+            if not isinstance(waiting, int) or waiting < most:
+                return
+            await asyncio.sleep(_WAITING)
+
+    async def hand_in(self, data: dict[str, Any]) -> str:
+        """Hand in a group; `received` or `buffered`."""
+        return str((await self._asked("POST", "/scored_data", data)).get("status", ""))
+
+    async def leave(self, env_id: int) -> None:
+        """Tell that nothing more will come."""
+        await self._asked("POST", "/disconnect-env", {"env_id": env_id})
+
+    async def _asked(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        content, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        if len(content) >= _COMPRESSED:
+            content = await asyncio.to_thread(gzip.compress, content)
+            headers["Content-Encoding"] = "gzip"
+        for tried in range(1, _TRIES + 1):
+            try:
+                answer = await self._client.request(
+                    method, self._address + path, content=content, headers=headers
+                )
+            except httpx2.HTTPError as error:
+                if tried == _TRIES:
+                    raise AtroposError(f"{self._address} cannot be reached: {error}.") from error
+            else:
+                if answer.status_code < 400:
+                    return _read(answer.content)
+                if answer.status_code < 500 or tried == _TRIES:
+                    said = answer.text[:300]
+                    raise AtroposError(f"{self._address}{path} answers {answer.status_code}: {said}")
+            await asyncio.sleep(_PAUSE * 2**tried)
+        raise AssertionError
+
+
+def _read(content: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(content)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise AtroposError("The API answers with something that is no JSON object; check the address.")
+    return given
