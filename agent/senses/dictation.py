@@ -1,4 +1,4 @@
-"""What a person says to the prompt, written down by what the settings name."""
+"""Dictation: what a person says to the prompt, written down by what the settings name."""
 
 from __future__ import annotations
 
