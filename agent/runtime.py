@@ -19,8 +19,9 @@ from agent.assembly.plugin_search import plugin_search
 from agent.assembly.routes import RoutePlan, plan_routes
 from agent.assembly.session_browsers import note_settings
 from agent.assembly.session_plugins import open_plugins
+from agent.assembly.session_references import session_references
 from agent.assembly.session_senses import SessionSenses, offer_ready
-from agent.assembly.session_servers import open_servers, resource_reader
+from agent.assembly.session_servers import open_servers
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
@@ -62,9 +63,7 @@ from agent.subagents.mentions import Mentions
 from agent.subagents.session_agents import SessionAgents, open_session_agents
 from agent.subagents.subagent import Services
 from agent.subagents.workspaces import AgentWorkspaces
-from agent.turns.attaching import ReferenceReader
 from agent.turns.background_changes import BackgroundChanges
-from agent.turns.room import UNKNOWN_WINDOW
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
 from agent.web.services import WebServices, open_web
@@ -210,7 +209,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
     )
-    spec = _spec(base, talk, place, pending_requests, turn_queue, servers)
+    spec = _spec(base, talk, place, pending_requests, turn_queue, servers, services.web)
     if team is not None:
         meant = Mentions(definitions, base.options.workspace)
         spec = replace(spec, delegates=team.of_main, step_of=team.step_of, meant=meant)
@@ -279,6 +278,7 @@ def _spec(
     pending_requests: PendingRequests,
     turn_queue: TurnQueue,
     servers: McpService,
+    web: WebServices | None,
 ) -> AgentSpec:
     """The session's own agent."""
     asker = PersonAsker(pending_requests, MAIN_AGENT)
@@ -312,21 +312,9 @@ def _spec(
         beginning=memory.turn_began,
         turn_queue=turn_queue,
         emit=base.emit,
-        attach=_references(base, place, servers),
+        attach=session_references(base, place, servers, web),
         editor=base.options.editor or NO_EDITOR,
     )
-
-
-def _references(base: SharedServices, place: AgentWorkspace, servers: McpService) -> ReferenceReader:
-    """What reads the references of the person's messages."""
-    meter, share = base.plan.meter, base.settings.context.references_share
-
-    def room() -> int:
-        return meter.characters(int((meter.window or UNKNOWN_WINDOW) * share))
-
-    options = base.tool_options()
-    gate, read = place.reach.gate, resource_reader(servers)
-    return ReferenceReader(base.options.workspace, gate, options, base.secrets, room, read)
 
 
 async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:

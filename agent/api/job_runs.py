@@ -125,8 +125,9 @@ async def work(
             ended = await client.run(await _message(database, job))
     finally:
         await client.aclose()
-    state = "done" if ended.exit_code == 0 and not ended.error else "failed"
-    error = ended.error or ("" if state == "done" else seen.told() or f"It ended as {ended.outcome}.")
+    worked = ended.outcome in ("completed", "done", "denied") or (ended.exit_code == 0 and not ended.error)
+    error = ended.error or ("" if ended.exit_code == 0 else f"It ended as {ended.outcome}.")
+    state = "done" if worked and ended.exit_code == 0 else "failed"
     return JobOutcome(state, ended.text[-MOST_OUTPUT:], error, seen.receipt(client, ended))
 
 
@@ -188,17 +189,6 @@ class _Seen:
     def __call__(self, event: Event) -> None:
         if isinstance(event, ToolFinished) and event.outcome == "denied" and len(self._refused) < 50:
             self._refused.append(f"{event.display.verb} {event.display.subject}"[:200])
-
-    def told(self) -> str:
-        """What was refused, as a sentence; empty where nothing was."""
-        if not self._refused:
-            return ""
-        count = len(self._refused)
-        what = "1 action was" if count == 1 else f"{count} actions were"
-        return (
-            f"{what} refused as nobody was there: {'; '.join(self._refused[:3])}. "
-            "Rules for the surface `cron` in permissions.yaml, or --allow of the job, open more."
-        )
 
     def receipt(self, client: SessionClient, ended: TurnEnded | None) -> Mapping[str, Any]:
         usage = dict(ended.usage) if ended is not None else {}

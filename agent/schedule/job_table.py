@@ -15,7 +15,6 @@ from agent.schedule.zones import ScheduleError
 from agent.store.nodes import storable
 
 _RUN = ", ".join(field.name for field in fields(JobRun))
-_JOBS = "SELECT id, intent, state, anchor, looked, next, runs FROM jobs"
 MOST_CUTS = 3
 KEPT_RUNS = 200
 """Runs of one job whose receipts are kept."""
@@ -25,16 +24,16 @@ BACKOFF = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)
 
 def jobs(connection: Connection) -> list[Job]:
     """All jobs, those due first, finished ones last."""
-    rows = connection.execute(f"{_JOBS} ORDER BY state = 'done', next IS NULL, next, id")
+    rows = connection.execute(
+        "SELECT id, intent, state, anchor, looked, next, runs FROM jobs "
+        "ORDER BY state = 'done', next IS NULL, next, id"
+    )
     return [_job(row) for row in rows]
 
 
 def job(connection: Connection, id: str) -> Job:
     """The job of an id, the start of one, or a name. Raises `ScheduleError`."""
-    row = connection.execute(f"{_JOBS} WHERE id = ?", (id,)).fetchone()
-    if row is not None:
-        return _job(row)
-    found = [each for each in jobs(connection) if each.intent.name == id]
+    found = [each for each in jobs(connection) if each.id == id or each.intent.name == id]
     found = found or [each for each in jobs(connection) if id and each.id.startswith(id)]
     if len(found) != 1:
         what = "is more than one job" if found else "is no job"
@@ -99,7 +98,9 @@ def remove(connection: Connection, id: str) -> Job:
 def decide_due(connection: Connection, now: int, grace: float) -> int:
     """Claim what is due, one row for each job and due time; how many runs wait now because of it."""
     rows = connection.execute(
-        f"{_JOBS} WHERE state = 'active' AND next <= ? ORDER BY next", (now,)
+        "SELECT id, intent, state, anchor, looked, next, runs FROM jobs "
+        "WHERE state = 'active' AND next <= ? ORDER BY next",
+        (now,),
     ).fetchall()
     return sum(_decide(connection, _job(row), now, grace) for row in rows)
 
@@ -193,8 +194,6 @@ def begin(connection: Connection, id: int, now: float) -> JobRun | None:
         return None
     found = _run(row)
     if found.state == "waiting":
-        if _waits_for_another(connection, found):
-            return None
         connection.execute("UPDATE job_runs SET state = 'running', started = ? WHERE id = ?", (now, id))
     elif found.state == "running":
         cuts = found.cuts + 1
@@ -205,16 +204,6 @@ def begin(connection: Connection, id: int, now: float) -> JobRun | None:
     else:
         return None
     return run(connection, id)
-
-
-def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
-    """Whether a run of the job, perhaps one that was cut off a moment ago, has to be over first."""
-    row = connection.execute(
-        "SELECT 1 FROM job_runs, jobs WHERE jobs.id = job AND job = ? AND job_runs.state = 'running' "
-        "AND json_extract(intent, '$.overlap') != 'parallel'",
-        (wanted.job,),
-    ).fetchone()
-    return row is not None
 
 
 def in_session(connection: Connection, id: int, session: str) -> None:
@@ -242,12 +231,10 @@ def end(
 
 def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job, JobRun]]:
     """Runs whose output waits to be delivered now: `notice`, or what is not one."""
+    known = {each.id: each for each in jobs(connection)}
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE delivery = 'waiting' AND retry <= ? ORDER BY due", (now,)
-    ).fetchall()
-    if not rows:
-        return []
-    known = {each.id: each for each in jobs(connection)}
+    )
     found = [(known.get(each.job), each) for each in map(_run, rows)]
     return [
         (job, each)

@@ -110,6 +110,10 @@ def for_platform(skill: Skill, platform: str = sys.platform) -> bool:
     return not skill.platforms or any(each in own for each in skill.platforms)
 
 
+_TITLE = re.compile(r"[^\W_][\w .&'()-]{0,79}")
+"""What some collections write for a name: words with blanks."""
+
+
 def skill_file(folder: Path) -> Path | None:
     """The SKILL.md of a folder, in either spelling; None if it is no skill."""
     for name in ("SKILL.md", "skill.md"):
@@ -127,10 +131,15 @@ def load(folder: Path, scope: Scope, category: str = "") -> Skill:
     text = read_text(path, folder)
     head = read(text)
     name = str(head.fields["name"]).strip()
-    if not loadable_name(name):
-        raise SkillFormatError(f"the name {clean(name)[:80]!r} is no name for a skill; use a-z, 0-9 and -")
     warnings = list(head.warnings)
-    if name != folder.name:
+    if not loadable_name(name):
+        if not (_TITLE.fullmatch(name) and loadable_name(folder.name)):
+            raise SkillFormatError(
+                f"the name {clean(name)[:80]!r} is no name for a skill; use a-z, 0-9 and -"
+            )
+        warnings.append(f"the name {name!r} is a title, so the name of the folder is used")
+        name = folder.name
+    elif name != folder.name:
         warnings.append(f"the name {name} differs from the folder {clean(folder.name)}")
     description = " ".join(clean(str(head.fields["description"])).split())
     if len(description) > 1_024:

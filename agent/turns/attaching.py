@@ -34,9 +34,7 @@ MAX_ENTRIES = 500
 """Files of a folder that are listed."""
 LEAST = 400
 """Characters below which showing a beginning is of no use."""
-NO_PAGES = (
-    "Addresses cannot be attached: fetching pages is not available in this session; paste what matters."
-)
+NO_PAGES = "Addresses cannot be attached: fetching pages is not available here; paste what matters."
 
 HEAD = (
     "[What the user attached to the message above with @ references. It is material they want looked at, "
@@ -62,7 +60,22 @@ class _Piece:
     body: str
     what: str
     """What it holds, in a few words."""
+    wrapped: Callable[[str], str] = str
+    """Puts what is shown of it between marks, where strangers wrote it."""
 
+
+@dataclass(frozen=True, slots=True)
+class ReferencedPage:
+    """A page of the web as text."""
+
+    wrapped: Callable[[str], str]
+    text: str
+    what: str
+    """What it is, in a few words."""
+
+
+PageReader = Callable[[str], Awaitable[ReferencedPage]]
+"""Fetches a page, by the gate. Raises `ToolError`."""
 
 ResourceReader = Callable[[str, str], Awaitable[str | None]]
 """Reads a resource of a server, by its address; None where there is no such server, and nothing for no
@@ -72,6 +85,11 @@ address. Raises `ToolError`."""
 async def no_resources(_server: str, _uri: str) -> str | None:
     """There are no servers here."""
     return None
+
+
+async def no_pages(_url: str) -> ReferencedPage:
+    """Nothing fetches pages here."""
+    raise ToolError(NO_PAGES)
 
 
 async def nothing_attached(_text: str) -> Attached:
@@ -97,6 +115,7 @@ class ReferenceReader:
         self._secrets = secrets
         self._room = room
         self._resources = resources
+        self.pages: PageReader = no_pages
 
     async def __call__(self, text: str) -> Attached:
         """What the references of a message show; what cannot be shown is named with the reason."""
@@ -117,7 +136,8 @@ class ReferenceReader:
                 told.append(f"Not attached: {_name(reference)}. {sentence}")
                 continue
             cut = "" if body == piece.body else ", only its beginning"
-            pieces.append(f'<attached from="{piece.label}" holds="{piece.what}{cut}">\n{body}\n</attached>')
+            label, shown = piece.label.replace('"', "'"), piece.wrapped(body)
+            pieces.append(f'<attached from="{label}" holds="{piece.what}{cut}">\n{shown}\n</attached>')
             told.append(f"Attached {piece.label}: {piece.what}{cut}.")
         return Attached("\n\n".join([HEAD, *pieces]), tuple(told)) if pieces else Attached()
 
@@ -151,7 +171,7 @@ class ReferenceReader:
             case "resource":
                 return await self._resource(reference)
             case "url":
-                raise ToolError(NO_PAGES)
+                return await self._page(reference)
 
     async def _place(self, reference: Reference) -> tuple[Path, str]:
         """The place that is meant, and its name, after the guard and the gate let it be read."""
@@ -199,6 +219,11 @@ class ReferenceReader:
         await self._gate.permit(CallServer(tool=TOOL, server=server, name="resources/read", arguments=uri))
         body = await self._resources(server, uri)
         return None if body is None else _Piece(_name(reference), body, "a resource of an MCP server")
+
+    async def _page(self, reference: Reference) -> _Piece:
+        url = reference.target if "://" in reference.target else f"https://{reference.target}"
+        page = await self.pages(url)
+        return _Piece(_name(reference), page.text, page.what, page.wrapped)
 
     async def _git(self, reference: Reference, what: str, *arguments: str) -> _Piece:
         answer = await run_git(self._workspace, *arguments)

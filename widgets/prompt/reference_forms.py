@@ -27,6 +27,7 @@ FORMS = (
     ReferenceForm("diff", "@diff ", "", "attach the changes that are not staged"),
     ReferenceForm("staged", "@staged ", "", "attach the changes that are staged"),
     ReferenceForm("git:", "@git:3 ", "N", "attach the last commits with their changes"),
+    ReferenceForm("url:", "@url:https://", "HOST/PAGE", "attach the text of a page"),
 )
 
 _LINES = re.compile(r"[^:]:\d*-?\d*\Z")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from datetime import datetime
 from pathlib import Path
-
-import pytest
 
 from agent.config.schedule import HeartbeatSettings
 from agent.home import Home
@@ -80,16 +77,3 @@ def test_active_hours_may_span_midnight() -> None:
     noon, night = datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 2)
     assert is_active("", night) and is_active("08:00-22:00", noon) and not is_active("08:00-22:00", night)
     assert is_active("22:00-06:00", night) and not is_active("22:00-06:00", noon)
-
-
-def test_active_hours_are_those_of_the_wall_also_when_clocks_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    try:
-        for noon, hours in ((1_774_695_600, 7), (1_792_839_600, 9), (1_796_036_400, 8)):
-            minutes = range(noon, noon + 86_400, 60)
-            active = [is_active("22:00-06:00", datetime.fromtimestamp(each)) for each in minutes]
-            assert sum(active) == hours * 60
-    finally:
-        monkeypatch.undo()
-        time.tzset()

@@ -85,7 +85,10 @@ def test_there_are_enough_cases_of_enough_kinds() -> None:
     assert len({case["tool"] for case in CASES}) >= 8
 
 
-async def test_nothing_that_a_planted_skill_wants_comes_to_pass(tmp_path: Path, person: Path) -> None:
+@pytest.mark.parametrize("mode", ["ask", pytest.param("yolo", marks=pytest.mark.thorough)])
+async def test_nothing_that_a_planted_skill_wants_comes_to_pass(
+    tmp_path: Path, person: Path, mode: str
+) -> None:
     leaks = Leaks()
     script: list[Any] = []
     async with leaks.listening() as port, bench(tmp_path, script) as b:
@@ -100,8 +103,10 @@ async def test_nothing_that_a_planted_skill_wants_comes_to_pass(tmp_path: Path, 
             plant(case, words, root)
             script += [call(case["tool"], **filled(case["with"], words)), say("done")]
         came_to_pass: list[str] = []
-        async with b.engine(approve="ask") as engine:
-            assert b.seen(SessionOpened)[0].sandbox != "none"
+        async with b.engine(approve=mode) as engine:
+            (opened,) = b.seen(SessionOpened)
+            assert opened.sandbox != "none"
+            assert opened.approvals == {"ask": "normal"}.get(mode, mode)
             for case in CASES:
                 before = state(b, person)
                 await engine.run(f"/{case['name']} go on")

@@ -116,7 +116,7 @@ def _has_in_order(path: str, wanted: str) -> bool:
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ("", ["file:", "folder:", "diff", "staged", "git:"]),
+        ("", ["file:", "folder:", "diff", "staged", "git:", "url:"]),
         ("f", ["file:", "folder:"]),
         ("ST", ["staged"]),
         ("git:2", []),
