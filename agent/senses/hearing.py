@@ -32,7 +32,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-class Payer(Protocol):
+class ServicePayer(Protocol):
     """Pays for a request around it; see `ServiceAccount`."""
 
     def paying(self, name: str, price: float | None) -> AbstractAsyncContextManager[None]: ...
@@ -51,7 +51,7 @@ class Transcriber:
         settings: TranscribeSettings,
         environ: Mapping[str, str],
         online: Online,
-        account: Payer,
+        account: ServicePayer,
     ) -> None:
         self._settings = settings
         self._environ = environ
