@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.senses.dictation import Dictation as Dictation
     from agent.senses.readiness import Readiness as Readiness
     from agent.senses.readiness import readiness as readiness
     from agent.senses.reading_aloud import ReadingAloud as ReadingAloud
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
+        "agent.senses.dictation": "Dictation",
         "agent.senses.readiness": "Readiness readiness",
         "agent.senses.reading_aloud": "ReadingAloud missing player",
     },

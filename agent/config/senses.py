@@ -58,6 +58,7 @@ class TranscribeSettings(SettingsSection):
     model: str = Field("whisper-1", description="Model that listens; on this machine a path or a known size.")
     api_key_env: Variable = Field("OPENAI_API_KEY", description=_KEY)
     price: float | None = Field(None, ge=0, description="US dollars for one recording; unset = unknown.")
+    recorder: str = Field("", description="Command that records into a WAV file; empty = one that is found.")
 
 
 class HomeAssistantSettings(SettingsSection):

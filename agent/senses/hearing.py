@@ -7,14 +7,14 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.net.door import DoorLimits
 from agent.senses.children import command
 from agent.senses.online import FormPart, Online, ServiceAddress
-from agent.senses.spending import ServiceAccount
 from tools.results import ToolError
 from tools.safe_text import clean
 from tools.senses.services import Permit, UseService
@@ -32,6 +32,12 @@ _KINDS = {
 }  # fmt: skip
 
 
+class ServicePayer(Protocol):
+    """Pays for a request around it; see `ServiceAccount`."""
+
+    def paying(self, name: str, price: float | None) -> AbstractAsyncContextManager[None]: ...
+
+
 def whisper_is_installed() -> bool:
     """Whether a package that listens on this machine is there. Imports nothing."""
     return find_spec("faster_whisper") is not None or find_spec("whisper") is not None
@@ -45,7 +51,7 @@ class Transcriber:
         settings: TranscribeSettings,
         environ: Mapping[str, str],
         online: Online,
-        account: ServiceAccount,
+        account: ServicePayer,
     ) -> None:
         self._settings = settings
         self._environ = environ
