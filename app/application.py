@@ -30,7 +30,7 @@ from app.conversation.sender import MessageSender
 from app.conversation.session_host import Opener, SessionHost, SessionRequest
 from app.conversation.session_screen import PANES_MODULE, SessionScreen
 from app.conversation.shown_history import ShownHistory
-from app.screens.models.first_model import begin_tour, choose_model
+from app.screens.models.first_model import begin_tour, open_with_model
 from app.screens.settings.preferences import Preferences
 from app.screens.skins.appearance import Appearance
 from app.startup import shutdown, skeleton
@@ -326,7 +326,7 @@ class HermesApp(App[None], inherit_bindings=False):
         """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""
         before = self.host.client
         try:
-            client = await self._opened(wish)
+            client = await open_with_model(self, self.host, wish)
         finally:
             # Where it failed the session before was opened again, on a screen that began anew.
             if (opened := self.host.client) is not None and opened is not before:
@@ -336,18 +336,6 @@ class HermesApp(App[None], inherit_bindings=False):
         if self.tour:
             self.tour = False
             begin_tour(client)
-
-    async def _opened(self, wish: SessionRequest) -> SessionClient:
-        """Open a session, with a model that is chosen now if none was. Raises `HermesError`."""
-        try:
-            return await self.host.open(wish)
-        except HermesError as error:
-            # Read by the opening itself, aside; here it would hold up a key.
-            from agent.api.models import NoModelError
-
-            if not isinstance(error, NoModelError) or (model := await choose_model(self, error)) is None:
-                raise
-        return await self.host.open(wish._replace(model=model))
 
     def spill(self, text: str) -> None:
         """Put what was meant for the draft into it, as if it were pasted."""

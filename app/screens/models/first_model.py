@@ -6,9 +6,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from agent.errors import HermesError
+
 if TYPE_CHECKING:
     from agent.api.models import NoModelError
     from agent.api.session import SessionClient
+    from app.conversation.session_host import SessionHost, SessionRequest
     from app.ports import DialogPort, SendingPort, TypingPort
 
     class FirstModelPorts(DialogPort, SendingPort, TypingPort, Protocol):
@@ -18,7 +21,20 @@ if TYPE_CHECKING:
         """Whether the first session is the tour."""
 
 
-async def choose_model(app: FirstModelPorts, problem: NoModelError) -> str | None:
+async def open_with_model(app: FirstModelPorts, host: SessionHost, wish: SessionRequest) -> SessionClient:
+    """Open a session, with a model that the person chooses now if none was. Raises `HermesError`."""
+    try:
+        return await host.open(wish)
+    except HermesError as error:
+        # Read by the opening itself, aside; here it would hold up a key.
+        from agent.api.models import NoModelError
+
+        if not isinstance(error, NoModelError) or (model := await _chosen(app, error)) is None:
+            raise
+    return await host.open(wish._replace(model=model))
+
+
+async def _chosen(app: FirstModelPorts, problem: NoModelError) -> str | None:
     """The name of the model the person chooses once they pause in typing; None if they leave."""
     from app.questions.request_queue import TYPING_PAUSE
     from app.screens.models.model_menu import ModelMenu

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent.errors import ConfigError, HermesError
-from app.conversation.images import ImagePorts, show_images
 
 if TYPE_CHECKING:
     from agent.api.config import LoadedSettings, Settings
     from agent.api.home import Home
     from app.commands.keys import Keys
+    from app.conversation.images import ImagePorts
     from app.conversation.session_screen import SessionScreenPort
     from app.ports import KeysPort, NoticePort, SessionPort
     from app.screens.skins.appearance import AppearancePort
@@ -127,6 +127,9 @@ def _home() -> Home:
 
 def adopt(app: PreferencePorts, settings: Settings) -> None:
     """Let the application follow its own settings; what is wrong with the keys is told as a notice."""
+    from app.commands.keys import resolve
+    from app.conversation.images import show_images
+
     display = settings.display
     session = app.session
     if session.prompt.vi != display.vi:
@@ -134,8 +137,6 @@ def adopt(app: PreferencePorts, settings: Settings) -> None:
     app.appearance.move(display.motion)
     app.attention.enabled = display.notifications
     show_images(app, display.pictures)
-    from app.commands.keys import resolve
-
     keys = resolve(settings.keys)
     new = [problem for problem in keys.problems if problem not in app.keys.problems]
     app.use_keys(keys)
