@@ -25,7 +25,7 @@ def script(request):
     last = [each for each in texts if "The person changed files" not in each][-1]
     steps = 0
     for each in reversed(request.messages):
-        if each.get("role") == "user":
+        if each.get("role") == "user" and "The person changed files" not in str(each["content"]):
             break
         steps += each.get("role") == "assistant"
     if "push" in last:
