@@ -59,6 +59,8 @@ class ChatHead:
         self._live = LiveMessage(self)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._others: set[asyncio.Task[Any]] = set()
+        self._resuming = False
+        """Whether a turn that was cut off is about to go on: what waits comes behind it."""
         self._tasks = [
             asyncio.create_task(self._work(), name=f"{gateway.name} {place}"),
             asyncio.create_task(self._listen(), name=f"{gateway.name} {place} listens"),
@@ -134,7 +136,7 @@ class ChatHead:
 
     def _occupied(self) -> bool:
         client = self.session.client if self.session is not None else None
-        return client is not None and (client.busy or bool(client.queue))
+        return self._resuming or (client is not None and (client.busy or bool(client.queue)))
 
     async def _at_once(self, row: ReceivedMessage) -> bool:
         """Buttons, answers to questions, and commands that do not wait; whether it was one."""
@@ -324,13 +326,16 @@ class ChatHead:
 
         async def rest() -> None:
             try:
-                if await session.client.go_on() is None:
+                if await session.client.go_on() is None and not session.client.busy:
                     # It was complete; only the note about that was missing.
                     await self.write(lambda c: message_rows.turn_over(c, session.id))
             except HermesError as error:
                 await self.say(f"⚠ {error}")
+            finally:
+                self._resuming = False
             self.wake()
 
+        self._resuming = True
         self._aside(rest())
 
     def _aside(self, work: Any) -> None:
