@@ -33,6 +33,8 @@ async def transcribed(
     from agent.spending.request_log import request_log_of
     from agent.spending.request_table import MAIN, Payer
 
+    if engine.mode in ("plan", "deny"):
+        raise HermesError(f"Nothing leaves in mode {engine.mode}, so the recording was not written down")
     ready = next(each for each in readiness(settings, environ, sees=False) if each.tool == "transcribe")
     if not ready.works:
         raise HermesError(f"{ready.missing}; {ready.mend}")

@@ -137,7 +137,9 @@ def test_a_store_of_an_older_version_is_counted_where_it_is(
     asyncio.run(talk())
     with closing(sqlite3.connect(home / "state.db")) as connection:
         connection.executescript(
-            "DROP TABLE gateway_places; DROP TABLE gateway_people; DROP TABLE deliveries; DROP TABLE received; DROP TABLE requests; DROP TABLE requests_owed; ALTER TABLE sessions DROP COLUMN events;"
+            "DROP TABLE gateway_places; DROP TABLE gateway_people; DROP TABLE gateway_states;"
+            "DROP TABLE deliveries; DROP TABLE received;"
+            "DROP TABLE requests; DROP TABLE requests_owed; ALTER TABLE sessions DROP COLUMN events;"
             "DROP TABLE learnings; DROP TABLE learning_calls; DROP TABLE job_runs; DROP TABLE jobs;"
             "PRAGMA user_version = 2;"
         )

@@ -21,6 +21,9 @@ from tests.support.webhook_server import WebhookServer
 
 PLATFORMS = ("telegram", "signal", "webhook")
 
+pytestmark = pytest.mark.thorough
+"""They start services and wait for them: too much for every run."""
+
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChatStage]:

@@ -15,6 +15,9 @@ from tests.support.chat_stage import ChatStage
 from tests.support.telegram_server import TelegramServer
 from tests.support.thorough import thoroughly
 
+pytestmark = pytest.mark.thorough
+"""They start services and wait for them: too much for every run."""
+
 
 @pytest.mark.parametrize("rounds", [8, *thoroughly(200)])
 async def test_terminal_page_and_messenger_see_the_same_end(tmp_path: Path, rounds: int) -> None:
