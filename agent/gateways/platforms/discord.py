@@ -10,8 +10,9 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,11 +103,11 @@ class DiscordAdapter:
                 self._seen[channel] = str(message.id)
                 await asyncio.to_thread(_write, self._seen_file, dict(list(self._seen.items())[-CHANNELS:]))
 
-        async def guarded(work: Any) -> None:
+        async def guarded(work: Callable[[], Awaitable[None]]) -> None:
             """What cannot be stored ends the connection; it comes again with the next."""
             try:
                 async with one_by_one:
-                    await work
+                    await work()
             except Exception as error:
                 if not failed.done():
                     failed.set_exception(error)
@@ -122,22 +123,22 @@ class DiscordAdapter:
         @client.event
         async def on_ready() -> None:
             ready(f"@{client.user}")
-            await guarded(missed())
+            await guarded(missed)
 
         @client.event
         async def on_resumed() -> None:
-            await guarded(missed())
+            await guarded(missed)
 
         @client.event
         async def on_message(message: discord.Message) -> None:
-            await guarded(taken(message))
+            await guarded(partial(taken, message))
 
         @client.event
         async def on_raw_message_edit(payload: discord.RawMessageUpdateEvent) -> None:
             incoming = self._incoming(payload.message, edited=True)
             # Links that are unfolded count as edits there; only a person's own has a time.
             if incoming is not None and payload.message.edited_at is not None:
-                await guarded(take(incoming))
+                await guarded(partial(take, incoming))
 
         @client.event
         async def on_interaction(interaction: discord.Interaction) -> None:
@@ -146,7 +147,7 @@ class DiscordAdapter:
                 self._pressed[incoming.id] = interaction
                 while len(self._pressed) > 100:
                     self._pressed.pop(next(iter(self._pressed)))
-                await guarded(take(incoming))
+                await guarded(partial(take, incoming))
 
         running = asyncio.create_task(client.start(self._token, reconnect=True))
         try:

@@ -216,7 +216,7 @@ class MatrixAdapter:
 
         async with _faults():
             told, _ = await self._client.upload(
-                lambda *_: file.path, content_type=media, filename=file.name, filesize=len(data)
+                lambda *_: iter((data,)), content_type=media, filename=file.name, filesize=len(data)
             )
             address = _checked(told).content_uri
         content: dict[str, Any] = {
