@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.schedule import job_table as table
-from agent.schedule.deciding import upcoming
+from agent.schedule.deciding import following
 from agent.schedule.job import Job, JobIntent, JobRun, checked, iso
 from agent.schedule.runner_lock import is_held
 from agent.schedule.zones import ScheduleError, machine_zone
@@ -63,8 +63,7 @@ class JobBook:
             moved = (intent.schedule, intent.zone) != (found.intent.schedule, found.intent.zone)
             changed = replace(found, intent=intent, anchor=now if moved else found.anchor)
             changed = replace(changed, looked=max(now, found.looked), state="active")
-            following = next(iter(upcoming(changed, changed.looked, 1)), None)
-            return table.put(connection, replace(changed, next=following))
+            return table.put(connection, replace(changed, next=following(changed, changed.looked)))
 
         return await self._database.write(work)
 

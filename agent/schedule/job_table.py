@@ -9,7 +9,7 @@ from dataclasses import asdict, fields, replace
 from sqlite3 import Connection
 from typing import Any
 
-from agent.schedule.deciding import decide, delay, upcoming
+from agent.schedule.deciding import DueTime, decide, following
 from agent.schedule.job import Job, JobIntent, JobRun, JobState
 from agent.schedule.zones import ScheduleError
 from agent.store.nodes import storable
@@ -62,7 +62,7 @@ def add(connection: Connection, intent: JobIntent, now: int) -> Job:
     new = Job(
         id=secrets.token_hex(4), intent=intent, state="active", anchor=now, looked=now, next=None, runs=0
     )
-    new = replace(new, next=next(iter(upcoming(new, now, 1)), None))
+    new = replace(new, next=following(new, now))
     connection.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(new))
     return new
 
@@ -82,10 +82,10 @@ def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job
     """Pause a job or let it go on; what was due meanwhile is not made up for."""
     found = job(connection, id)
     looked = max(found.looked, now)
-    following = next(iter(upcoming(found, looked, 1)), None) if state == "active" else None
-    if state == "active" and following is None:
+    soonest = following(found, looked) if state == "active" else None
+    if state == "active" and soonest is None:
         raise ScheduleError(f"The job {found.title!r} is never due again; edit its schedule.")
-    return put(connection, replace(found, state=state, looked=looked, next=following))
+    return put(connection, replace(found, state=state, looked=looked, next=soonest))
 
 
 def remove(connection: Connection, id: str) -> Job:
@@ -104,15 +104,15 @@ def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: 
     if removed.intent.name and any(each.intent.name == removed.intent.name for each in jobs(connection)):
         raise ScheduleError(f"There is another job {removed.intent.name[:40]!r} now; rename that one first.")
     looked = max(now, removed.looked)
-    following = next(iter(upcoming(removed, looked, 1)), None) if removed.state == "active" else None
-    state: JobState = "done" if removed.state == "active" and following is None else removed.state
+    soonest = following(removed, looked) if removed.state == "active" else None
+    state: JobState = "done" if removed.state == "active" and soonest is None else removed.state
     for each in runs:
         values = {**asdict(each), "receipt": json.dumps(dict(each.receipt))}
         connection.execute(
             f"INSERT OR IGNORE INTO job_runs ({_RUN}) VALUES ({', '.join(f':{name}' for name in values)})",
             values,
         )
-    return put(connection, replace(removed, state=state, looked=looked, next=following))
+    return put(connection, replace(removed, state=state, looked=looked, next=soonest))
 
 
 def decide_due(connection: Connection, now: int, grace: float) -> int:
@@ -130,13 +130,13 @@ def _decide(connection: Connection, due: Job, now: int, grace: float) -> int:
     ).fetchone()
     overlaps = busy is not None and due.intent.overlap == "skip"
     for at in decision.skip:
-        _claim(connection, due.id, at, "missed", "skipped", at, "missed, and another run made up for it")
+        _claim(connection, due.id, at, "missed", "skipped", "missed, and another run made up for it")
     outcome, error = ("skipped", "the run before was not over") if overlaps else ("waiting", "")
     for at, why in decision.run:
-        _claim(connection, due.id, at, why, outcome, at + delay(due.id, at, due.intent.jitter), error)
+        _claim(connection, due.id, at, why, outcome, error)
     state: JobState = "active" if decision.next is not None else "done"
     runs = due.runs + (0 if overlaps else len(decision.run))
-    put(connection, replace(due, state=state, looked=max(now, due.looked), next=decision.next, runs=runs))
+    put(connection, replace(due, state=state, looked=decision.looked, next=decision.next, runs=runs))
     connection.execute(
         "DELETE FROM job_runs WHERE job = ? AND delivery != 'waiting' "
         "AND state NOT IN ('waiting', 'running') "
@@ -146,10 +146,10 @@ def _decide(connection: Connection, due: Job, now: int, grace: float) -> int:
     return 0 if overlaps else len(decision.run)
 
 
-def _claim(connection: Connection, id: str, at: int, why: str, state: str, earliest: int, error: str) -> None:
+def _claim(connection: Connection, id: str, at: DueTime, why: str, state: str, error: str) -> None:
     connection.execute(
         "INSERT OR IGNORE INTO job_runs (job, due, why, state, earliest, error) VALUES (?, ?, ?, ?, ?, ?)",
-        (id, at * 1000, why, state, earliest, error),
+        (id, at.due * 1000, why, state, at.begins, error),
     )
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ import pytest
 from agent.home import Home
 from agent.schedule import job_table as table
 from agent.schedule.book import JobBook
-from agent.schedule.deciding import decide
+from agent.schedule.deciding import DueDecision, decide, due_times, instant
 from agent.schedule.delivery import JobDelivery, Permit
-from agent.schedule.job import Job, JobIntent, JobRun
+from agent.schedule.job import MOST_JITTER, Job, JobIntent, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.runner_lock import is_held, lease
 from agent.schedule.unit import installation
@@ -106,15 +107,15 @@ def test_what_was_missed_is_run_by_its_policy(
     missed: str, late: int, run: list[tuple[str, int]], skip: list[int]
 ) -> None:
     decision = decide(job("every 1h", missed), START + 3 * HOUR + late, 120)
-    assert [(why, (at - START) // HOUR) for at, why in decision.run] == run
-    assert [(at - START) // HOUR for at in decision.skip] == skip
+    assert [(why, (at.due - START) // HOUR) for at, why in decision.run] == run
+    assert [(at.due - START) // HOUR for at in decision.skip] == skip
     assert decision.next == START + 4 * HOUR
 
 
 def test_a_long_sleep_is_decided_about_at_once_and_at_most_a_hundred_are_made_up_for() -> None:
     year = START + 365 * 24 * HOUR
     assert len(decide(job("every 1m", "all"), year, 120).run) == 100
-    assert decide(job("* * * * *", "all"), year, 120).run[-1][0] == year
+    assert decide(job("* * * * *", "all"), year, 120).run[-1][0].due == year
     assert len(decide(job("0 0 * * *", "once"), year + 600, 120).run) == 1
 
 
@@ -128,6 +129,32 @@ def test_a_job_is_over_after_its_repetitions_and_its_end() -> None:
     assert len(decision.run) == 2 and decision.next is None
     decision = decide(job("every 1h", "all", until="2026-01-01T02:30"), START + 5 * HOUR, 120)
     assert len(decision.run) == 2 and decision.next is None
+
+
+def test_jitter_follows_from_job_and_due_time_and_ends_before_the_next_one() -> None:
+    late = job("every 10m", jitter=MOST_JITTER)
+    found = list(islice(due_times(late, instant(START)), 200))
+    assert found == list(islice(due_times(late, instant(START)), 200))
+    assert found[50:] == list(islice(due_times(late, instant(found[49].due)), 150))
+    assert all(0 <= each.begins - each.due < 600 for each in found)
+    assert len({each.begins - each.due for each in found}) > 100
+    assert [each.begins for each in found] == sorted(each.begins for each in found)
+
+
+@pytest.mark.parametrize("missed", ["once", "skip", "all"])
+def test_a_sleep_while_a_run_is_late_on_purpose_counts_from_when_it_would_have_begun(missed: str) -> None:
+    late = job("every 1d", missed, jitter=3600)
+    first, second = islice(due_times(late, instant(START)), 2)
+    before = decide(late, first.begins - 1, 120)
+    assert before == DueDecision((), (), START, first.begins)
+    # Asleep for a day just before it begins.
+    asleep = decide(late, second.begins + 5, 120)
+    assert [(why, each.due) for each, why in asleep.run] == {
+        "once": [("due", second.due)],
+        "skip": [("due", second.due)],
+        "all": [("missed", first.due), ("due", second.due)],
+    }[missed]
+    assert asleep.looked == second.due
 
 
 async def test_a_due_time_is_run_once_and_a_clock_set_back_runs_nothing_twice(
