@@ -21,6 +21,7 @@ from tools.learning_notes import LearningKeeper
 from tools.results import ToolError
 from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
+from tools.training_keeper import TrainingKeeper
 from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 NOT_KEPT = "What happens to files is not kept in this session, so there are no checkpoints."
 NOT_REMEMBERED = "No notes are kept from here; tell the agent that sent you what should be remembered."
+NO_TRAINING_HERE = "Nothing is trained from here."
 NO_JOBS_HERE = "No jobs are kept here; work on it now."
 NOT_LEARNED = "Nothing is learned here: learnings are switched off (learnings.enabled)."
 NO_SKILLS_HERE = "Skills are switched off here; see the setting skills.enabled."
@@ -169,6 +171,7 @@ class _Refusing:
 NO_MEMORY: MemoryKeeper = _Refusing(NOT_REMEMBERED)  # pyright: ignore[reportAssignmentType]
 NO_LEARNINGS: LearningKeeper = _Refusing(NOT_LEARNED)  # pyright: ignore[reportAssignmentType]
 NO_JOBS: JobKeeper = _Refusing(NO_JOBS_HERE)  # pyright: ignore[reportAssignmentType]
+NO_TRAINING: TrainingKeeper = _Refusing(NO_TRAINING_HERE)  # pyright: ignore[reportAssignmentType]
 NO_FOLDED: Folded = _Refusing(NOT_FOLDED)  # pyright: ignore[reportAssignmentType]
 NO_SKILLS: SkillKeeper = _Refusing(NO_SKILLS_HERE)  # pyright: ignore[reportAssignmentType]
 NO_WEB: WebReader = _Refusing(NO_WEB_HERE)  # pyright: ignore[reportAssignmentType]

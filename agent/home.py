@@ -130,6 +130,11 @@ class Home(NamedTuple):
         return self.root / "scripts"
 
     @property
+    def training(self) -> Path:
+        """Training runs and their configuration: see docs/rl.md."""
+        return self.root / "training"
+
+    @property
     def canvas(self) -> Path:
         """What canvases show, one folder per session."""
         return self.root / "canvas"

@@ -22,6 +22,7 @@ from agent.assembly.session_plugins import open_plugins
 from agent.assembly.session_references import session_references
 from agent.assembly.session_senses import SessionSenses, offer_ready
 from agent.assembly.session_servers import open_servers
+from agent.assembly.session_training import offer_training
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
@@ -174,6 +175,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     named = [(each.name, each.description) for each in kinds.definitions.values()]
     base.plugins.offer(base.tools)
     await asyncio.to_thread(offer_ready, base)
+    training = offer_training(base)
     servers, answers, told_of_servers = await open_servers(base)
     further = further_tools(base, servers)
     note_settings(base)
@@ -205,6 +207,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         web=_web(base),
         further=further,
         programs=programs,
+        training=training,
     )
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers

@@ -393,6 +393,24 @@ ScheduleJob.effect = declare_effect(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrainModel(Action):
+    """Have a model work on many tasks, to train or to test. Each of them passes the gate again."""
+
+    what: str
+    """Trainer, environment, and how much of it."""
+    tokens: int
+    """What all of it may use."""
+
+    def headline(self) -> str:
+        return f"{self.what}, up to {self.tokens:,} tokens"
+
+
+TrainModel.effect = declare_effect(
+    Effect(name="training", why="has a model work on many tasks, which costs tokens")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunScript(Action):
     """Run a program the model wrote. `code` is the whole text, never shortened."""
 

@@ -20,6 +20,7 @@ from tools.editor import EditorSide
 from tools.found import FoundMessage, SessionSearch
 from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
+from tools.training_keeper import TrainingKeeper
 from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
@@ -340,6 +341,11 @@ class ToolContext(Protocol):
     @property
     def jobs(self) -> JobKeeper:
         """Refuses everything where no jobs are kept."""
+        ...
+
+    @property
+    def training(self) -> TrainingKeeper:
+        """Refuses everything where nothing is trained."""
         ...
 
     @property

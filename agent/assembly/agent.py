@@ -16,6 +16,7 @@ from agent.absent import (
     NO_MEMORY,
     NO_SENSES,
     NO_SKILLS,
+    NO_TRAINING,
     Around,
     NoWatch,
     no_more_steps,
@@ -81,6 +82,7 @@ from tools.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError
 from tools.todo_tool import render
+from tools.training_keeper import TrainingKeeper
 
 MOST_REMEMBERED = 5
 """Facts of one summary that are kept beyond the session."""
@@ -112,6 +114,8 @@ class AgentServices:
     """The tools of servers and plugins that are reached through `tool_call`."""
     web: WebServices | None = None
     """What reads the web; None where it cannot be read."""
+    training: TrainingKeeper = NO_TRAINING
+    """What starts and follows training runs."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's variables, by which skills tell what is missing."""
 
@@ -411,6 +415,7 @@ def _context_factory(
             editor=spec.editor,
             servers=reach.diagnostics,
             jobs=jobs,
+            training=services.training,
             senses=senses,
         )
 

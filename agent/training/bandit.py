@@ -6,6 +6,7 @@ tried moves by the score it got above the mean so far (REINFORCE with a baseline
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import random
@@ -13,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from agent.batch.results import ResultFolder
+from agent.batch.results import ResultFolder, TaskResult
 from agent.batch.run import BatchOptions, run_batch
 from agent.batch.task import BatchTask
 from agent.batch.task_file import NumberedTask
+from agent.errors import HermesError
 from agent.home import PRIVATE_FILE
 from agent.training.episode import reward_of
 
@@ -73,22 +75,39 @@ async def train(
     chance = random.Random(seed)
     preferences, total, count = [0.0] * len(ways), 0.0, 0
     made: list[BanditStep] = []
+    left = options.total.tokens
     for step in range(1, steps + 1):
         task = tasks[(step - 1) % len(tasks)]
         arms = chance.choices(range(len(ways)), softmax(preferences), k=size)
         tried = [ways[arm] for arm in arms]
-        scores = await _scores(task, tried, arms, folder / f"step-{step:04}", options, environ, base)
+        if left is not None and left <= 0:
+            raise _used_up(options, made)
+        within = replace(options, total=replace(options.total, tokens=left))
+        results = await _rolled_out(task, tried, arms, folder / f"step-{step:04}", within, environ, base)
+        if left is not None:
+            left -= sum(each.usage.get("input", 0) + each.usage.get("output", 0) for each in results)
+        if any(each.outcome == "budget" for each in results):
+            raise _used_up(options, made)
+        scores = [reward_of(each) or 0.0 for each in results]
         baseline = total / count if count else sum(scores) / len(scores)
         preferences = updated(preferences, arms, scores, baseline, rate)
         total, count = total + sum(scores), count + len(scores)
         done = BanditStep(step, task.shown, tuple(arms), tuple(scores), tuple(softmax(preferences)))
         made.append(done)
+        await asyncio.to_thread(_write, folder / "training.jsonl", made)
         told(done)
-    _write(folder / "training.jsonl", made)
     return made
 
 
-async def _scores(
+def _used_up(options: BatchOptions, made: Sequence[BanditStep]) -> HermesError:
+    """Rollouts that were cut off would count as bad ones, so nothing is learned from their step."""
+    return HermesError(
+        f"The {options.total.tokens or 0:,} tokens of the training were used up after {len(made)} steps; "
+        "give more, and the same training goes on."
+    )
+
+
+async def _rolled_out(
     task: NumberedTask,
     ways: Sequence[str],
     arms: Sequence[int],
@@ -96,7 +115,7 @@ async def _scores(
     options: BatchOptions,
     environ: Mapping[str, str],
     base: Path,
-) -> list[float]:
+) -> list[TaskResult]:
     numbered = [
         NumberedTask(_put(task, way, f"{task.task.key[:16]}-{arm}"), place, place, task.source)
         for place, (way, arm) in enumerate(zip(ways, arms, strict=True), 1)
@@ -104,7 +123,7 @@ async def _scores(
     results = ResultFolder(folder)
     await run_batch(numbered, results, options, environ, base=base)
     ended = {each.key: each for each in results.ended()}
-    return [reward_of(ended[each.name]) or 0.0 for each in numbered]
+    return [ended[each.name] for each in numbered]
 
 
 def _put(task: NumberedTask, way: str, key: str) -> BatchTask:

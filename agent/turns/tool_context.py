@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES, NO_WEB
+from agent.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES, NO_TRAINING, NO_WEB
 from agent.event_data import FormReply
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
@@ -43,6 +43,7 @@ from tools.safe_text import clean
 from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
+from tools.training_keeper import TrainingKeeper
 from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class CallContext:
     servers: Diagnostics = NO_DIAGNOSTICS
     """The language servers of its workspace."""
     jobs: JobKeeper = NO_JOBS
+    training: TrainingKeeper = NO_TRAINING
     senses: Senses = NO_SENSES
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
