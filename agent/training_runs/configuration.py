@@ -1,4 +1,4 @@
-"""What a training run is to do, as data that the agent changes field by field."""
+"""The configuration of a training run, as data that the agent changes field by field."""
 
 from __future__ import annotations
 
