@@ -68,7 +68,9 @@ async def _permit(action: str, job: str, wanted: Mapping[str, Any], context: Too
     kind, _, target = deliver.partition(":")
     for command in filter(None, (str(wanted.get("script") or ""), target if kind == "mail" else "")):
         await context.permit(RunCommand(tool="terminal", command=command, cwd=cwd))
-    if kind in ("message", "send_message"):
+    if kind not in ("", "notice", "none", "file", "mail"):
+        # A messenger may be named alone, as telegram or telegram:CHAT.
+        target = target if kind in ("message", "send_message") else deliver
         await context.permit(SendMessage(tool="send_message", target=target, text=f"what {what[:200]} says"))
     if kind == "file":
         await context.permit(
@@ -119,7 +121,7 @@ registry.register(
                 "name": {"type": "string"},
                 "deliver": {
                     "type": "string",
-                    "description": "notice, none, file:PATH, mail:COMMAND, message:TARGET",
+                    "description": "notice, none, telegram, file:PATH, mail:COMMAND, message:TARGET",
                 },
                 "more": {
                     "type": "object",

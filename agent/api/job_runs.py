@@ -18,18 +18,21 @@ from agent.schedule.delivery import JobDelivery, Permit
 from agent.schedule.foreseen import foreseen
 from agent.schedule.heartbeats import Heartbeats, last_session
 from agent.schedule.job import Job, JobRun, checked
+from agent.schedule.job_table import delivered, runs_of
 from agent.schedule.job_table import job as stored_job
-from agent.schedule.job_table import runs_of
+from agent.schedule.job_table import run as stored_run
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.zones import ScheduleError
 from agent.store.connection import Database
 from agent.unattended.commands import UnattendedCommands
 from tools.redact import secret_values
+from tools.results import ToolError
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
     from agent.config.schema import Settings
     from agent.home import Home
+    from agent.senses.messages import Messenger
 
 MOST_CONTEXT = 20_000
 """Characters of another job's output that come before a prompt: its end."""
@@ -48,7 +51,7 @@ def open_runner(
         database=database,
         folder=home.schedule,
         work=partial(work, database, settings, commands),
-        deliver=JobDelivery(commands=commands, send=partial(_send, home)),
+        deliver=JobDelivery(commands=commands, send=partial(_send, home, database)),
         told=told,
         tick=settings.schedule.tick,
         grace=settings.schedule.grace,
@@ -62,16 +65,26 @@ def commands_of(home: Home) -> UnattendedCommands:
     return UnattendedCommands(home=home, surface="cron", environ=os.environ)
 
 
-async def refusals(home: Home, job: Job) -> tuple[str, ...]:
+async def refusals(home: Home, database: Database, job: Job) -> tuple[str, ...]:
     """What a job will be refused as things stand, a sentence each."""
-    return await foreseen(commands_of(home), job.intent)
+    found = await foreseen(commands_of(home), job.intent)
+    kind, _, target = job.intent.deliver.partition(":")
+    if kind != "message":
+        return found
+    messenger = await _messenger(home, database)
+    try:
+        if messenger.chat_of(target):
+            await messenger.find(target)
+    except ToolError as error:
+        return (*found, f"Its delivery has nowhere to go yet: {error}")
+    return found
 
 
-async def _send(home: Home, target: str, text: str, title: str, permit: Permit) -> object:
-    """Send a message to a target of the settings. Raises `ToolError`."""
+async def _messenger(home: Home, database: Database) -> Messenger:
     from agent.config.loader import load
+    from agent.gateways.outgoing import OutgoingMessages
     from agent.net.door import Door
-    from agent.senses.messages import Messenger
+    from agent.senses.messages import Chats, Messenger
     from agent.senses.online import Online
 
     loaded = await asyncio.to_thread(load, home, os.environ)
@@ -79,8 +92,32 @@ async def _send(home: Home, target: str, text: str, title: str, permit: Permit) 
     # An address that is itself a secret has to leave, and only to where the person says.
     named = {each.url_env for each in targets.values() if each.url_env}
     secrets = {name: value for name, value in secret_values(loaded.environ).items() if name not in named}
-    messenger = Messenger(targets, loaded.environ, Online(Door(secrets=secrets, environ=os.environ)))
-    return await messenger.send(target, text, title, permit)
+    online = Online(Door(secrets=secrets, environ=os.environ))
+    chats = Chats(OutgoingMessages(loaded.settings.gateways, secrets), database)
+    return Messenger(targets, loaded.environ, online, chats)
+
+
+async def _send(
+    home: Home, database: Database, run: JobRun, target: str, text: str, title: str, permit: Permit
+) -> object:
+    """Send a message of a run: over the store into a chat, else to a target. Raises `ToolError`."""
+    messenger = await _messenger(home, database)
+    if not messenger.chat_of(target):
+        return await messenger.send(target, text, title, permit)
+
+    async def once(put: Callable[[Any], tuple[int, ...]]) -> tuple[int, ...]:
+        """Put it down and note that in one transaction: a kill in between neither loses nor doubles it."""
+
+        def both(connection: Any) -> tuple[int, ...]:
+            if stored_run(connection, run.id).delivery != "waiting":
+                return ()
+            rows = put(connection)
+            delivered(connection, run.id, time.time(), "")
+            return rows
+
+        return await database.write(both)
+
+    return await messenger.put(target, text, title, permit, once)
 
 
 async def work(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agent.schedule.heartbeats import Heartbeats as Heartbeats
     from agent.schedule.job import Job as Job
     from agent.schedule.job import JobRun as JobRun
+    from agent.schedule.job import delivery_rule as delivery_rule
     from agent.schedule.job import iso as iso
     from agent.schedule.runner import JobRunner as JobRunner
     from agent.schedule.unit import Installation as Installation
@@ -30,7 +31,7 @@ __getattr__ = exports(
         "agent.schedule.asking": "DEFAULT_COUNT Answer Question ask",
         "agent.schedule.book": "CLOSED JobBook job_json",
         "agent.schedule.heartbeats": "Heartbeats",
-        "agent.schedule.job": "Job JobRun iso",
+        "agent.schedule.job": "Job JobRun delivery_rule iso",
         "agent.schedule.runner": "JobRunner",
         "agent.schedule.unit": "Installation installation",
         "agent.schedule.zones": "ScheduleError machine_zone",

@@ -52,7 +52,9 @@ class SessionSenses:
     def of_agent(self, routes: Sequence[ModelRoute], turn_queue: TurnQueue) -> Senses:
         """What an agent sees and speaks by, that asks `routes` and reads what is in `turn_queue`."""
         # The door and its libraries are read when something is reached.
+        from agent.gateways.outgoing import OutgoingMessages
         from agent.senses.looking import Eyes
+        from agent.senses.messages import Chats
         from agent.senses.spending import ServiceAccount
 
         base, metering = self._base, self._talk.metering
@@ -82,7 +84,8 @@ class SessionSenses:
             return request_log_of(metering.spending, payer, info)
 
         account = ServiceAccount(metering.account, log_of)
-        return AgentSenses(base.settings, base.variables, ready, self._online(), account, eyes)
+        chats = Chats(OutgoingMessages(base.settings.gateways, base.secrets), base.store.database)
+        return AgentSenses(base.settings, base.variables, ready, self._online(), account, eyes, chats)
 
     def _online(self) -> Online:
         from agent.net.door import Door

@@ -34,4 +34,7 @@ class HeartbeatSettings(SettingsSection):
     processes: list[str] = Field([], description="Files that hold a process id; its end is a reason.")
     mail: str = Field("", description="Command whose output is a reason, and is read to the model.")
     projects: list[str] = Field([], description="Folders whose HEARTBEAT.md counts beside that of the home.")
+    deliver: str = Field(
+        "notice", description="Where an answer goes, as for jobs: notice, none, telegram, file:PATH, …"
+    )
     model: str = Field("", description="Model that is asked at a beat; empty = that of the settings.")

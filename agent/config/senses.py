@@ -67,7 +67,8 @@ class HomeAssistantSettings(SettingsSection):
 
 
 class MessageTargetSettings(SettingsSection):
-    kind: Literal["webhook", "ntfy"] = Field(description="How it is reached.")
+    kind: Literal["webhook", "ntfy", "chat"] = Field(description="How it is reached.")
+    chat: str = Field("", description="For `chat`: a messenger, or GATEWAY:CHAT[/THREAD].")
     url: str = Field("", description="Address of a webhook, or of an ntfy topic; empty = that of `url_env`.")
     url_env: Variable = Field("", description="Variable with the address, where that is itself a secret.")
     token_env: Variable = Field("", description="Variable with a token that is sent along; empty = none.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from agent.errors import ConfigError
-from agent.gateways.adapter import Adapter, GatewayContext, GatewayKind
+from agent.gateways.adapter import Adapter, GatewayContext, GatewayKind, PlatformLimits
 from tools.parts import PartKind
 
 PLATFORMS = PartKind("gateways", "agent.gateways.platforms")
@@ -23,6 +23,15 @@ def gateway_kind(name: str) -> GatewayKind:
     if name not in kinds:
         raise ConfigError(f"There is no gateway {name[:40]!r}; there are {', '.join(kinds)}.")
     return kinds[name]
+
+
+def limits_of(name: str) -> PlatformLimits:
+    """What a platform allows, without an adapter of it. Raises `ConfigError`."""
+    for each in PLATFORMS.files():
+        if each.name == name:
+            limits: PlatformLimits = PLATFORMS.load(each).LIMITS
+            return limits
+    raise ConfigError(f"There is no gateway {name[:40]!r}; there are {', '.join(gateway_kinds())}.")
 
 
 def make_adapter(kind: GatewayKind, context: GatewayContext) -> Adapter:

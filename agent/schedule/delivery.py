@@ -20,8 +20,8 @@ LONGEST_MESSAGE = 3_900
 """Characters of an output that go into a message: its beginning."""
 
 Permit = Callable[[Action], Awaitable[None]]
-Send = Callable[[str, str, str, Permit], Awaitable[object]]
-"""Sends a text to a target under a title, if the gate lets it. Raises `ToolError`."""
+Send = Callable[[JobRun, str, str, str, Permit], Awaitable[object]]
+"""Sends a text of a run to a target under a title, if the gate lets it. Raises `ToolError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class JobDelivery:
                     return f"Delivery by {target[:60]!r} failed: {ended.said}"
             elif kind == "message":
                 permit = partial(self.commands.permit, folder=cwd, allow=allow, why=why)
-                await self.send(target, _shortened(text, run), job.title, permit)
+                await self.send(run, target, _shortened(text, run), job.title, permit)
         except DeniedError as error:
             return f"Delivery to {target[:60]!r}: {self.commands.told(error)}"
         except ToolError as error:

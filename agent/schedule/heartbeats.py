@@ -17,7 +17,7 @@ from agent.home import private_folder
 from agent.injection import scan
 from agent.schedule import job_table as table
 from agent.schedule.heartbeat import FILE, HeartbeatState, MailSaid, beat, is_active, message, read_heartbeat
-from agent.schedule.job import HEARTBEAT, Job, JobIntent
+from agent.schedule.job import HEARTBEAT, Job, JobIntent, delivered_to, delivery_rule
 from agent.schedule.zones import ScheduleError
 from agent.store.connection import Database
 
@@ -112,6 +112,8 @@ class Heartbeats:
             prompt=prompt or f"Look at {FILE}.",
             cwd=str(folder),
             model=self._settings.model,
+            deliver=delivered_to(self._settings.deliver),
+            allow=(rule,) if (rule := delivery_rule(self._settings.deliver)) else (),
         )
         known = next((each for each in table.jobs(connection) if each.id == id), None)
         fresh = Job(id=id, intent=intent, state="paused", anchor=int(now), looked=int(now), next=None, runs=0)

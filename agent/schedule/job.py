@@ -20,7 +20,7 @@ LONGEST_PROMPT = 20_000
 MOST_JITTER = 86_400
 HEARTBEAT = "heartbeat"
 """How the ids of the jobs begin that a heartbeat keeps."""
-DELIVERIES = "notice, none, file:PATH, mail:COMMAND, message:TARGET"
+DELIVERIES = "notice, none, file:PATH, mail:COMMAND, message:TARGET, or a messenger such as telegram"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,13 +142,27 @@ def iso(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0).isoformat()
 
 
+def delivered_to(deliver: str) -> str:
+    """A way to deliver in full: a messenger may be named alone, `send_message` for `message`. Pure."""
+    from agent.config.gateways import MessengerSettings
+
+    deliver = deliver.strip().removeprefix("send_")
+    is_chat = deliver.partition(":")[0].strip() in MessengerSettings.model_fields
+    return f"message:{deliver}" if is_chat else deliver
+
+
+def delivery_rule(deliver: str) -> str:
+    """The rule that lets a message of a delivery leave; empty where it sends none. Pure."""
+    kind, _, target = delivered_to(deliver).partition(":")
+    return f"message({target.strip()})" if kind == "message" and target.strip() else ""
+
+
 def checked(intent: JobIntent, now: int) -> JobIntent:
     """The intent of a new job, if it makes sense. Raises `ScheduleError`. Pure."""
     from agent.injection import scan
     from agent.schedule.occurrences import next_due
 
-    # The tool that sends messages may be meant by its name.
-    intent = replace(intent, deliver=intent.deliver.removeprefix("send_"))
+    intent = replace(intent, deliver=delivered_to(intent.deliver))
     schedule = intent.parsed()
     if bool(intent.prompt.strip()) == bool(intent.script.strip()):
         raise ScheduleError("A job has either a prompt or a script; give one of them.")

@@ -1,22 +1,29 @@
-"""Messages to targets of the settings. Each kind of target is an adapter; further kinds can join."""
+"""Messages to targets of the settings, and to chats of messengers. Each kind of target is an adapter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from agent.errors import HermesError
+from agent.gateways.outgoing import ChatTarget, OutgoingMessages, states_of
 from agent.senses.online import Online, ServiceAddress
 from tools.results import ToolError
 from tools.senses.services import Permit, SendMessage
 
 if TYPE_CHECKING:
     from agent.config.senses import MessageTargetSettings
+    from agent.store.connection import Database
 
 TOOL = "send_message"
 LONGEST = 4_000
 """Characters of one message."""
+RECEIPT = 3.0
+"""Seconds in which a message into a chat is looked after; then it counts as kept for the service."""
+_LOOK = 0.1
 
 
 class MessageAdapter(Protocol):
@@ -75,28 +82,75 @@ class Ntfy:
 
 
 ADAPTERS: dict[str, Callable[[MessageTarget], MessageAdapter]] = {"webhook": Webhook, "ntfy": Ntfy}
-"""By kind of target; what brings messengers adds theirs."""
+"""By kind of target; chats are reached over the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chats:
+    """The messengers, and the store that they send from."""
+
+    outgoing: OutgoingMessages
+    database: Database
+
+
+Put = Callable[[Callable[[Any], tuple[int, ...]]], Awaitable[tuple[int, ...]]]
+"""Carries a change of the store out: puts messages down, and what belongs to that."""
 
 
 class Messenger:
-    """Sends to the targets of the settings."""
+    """Sends to the targets of the settings and to chats."""
 
     def __init__(
-        self, targets: Mapping[str, MessageTargetSettings], environ: Mapping[str, str], online: Online
+        self,
+        targets: Mapping[str, MessageTargetSettings],
+        environ: Mapping[str, str],
+        online: Online,
+        chats: Chats,
     ) -> None:
         self._targets = targets
         self._environ = environ
         self._online = online
+        self._chats = chats
+
+    def chat_of(self, name: str) -> str:
+        """The chat that a target is, as `GATEWAY[:CHAT]`; empty for one of another kind."""
+        settings = self._targets.get(name.strip())
+        if settings is not None:
+            return settings.chat if settings.kind == "chat" else ""
+        return name.strip() if self._chats.outgoing.names(name) else ""
+
+    async def find(self, name: str) -> ChatTarget:
+        """The chat of a target that is one. Raises `ToolError`."""
+        chat, named = self.chat_of(name), name.strip() in self._targets
+        try:
+            return await self._chats.database.read(
+                lambda c: self._chats.outgoing.find(c, chat, named_by_person=named)
+            )
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+
+    async def put(
+        self, name: str, text: str, title: str, permit: Permit, put: Put | None = None
+    ) -> tuple[int, ...]:
+        """Put a message down for a chat; its rows, none where `put` found that it was. Raises `ToolError`."""
+        where = await self.find(name)
+        await permit(SendMessage(tool=TOOL, target=name.strip(), text=f"{title}: {text}" if title else text))
+        outgoing = self._chats.outgoing
+        try:
+            return await (put or self._chats.database.write)(lambda c: outgoing.put(c, where, text, title))
+        except HermesError as error:
+            raise ToolError(str(error)) from error
 
     async def send(self, name: str, text: str, title: str, permit: Permit) -> Mapping[str, Any]:
         """Send a message. Raises `ToolError`."""
         settings = self._targets.get(name.strip())
-        if settings is None:
-            raise ToolError(
-                f"There is no target {name[:60]!r}; there are: {', '.join(sorted(self._targets))}."
-            )
         if not text.strip() or len(text) > LONGEST:
             raise ToolError(f"A message has 1 to {LONGEST:,} characters.")
+        if self.chat_of(name):
+            return await self._receipt(name, await self.put(name, text, title, permit))
+        if settings is None:
+            known = [*sorted(self._targets), *self._chats.outgoing.enabled]
+            raise ToolError(f"There is no target {name[:60]!r}; there are: {', '.join(known) or 'none'}.")
         url = self._environ.get(settings.url_env, "") if settings.url_env else settings.url
         if not url:
             missing = (
@@ -109,3 +163,18 @@ class Messenger:
         target = MessageTarget(name=name, url=url, token=token, online=self._online)
         said = await ADAPTERS[settings.kind](target).send(text, title)
         return {"sent": True, "target": name, **said}
+
+    async def _receipt(self, name: str, rows: tuple[int, ...]) -> Mapping[str, Any]:
+        """What became of messages into a chat within a moment. Raises `ToolError`."""
+        end = asyncio.get_running_loop().time() + RECEIPT
+        while True:
+            states = await self._chats.database.read(lambda c: states_of(c, rows))
+            problem = next((why for _, why in states if why), "")
+            if any(state == "failed" for state, _ in states):
+                raise ToolError(f"{name} did not take the message: {problem}")
+            if all(state == "sent" for state, _ in states):
+                return {"sent": True, "target": name}
+            if asyncio.get_running_loop().time() > end:
+                note = "It is kept, and sent when the service can (`hermes serve` or `hermes gateway run`)."
+                return {"sent": False, "kept": True, "target": name, "note": problem or note}
+            await asyncio.sleep(_LOOK)

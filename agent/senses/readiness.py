@@ -122,12 +122,15 @@ def _home(settings: Settings, environ: Mapping[str, str]) -> Readiness:
 def _messages(settings: Settings, environ: Mapping[str, str]) -> Readiness:
     targets = settings.messages.targets
     named = {
-        name: bool(each.url or (each.url_env and environ.get(each.url_env))) for name, each in targets.items()
+        name: bool(each.chat or each.url or (each.url_env and environ.get(each.url_env)))
+        for name, each in targets.items()
     }
-    if usable := [name for name, is_there in named.items() if is_there]:
+    gateways = settings.gateways
+    chats = [name for name in type(gateways).model_fields if getattr(gateways, name).enabled]
+    if usable := [*(name for name, is_there in named.items() if is_there), *chats]:
         return Readiness(tool="send_message", by=", ".join(usable))
     missing = f"the address of {', '.join(named)} is not set" if named else "no target is set"
-    mend = "add messages.targets to config.yaml; see docs/senses.md"
+    mend = "hermes gateway setup telegram, or messages.targets in config.yaml; see docs/senses.md"
     return Readiness(tool="send_message", missing=missing, mend=mend, is_chosen=bool(named))
 
 

@@ -9,7 +9,7 @@ from agent.senses.drawing import Artist
 from agent.senses.hearing import Transcriber
 from agent.senses.home_devices import HomeDevices
 from agent.senses.looking import Eyes, look
-from agent.senses.messages import Messenger
+from agent.senses.messages import Chats, Messenger
 from agent.senses.online import Online
 from agent.senses.readiness import Readiness
 from agent.senses.speaking import Speaker
@@ -32,6 +32,7 @@ class AgentSenses:
         online: Online,
         account: ServiceAccount,
         eyes: Eyes,
+        chats: Chats,
     ) -> None:
         self._settings = settings
         self._environ = environ
@@ -39,6 +40,7 @@ class AgentSenses:
         self._online = online
         self._account = account
         self._eyes = eyes
+        self._chats = chats
 
     async def fetch(self, url: str, tool: str, permit: Permit) -> bytes:
         return await self._online.picture(url, tool, permit)
@@ -65,7 +67,7 @@ class AgentSenses:
 
     async def send(self, target: str, text: str, title: str, permit: Permit) -> Mapping[str, Any]:
         self._by("send_message")
-        messenger = Messenger(self._settings.messages.targets, self._environ, self._online)
+        messenger = Messenger(self._settings.messages.targets, self._environ, self._online, self._chats)
         return await messenger.send(target, text, title, permit)
 
     def _by(self, tool: str) -> str:

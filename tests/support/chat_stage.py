@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import yaml
 
+from tests.support import command
 from tests.support.chat_platform import LoopbackServer, ShownMessage, reply, until
 from tests.support.model_process import ServerProcess
 from tests.support.service import Service
@@ -30,6 +31,9 @@ def script(request):
         steps += each.get("role") == "assistant"
     if "push" in last:
         return say("Pushed or not.") if steps else call("terminal", command="git push origin main")
+    if "tell-the-others" in last:
+        return say("Told.") if steps else call(
+            "send_message", target="webhook", text="from-the-tool", title="News")
     if "which" in last:
         return say("Thanks.") if steps else call(
             "clarify", question="Which?", choices=["red", "blue"], allow_freetext=False)
@@ -78,6 +82,12 @@ class ChatStage:
         for each in self.platforms.values():
             if hasattr(each, "target"):
                 each.target = self.service.url
+
+    def run(self, *arguments: str) -> str:
+        """What a command of Hermes prints, in the home of the service."""
+        done = command.run(*arguments, env=self.service.env, cwd=self.folder)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """What the store holds."""

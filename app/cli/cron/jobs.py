@@ -17,6 +17,7 @@ from tools.safe_text import clean
 if TYPE_CHECKING:
     from agent.api.home import Home
     from agent.api.schedule import Job, JobBook, JobRun
+    from agent.api.sessions import Store
 
 _LISTS = ("skills", "toolsets", "context_from", "allow")
 
@@ -59,7 +60,9 @@ def _intent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeat", type=int, metavar="N", help="over after so many runs")
     parser.add_argument("--until", metavar="ISO", help="over after this time")
     parser.add_argument(
-        "--deliver", metavar="WHERE", help="notice, none, file:PATH, mail:COMMAND or message:TARGET"
+        "--deliver",
+        metavar="WHERE",
+        help="notice, none, file:PATH, mail:COMMAND, message:TARGET, or a messenger: telegram[:CHAT]",
     )
     parser.add_argument("--skill", dest="skills", action="append", metavar="NAME", help="a skill to follow")
     parser.add_argument("--model", metavar="M", help="the model to ask")
@@ -105,9 +108,12 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
             case "add":
                 wanted = _wanted(args)
                 wanted.setdefault("cwd", _here())
-                await _made("Added", home, await book.add(wanted), args.as_json)
+                await _made("Added", home, store, await book.add(wanted), args.as_json)
             case "edit":
-                await _made("Changed", home, await book.edit(args.job, _wanted(args)), args.as_json)
+                before = (await book.job(args.job)).intent.allow
+                await _made(
+                    "Changed", home, store, await book.edit(args.job, _wanted(args, before)), args.as_json
+                )
             case "pause":
                 _show("Paused", await book.pause(args.job), args.as_json)
             case "resume":
@@ -120,7 +126,10 @@ def _here() -> str:
     return str(Path.cwd())
 
 
-def _wanted(args: argparse.Namespace) -> dict[str, Any]:
+def _wanted(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, Any]:
+    """What is asked for; `before` are the rules that a job has."""
+    from agent.api.schedule import delivery_rule
+
     names = (
         *("schedule", "prompt", "name", "zone", "missed", "overlap", "jitter", "repeat", "until"),
         *("deliver", "model", "script", *_LISTS),
@@ -128,6 +137,9 @@ def _wanted(args: argparse.Namespace) -> dict[str, Any]:
     found = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.cwd is not None:
         found["cwd"] = str(Path(args.cwd).absolute())
+    if rule := delivery_rule(found.get("deliver", "")):
+        # Who names the target here has said yes to it.
+        found["allow"] = [*found.get("allow", before), rule]
     return found
 
 
@@ -187,10 +199,10 @@ def _row(job: Job, last: JobRun | None) -> str:
     return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {ended:<16}  {_line(job.title)}"
 
 
-async def _made(done: str, home: Home, job: Job, as_json: bool) -> None:
+async def _made(done: str, home: Home, store: Store, job: Job, as_json: bool) -> None:
     from agent.api.job_runs import refusals
 
-    _show(done, job, as_json, await refusals(home, job))
+    _show(done, job, as_json, await refusals(home, store.database, job))
 
 
 def _show(done: str, job: Job, as_json: bool, refused: Sequence[str] = ()) -> None:

@@ -46,7 +46,7 @@ class Clock:
 def delivery(folder: Path, sent: list[tuple[str, str, str]] | None = None) -> JobDelivery:
     """Deliveries of a home in `folder`; messages go into `sent`."""
 
-    async def send(target: str, text: str, title: str, permit: Permit) -> None:
+    async def send(_run: JobRun, target: str, text: str, title: str, permit: Permit) -> None:
         if sent is None:
             raise ToolError(f"There is no target {target!r}.")
         await permit(SendMessage(tool="send_message", target=target, text=text))

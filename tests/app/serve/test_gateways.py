@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent.api.service import move_session
 from tests.support import command
 from tests.support.chat_platform import OWNER, STRANGER, until
 from tests.support.chat_stage import ChatStage, shown
@@ -271,6 +273,76 @@ def test_over_kills_each_message_is_exactly_one_turn(stage: ChatStage, restarts:
             assert said.count(words) == 1, words
             answers = [e for e in stage.platforms[name].shown if e.text == f"Echo: {words}"]
             assert 1 <= len(answers) <= 2, words
+
+
+@pytest.mark.parametrize("name", ["telegram", "webhook"])
+def test_a_job_reaches_a_chat_once_also_while_no_service_runs(stage: ChatStage, name: str) -> None:
+    platform = stage.platforms[name]
+    for running in (True, False):
+        if not running:
+            stage.service.kill()
+        title = f"job-{name}-{running}"
+        target = name if running else f"{name}:{OWNER}"
+        done = stage.run(
+            *("cron", "add", "every 24h", f"words-of-{title}", "--name", title, "--deliver", target)
+        )
+        assert f"its runs are allowed: message({target})" in done and "nowhere" not in done
+        stage.run("cron", "run", title)
+        if not running:
+            assert stage.rows("SELECT count(*) FROM deliveries WHERE state = 'waiting'") == [(1,)]
+            stage.start()
+        shown(platform, f"words-of-{title}")
+        stage.settled()
+        # A service that is killed and starts again sends nothing a second time.
+        stage.service.kill()
+        stage.start()
+        platform.write(f"behind-{title}")
+        shown(platform, f"behind-{title}")
+        stage.settled()
+        assert sum(f"Echo: words-of-{title}" in each.text for each in platform.shown) == 1
+
+
+def test_send_message_goes_into_another_messenger_after_a_yes(stage: ChatStage) -> None:
+    telegram, webhook = stage.platforms["telegram"], stage.platforms["webhook"]
+    before = len(telegram.shown)
+    telegram.write("tell-the-others")
+    asked = shown(telegram, "May I?", after=before)
+    assert "from-the-tool" in asked.text
+    telegram.press(asked, "Yes, once")
+    shown(telegram, "Told.", after=before)
+    assert shown(webhook, "from-the-tool").text == "**News**\nfrom-the-tool"
+
+
+def test_a_session_moves_from_terminal_and_page_into_a_chat_and_back(stage: ChatStage) -> None:
+    telegram, webhook = stage.platforms["telegram"], stage.platforms["webhook"]
+    device = stage.service.device("talk", "page")
+    session = device.session(stage.folder / "here")
+    device.say(session, "begun-elsewhere")
+    device.until(session, "turn_ended")
+    socket = stage.home / "run" / "service.sock"
+
+    before = len(telegram.shown)
+    assert "telegram too" in asyncio.run(move_session(socket, session, "telegram"))
+    assert "begun-elsewhere" in shown(telegram, "Here goes on", after=before).text
+    telegram.write("in-the-chat")
+    shown(telegram, "Echo: in-the-chat", after=before)
+    assert stage.rows("SELECT session FROM received WHERE data LIKE '%in-the-chat%'") == [(session,)]
+    device.say(session, "on-the-page")
+    shown(telegram, "Echo: on-the-page", after=before)
+
+    code, told = device.post(f"/api/sessions/{session}/move", {"to": "webhook"})
+    assert code == 200 and "webhook too" in told["told"]
+    shown(telegram, "It goes on at webhook.", after=before)
+    shown(webhook, "Here goes on")
+    webhook.write("/move terminal")
+    assert f"hermes --attach {session}" in shown(webhook, "It goes on in the terminal").text
+    assert stage.rows("SELECT 1 FROM gateway_places WHERE session = ?", session) == []
+
+    assert device.post(f"/api/sessions/{session}/move", {"to": "slack"})[0] == 409
+    assert device.post(f"/api/sessions/{session}/move", {"to": "telegram:999"})[0] == 409
+    assert device.post(f"/api/sessions/{session}/move", {})[0] == 400
+    looks = stage.service.device("look", "window")
+    assert looks.post(f"/api/sessions/{session}/move", {"to": "telegram"})[0] == 403
 
 
 def test_status_tells_how_each_stands(stage: ChatStage, tmp_path: Path) -> None:

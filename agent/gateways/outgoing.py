@@ -1,0 +1,117 @@
+"""Messages into chats that answer nothing there: those of jobs, of the heartbeat, of `send_message`.
+
+They are rows of the store, as answers are: whatever program puts them down, the service sends them once, now
+or when it runs again. A target is a messenger (its home chat), or `GATEWAY:CHAT[/THREAD]`, where CHAT is the
+id of a chat that is known, or the name or id of somebody who was paired.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from sqlite3 import Connection
+from typing import TYPE_CHECKING
+
+from agent.errors import ConfigError
+from agent.gateways import message_rows
+from agent.gateways.adapter import Place
+from agent.gateways.chunks import chunks
+from agent.gateways.homes import home_of, place_of
+from agent.gateways.kinds import limits_of
+from agent.gateways.people import people
+from tools.redact import redact
+
+if TYPE_CHECKING:
+    from agent.config.gateways import GatewaySettings, MessengerSettings
+
+
+REACHED_BY_ID = ("telegram", "whatsapp", "signal", "email", "webhook")
+"""Where the id of a person is that of the chat with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTarget:
+    """Where a message goes."""
+
+    gateway: str
+    place: Place
+
+
+class OutgoingMessages:
+    """Finds targets and puts messages down for them. Its methods work on a connection and are blocking."""
+
+    def __init__(self, settings: MessengerSettings, secrets: Mapping[str, str]) -> None:
+        """`secrets` by name: their values are masked in what goes out."""
+        self._settings = settings
+        self._secrets = secrets
+
+    @property
+    def enabled(self) -> tuple[str, ...]:
+        """The messengers that are set up."""
+        return tuple(name for name in type(self._settings).model_fields if self._of(name).enabled)
+
+    def names(self, target: str) -> bool:
+        """Whether a target begins with the name of a messenger."""
+        return target.partition(":")[0].strip() in type(self._settings).model_fields
+
+    def find(self, c: Connection, target: str, *, named_by_person: bool = False) -> ChatTarget:
+        """The chat that is meant. Raises `ConfigError`.
+
+        `named_by_person`: settings name the chat, so it need not be known from anywhere else.
+        """
+        name, _, chat = (part.strip() for part in target.partition(":"))
+        if name not in type(self._settings).model_fields:
+            known = ", ".join(type(self._settings).model_fields)
+            raise ConfigError(f"There is no messenger {name[:40]!r}; there are {known}.")
+        settings = self._of(name)
+        if not settings.enabled:
+            raise ConfigError(f"{name} is not set up; run `hermes gateway setup {name}`.")
+        place = self._place(c, name, chat, named_by_person) if chat else self._home(c, name)
+        if place is None:
+            where = f"knows no chat {chat[:60]!r}" if chat else "has no chat to send to"
+            raise ConfigError(
+                f"{name} {where}; write to Hermes there once and pair yourself, or set gateways.{name}.home."
+            )
+        return ChatTarget(name, place)
+
+    def put(self, c: Connection, to: ChatTarget, text: str, title: str = "") -> tuple[int, ...]:
+        """Let a text be sent, in as many messages as the platform needs; their rows."""
+        limits, now = limits_of(to.gateway), time.time()
+        heading = " ".join(title.replace("*", "").split())
+        whole = redact(f"**{heading}**\n{text}" if heading else text, self._secrets)
+        room = max(limits.text * 9 // 10, 20)
+        return tuple(
+            message_rows.deliver(c, to.gateway, to.place, "text", {"text": piece}, now)
+            for piece in chunks(whole, room, limits.unit)
+        )
+
+    def _of(self, name: str) -> GatewaySettings:
+        found: GatewaySettings = getattr(self._settings, name)
+        return found
+
+    def _home(self, c: Connection, name: str) -> Place | None:
+        """The chat of whoever owns this: as settings or pairing tell, else the first who may approve."""
+        settings = self._of(name)
+        people_named = [*settings.approve, *settings.allow] if name in REACHED_BY_ID else []
+        found = home_of(c, name, settings.home)
+        return Place(people_named[0]) if found is None and people_named else found
+
+    def _place(self, c: Connection, name: str, chat: str, is_known: bool) -> Place | None:
+        """A chat by its id, or that of somebody who was paired."""
+        place, settings = place_of(chat), self._of(name)
+        paired = [each for each in people(c) if each.gateway == name and each.scope and each.chat]
+        known = {each.place.chat for each in message_rows.places(c, name)}
+        known |= {each.chat for each in paired} | {*settings.allow, *settings.approve}
+        if is_known or place.chat in known or chat == settings.home:
+            return place
+        meant = {
+            each.chat for each in paired if chat.casefold() in (each.id.casefold(), each.name.casefold())
+        }
+        return Place(meant.pop()) if len(meant) == 1 else None
+
+
+def states_of(c: Connection, rows: tuple[int, ...]) -> list[tuple[str, str]]:
+    """State (`waiting`, `sent`, `failed`) and problem of messages that were put down."""
+    marks = ",".join("?" * len(rows))
+    return c.execute(f"SELECT state, problem FROM deliveries WHERE id IN ({marks})", rows).fetchall()
