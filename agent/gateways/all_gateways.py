@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import HermesError
+from agent.errors import ConfigError, HermesError
 from agent.gateways import message_rows
 from agent.gateways.adapter import CallAnswer, GatewayContext, HookedAdapter, Place, PlatformCall
 from agent.gateways.kinds import gateway_kinds, make_adapter
+from agent.gateways.moving import HERE, move
+from agent.gateways.outgoing import ChatTarget, OutgoingMessages
 from agent.gateways.running_gateway import RunningGateway
 from agent.home import private_folder
 
@@ -94,6 +96,32 @@ class AllGateways:
         if (running := self._running.get(gateway)) is not None:
             running.head(place).wake()
             running.owe()
+
+    async def move(self, session: ChatSession, where: str) -> str:
+        """Let your chat at a messenger go on with a session, or none; where it goes on, in words.
+
+        `where` is a target of messages, or one of `moving.HERE`. Raises `ConfigError`.
+        """
+        target = where.strip().lower() if ":" not in where else where.strip()
+        to: ChatTarget | None = None
+        if target not in HERE:
+            outgoing = OutgoingMessages(self._settings.gateways, {})
+            to = await self._host.database.read(lambda c: outgoing.find(c, target))
+            if to.gateway not in self._running:
+                raise ConfigError(
+                    f"{to.gateway} does not run with this service; `hermes gateway status` says why."
+                )
+        path = await session.client.whole_path()
+        end = path[-1].id if path else 0
+        done = await self._host.database.write(lambda c: move(c, session.id, session.title, end, to))
+        for gateway, place in done.left:
+            if (running := self._running.get(gateway)) is not None:
+                running.head(place).detach()
+                running.owe()
+        if to is None:
+            return "It goes on here; no chat has it any more."
+        self.moved(to.gateway, to.place)
+        return f"It goes on in your chat at {to.gateway} too; `/move here` takes it back."
 
     async def aclose(self) -> None:
         """Let go of all platforms; what was not sent waits. Never raises."""

@@ -9,6 +9,7 @@ from agent.errors import HermesError
 from agent.gateways import message_rows
 from agent.gateways.chat_commands import help_text
 from agent.gateways.homes import home_of
+from agent.gateways.moving import HERE, move
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ class ChatActions:
         target = rest.strip().lower()
         if row.incoming.group:
             raise HermesError("A session of a group stays there.")
+        if target in HERE:
+            head.detach()
+            await head.write(lambda c: move(c, session.id, session.title, 0, None))
+            head.gateway.owe()
+            return
         there = await head.read(lambda c: home_of(c, target, head.gateway.house.home(target)))
         if there is None or (target == name and there == place):
             raise HermesError(

@@ -32,7 +32,7 @@ COMMANDS = {
         ChatCommand("undo", "take back the last turn, with what it did to files"),
         ChatCommand("redo", "do again what was undone"),
         ChatCommand("compact", "fold the conversation"),
-        ChatCommand("move", "GATEWAY: go on in another messenger"),
+        ChatCommand("move", "GATEWAY | terminal: go on in another messenger, or only in the terminal"),
         ChatCommand("id", "your id and that of this chat, for the settings", "look", at_once=True),
     )
 }

@@ -69,7 +69,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         where = home.service_socket if through else None
         client = await opening.open_session(options, listener, process=apart, service=where)
         # Where the service could not open it, the session is gone on with here.
-        attached = through
+        attached = app.host.is_served = through
         reading = partial(warm_up, lambda: app.last_key, app.touched, asks=not apart)
         app.run_worker(reading, group="warmup", exclusive=True)
         return client

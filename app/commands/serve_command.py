@@ -28,22 +28,30 @@ _START = "import sys; sys.path[:] = {path!r}; from app.main import main; sys.exi
 
 
 async def _serve(app: ServePorts, _words: str) -> None:
+    url = await hand_over(app)
+    where = f" at {url}" if url else ""
+    app.say(f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15)
+
+
+async def hand_over(app: ServePorts) -> str:
+    """Let the session be one of the service, unless it is; its address. Raises `HermesError`."""
     from agent.api.home import Home
     from app.cli.serve.running import running_service
 
-    client = app.need_client()
+    client, folder = app.need_client(), Home.locate().root / "serve"
+    if app.host.is_served:
+        running = running_service(folder)
+        return running["url"] if running else ""
     # A turn is put away a moment after its last words.
     with suppress(TimeoutError):
         await asyncio.wait_for(client.idle(), SETTLING)
     if client.busy:
         raise HermesError("A turn is running; the session is handed over between turns. Stop it first.")
-    folder = Home.locate().root / "serve"
     if running_service(folder) is None:
         await _started()
     running = running_service(folder)
     await app.open_session(SessionRequest(resume=client.id, model=client.model, attach=True))
-    where = f" at {running['url']}" if running else ""
-    app.say(f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15)
+    return running["url"] if running else ""
 
 
 async def _started() -> None:

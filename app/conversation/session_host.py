@@ -71,6 +71,8 @@ class SessionHost:
         """Id of the session that was open last; empty if none ever was."""
         self.spoken = False
         """Whether anything was said in it."""
+        self.is_served = False
+        """Whether it is one of the service, which others may share; who opens sessions says so."""
 
     @property
     def busy(self) -> bool:

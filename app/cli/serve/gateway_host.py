@@ -146,6 +146,13 @@ class Messengers:
         await gateways.start()
         return cls(hub, gateways, store)
 
+    async def move(self, hosted: HostedSession, where: str) -> str:
+        """Let a chat go on with a session, or none; where it goes on, in words. Raises `TurnedAwayError`."""
+        try:
+            return await self.gateways.move(GatewaySession(hosted), where)
+        except HermesError as error:
+            raise TurnedAwayError(409, str(error)) from error
+
     async def aclose(self) -> None:
         """Let go of the platforms. Never raises."""
         self._hub.opened = lambda _session: None

@@ -67,6 +67,7 @@ class Routes:
             Route(f"{one}/canvas/{{document}}", self._guarded(self._canvas, "look"), methods=["GET"]),
             Route(f"{one}/messages", self._guarded(self._message, "talk"), methods=["POST"]),
             Route(f"{one}/interrupt", self._guarded(self._interrupt, "talk"), methods=["POST"]),
+            Route(f"{one}/move", self._guarded(self._move, "talk"), methods=["POST"]),
             Route(f"{one}/requests/{{request}}", self._guarded(self._answer, "talk"), methods=["POST"]),
             WebSocketRoute(f"{one}/ws", self.heads),
         ]
@@ -202,6 +203,12 @@ class Routes:
         session = await self._session(request)
         session.client.interrupt()
         return answer({"busy": session.client.busy}, 202)
+
+    async def _move(self, request: Request) -> Response:
+        data = await json_body(request)
+        only(data, "to")
+        where = text_of(data, "to", most=300)
+        return answer({"told": await self._hub.move(await self._session(request), where)})
 
     async def _session(self, request: Request) -> HostedSession:
         return await self._hub.session(request.path_params["session"])

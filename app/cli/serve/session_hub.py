@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from app.cli.serve.hosted_session import HostedSession
 from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
+
+Mover = Callable[[HostedSession, str], Awaitable[str]]
 
 SURFACE = "serve"
 """How permissions and the audit log call what begins here."""
@@ -34,6 +36,8 @@ class SessionHub:
         self._closing = False
         self.opened: Callable[[HostedSession], None] = lambda _session: None
         """Hears of each session that is open from now on."""
+        self.mover: Mover | None = None
+        """Lets a chat go on with a session; there once the messengers run."""
 
     @property
     def sessions(self) -> tuple[HostedSession, ...]:
@@ -78,6 +82,12 @@ class SessionHub:
         self._open[session.id] = future
         self.opened(session)
         return session
+
+    async def move(self, session: HostedSession, where: str) -> str:
+        """Let your chat at a messenger go on with a session; in words. Raises `TurnedAwayError`."""
+        if self.mover is None:
+            raise TurnedAwayError(503, "The messengers of the service are not there yet.")
+        return await self.mover(session, where)
 
     async def found(self, text: str, model: str | None = None) -> HostedSession:
         """A stored session by id, beginning of an id, or title; `model` answers in it if it is not open yet.

@@ -1,6 +1,6 @@
 """A head over a WebSocket: every event behind a number, and the commands of HTTP as frames.
 
-Frames of the head: `message`, `answer`, `interrupt`; each may carry `ref`, which comes back with the
+Frames of the head: `message`, `answer`, `interrupt`, `move`; each may carry `ref`, which comes back with the
 frame that says what became of it. Frames of ours are the events themselves, and `ok`, `refused`, `gap`.
 """
 
@@ -143,8 +143,12 @@ class SocketHead:
             case "interrupt":
                 session.client.interrupt()
                 return {"type": "ok"}
+            case "move":
+                only(frame, "type", "ref", "to")
+                where = text_of(frame, "to", most=300)
+                return {"type": "ok", "told": await self._hub.move(session, where)}
             case _:
-                raise TurnedAwayError(400, "A frame is of type message, answer or interrupt.")
+                raise TurnedAwayError(400, "A frame is of type message, answer, interrupt or move.")
 
     async def _look(self, socket: WebSocket, caller: HeadIdentity) -> None:
         """End with the device."""

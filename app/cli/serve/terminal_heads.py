@@ -169,6 +169,20 @@ class _TerminalHead(EngineServer):
         if not self._outlet.broken:
             self._hear(event)
 
+    def handle(self, frame: Mapping[str, Any]) -> None:
+        """As an engine does, and move a session, which needs none to be open. Raises `WireError`."""
+        match frame:
+            case {"call": int(number), "move": {"session": str(id), "to": str(where)}}:
+                self._begin(number, self._move(id, where))
+            case _:
+                super().handle(frame)
+
+    async def _move(self, id: str, where: str) -> str:
+        try:
+            return await self._hub.move(await self._hub.session(id), where)
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+
     async def _wanted(self, options: Any) -> HostedSession:
         if options.resume is not None:
             return await self._hub.found(options.resume, options.model)

@@ -208,11 +208,26 @@ function grow() {
   page.keeping = setTimeout(keep, 200);
 }
 
+// What begins with one of these words is done here; everything else is a message.
+async function order(text) {
+  const [, word, rest] = /^\s*\/(move|stop|steer)(?:\s+([^]*))?$/.exec(text) || [];
+  if (!word) return false;
+  if (word === "stop") await page.socket.send({ type: "interrupt" });
+  else if (!rest?.trim()) throw new Error(word === "move" ? "Write where it goes on: /move telegram, or /move here." : "Write what is to be read behind /steer.");
+  else if (word === "steer") await page.socket.send({ type: "message", text: rest, how: "steer" });
+  else {
+    const { told } = await page.socket.send({ type: "move", to: rest.trim() });
+    byId("hint").textContent = byId("said").textContent = told;
+  }
+  return true;
+}
+
 async function send(how) {
   const draft = byId("draft"), text = draft.value;
   if (!text.trim() && !page.images.length) return;
   const images = page.images;
   try {
+    if (!images.length && await order(text)) { draft.value = ""; grow(); return; }
     if (images.length) await ask(`/api/sessions/${page.session}/messages`, { text, how, images });
     else { draft.value = ""; await page.socket.send({ type: "message", text, how }); }
     if (images.length) draft.value = "";
