@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agent.config.document import parse as parse
     from agent.config.edit import set_setting as set_setting
     from agent.config.edit import set_value as set_value
+    from agent.config.edit import setting_value as setting_value
     from agent.config.edit import unset_setting as unset_setting
     from agent.config.env_file import keep_key as keep_key
     from agent.config.environment import OVERRIDES as OVERRIDES
@@ -35,7 +36,7 @@ __getattr__ = exports(
     {
         "agent.config": "setting_names trust",
         "agent.config.document": "parse",
-        "agent.config.edit": "set_setting set_value unset_setting",
+        "agent.config.edit": "set_setting set_value setting_value unset_setting",
         "agent.config.env_file": "keep_key",
         "agent.config.environment": "OVERRIDES",
         "agent.config.settings_file": "UnreadableSettingsError",

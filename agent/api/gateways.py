@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from agent.gateways.all_gateways import AllGateways as AllGateways
     from agent.gateways.book import GatewayBook as GatewayBook
     from agent.gateways.book import GatewayStatus as GatewayStatus
+    from agent.gateways.checking import lacks as lacks
+    from agent.gateways.checking import missing as missing
+    from agent.gateways.checking import tried as tried
     from agent.gateways.homes import surface_of as surface_of
     from agent.gateways.kinds import gateway_kind as gateway_kind
     from agent.gateways.kinds import gateway_kinds as gateway_kinds
@@ -29,6 +32,7 @@ __getattr__ = exports(
         "agent.gateways.adapter": "CallAnswer GatewayKind PlatformCall",
         "agent.gateways.all_gateways": "AllGateways",
         "agent.gateways.book": "GatewayBook GatewayStatus",
+        "agent.gateways.checking": "lacks missing tried",
         "agent.gateways.homes": "surface_of",
         "agent.gateways.kinds": "gateway_kind gateway_kinds",
         "agent.gateways.people": "ChatScope Person",

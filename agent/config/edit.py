@@ -42,6 +42,14 @@ def set_setting(home: Home, key: str, text: str) -> Any:
     return value
 
 
+def setting_value(key: str, text: str) -> Any:
+    """What `text` means for the dotted `key`; nothing is written.
+
+    Raises `ConfigError` when the key is unknown or the value is not allowed.
+    """
+    return _value(_setting(key), text)
+
+
 def unset_setting(home: Home, key: str) -> bool:
     """Take the dotted `key` out of `config.yaml`, so that its default holds. False when it was not there.
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import json
 import os
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
+from app.cli import gateway_setup
 from app.cli.output import say
 
 if TYPE_CHECKING:
     from agent.api.config import LoadedSettings
-    from agent.api.gateways import GatewayBook, GatewayKind
+    from agent.api.gateways import GatewayBook
+
+
+NOBODY = "no service runs; start it with `hermes gateway run`"
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -31,9 +33,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     run = actions.add_parser("run", help="run the enabled messengers, with the service they belong to")
     run.add_argument("--port", type=int, default=0, metavar="N", help="port of the service (0 = any)")
-    setup = actions.add_parser("setup", help="set a messenger up: its token into .env, then enable it")
-    setup.add_argument("name", metavar="NAME", help="telegram, signal, webhook, …")
-    setup.add_argument("--off", action="store_true", help="disable it; token and people stay")
+    gateway_setup.declare(actions)
     _as_json(actions.add_parser("status", help="how each messenger stands"))
     pair = actions.add_parser("pair", help="let in the person who was told a code")
     pair.add_argument("code", metavar="CODE")
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         case "run":
             _run(home, loaded, args)
         case "setup":
-            _set_up(home, args)
+            gateway_setup.run(home, args)
         case _:
             asyncio.run(_with_book(home, loaded, args))
     return int(ExitCode.DONE)
@@ -89,34 +89,6 @@ def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
 
     options = ServiceOptions(host="127.0.0.1", port=args.port, model="demo" if args.demo else args.model)
     asyncio.run(run_service(options, home, lambda url: say(f"hermes gateway: {', '.join(enabled)} ({url})")))
-
-
-def _set_up(home: Home, args: argparse.Namespace) -> None:
-    from agent.api.config import keep_key, set_setting
-    from agent.api.gateways import gateway_kind
-
-    kind: GatewayKind = gateway_kind(args.name)
-    if args.off:
-        set_setting(home, f"gateways.{kind.name}.enabled", "false")
-        say(f"{kind.title} is off.")
-        return
-    for secret in kind.secrets:
-        value = _asked(f"{secret.asked}: ", hidden=True)
-        if value:
-            keep_key(home, secret.variable, value)
-            say(f"It stands in {home.env} as {secret.variable}.")
-    for name, question in kind.fields.items():
-        if value := _asked(f"{question} (empty = as it is): ", hidden=False):
-            set_setting(home, f"gateways.{kind.name}.{name}", value)
-    set_setting(home, f"gateways.{kind.name}.enabled", "true")
-    say(f"{kind.title} is on: start it with `hermes gateway run`, then write to it and pair yourself.")
-
-
-def _asked(question: str, *, hidden: bool) -> str:
-    """What a person types, or a line of a pipe."""
-    if sys.stdin.isatty():
-        return (getpass.getpass(question) if hidden else input(question)).strip()
-    return sys.stdin.readline().strip()
 
 
 async def _with_book(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
@@ -149,20 +121,28 @@ def _told(data: dict[str, Any], words: str, as_json: bool) -> None:
 
 
 async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
-    from agent.api.gateways import gateway_kinds
+    from agent.api.gateways import gateway_kinds, lacks, missing
     from app.cli.serve.running import running_service
 
     is_running = running_service(home.root / "serve") is not None
     rows = []
-    for each in await book.status(list(gateway_kinds())):
-        enabled = getattr(loaded.settings.gateways, each.name).enabled
-        state = "off" if not enabled else each.state if is_running or each.problem else "stopped"
+    kinds = gateway_kinds()
+    for each in await book.status(list(kinds)):
+        settings = getattr(loaded.settings.gateways, each.name)
+        state = "off" if not settings.enabled else each.state if is_running else "stopped"
+        problem = each.problem
+        if lost := missing(kinds[each.name], settings, loaded.environ):
+            state, problem = ("incomplete" if settings.enabled else "off"), f"{', '.join(lost)} not set"
+        elif state == "stopped" and not problem:
+            problem = lacks(kinds[each.name]) or (
+                "the service that runs does not have it; start it again" if is_running else NOBODY
+            )
         rows.append(
             {
                 "name": each.name,
                 "state": state,
                 "who": each.who if state == "running" else "",
-                "problem": each.problem if enabled else "",
+                "problem": problem if settings.enabled else "",
                 "waiting": each.waiting,
                 "owed": each.owed,
                 "failed": each.failed,
