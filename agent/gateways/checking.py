@@ -1,4 +1,4 @@
-"""Whether a platform takes its tokens: one request for each, before anything is kept."""
+"""The trial of tokens: one request to the platform for each, before anything is kept."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError
 from agent.gateways.adapter import BadCredentialsError, GatewayContext, GatewayError, GatewayKind
-from agent.gateways.http import checked, http_client, talking
+from agent.gateways.http import answer_of, checked, http_client
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    import httpx2
-
     from agent.config.gateways import GatewaySettings
+    from agent.gateways.http import HttpClient
 
 SECONDS = 20.0
 """Seconds in which a platform has to answer."""
-LARGEST = 1_000_000
-"""Bytes of an answer."""
 _SLACK = {
     "invalid_auth": "does not know this token",
     "not_authed": "got no token",
@@ -91,7 +88,7 @@ def _base(context: GatewayContext, usual: str) -> str:
     return (context.settings.api_url or usual).rstrip("/")
 
 
-async def _telegram(client: httpx2.AsyncClient, context: GatewayContext, title: str) -> str:
+async def _telegram(client: HttpClient, context: GatewayContext, title: str) -> str:
     token = context.secret("token_env")
     url = f"{_base(context, 'https://api.telegram.org')}/bot{token}/getMe"
     told = await _asked(client, "GET", url, title, wrong=(400, 404))
@@ -99,7 +96,7 @@ async def _telegram(client: httpx2.AsyncClient, context: GatewayContext, title: 
     return f"@{me.get('username') or me.get('id')}"
 
 
-async def _discord(client: httpx2.AsyncClient, context: GatewayContext, title: str) -> str:
+async def _discord(client: HttpClient, context: GatewayContext, title: str) -> str:
     headers = {"Authorization": f"Bot {context.secret('token_env')}"}
     url = f"{_base(context, 'https://discord.com/api/v10')}/users/@me"
     me = _mapping(await _asked(client, "GET", url, title, headers=headers), title)
@@ -108,7 +105,7 @@ async def _discord(client: httpx2.AsyncClient, context: GatewayContext, title: s
     return f"@{me.get('username') or me.get('id')}"
 
 
-async def _slack(client: httpx2.AsyncClient, context: GatewayContext, title: str) -> str:
+async def _slack(client: HttpClient, context: GatewayContext, title: str) -> str:
     base, who = _base(context, "https://slack.com/api"), ""
     for field, method in (("bot_token_env", "auth.test"), ("app_token_env", "apps.connections.open")):
         headers = {"Authorization": f"Bearer {context.secret(field)}"}
@@ -121,7 +118,7 @@ async def _slack(client: httpx2.AsyncClient, context: GatewayContext, title: str
     return who
 
 
-async def _whatsapp(client: httpx2.AsyncClient, context: GatewayContext, title: str) -> str:
+async def _whatsapp(client: HttpClient, context: GatewayContext, title: str) -> str:
     phone = str(getattr(context.settings, "phone_id", ""))
     if not phone.isdigit():
         raise ConfigError("gateways.whatsapp.phone_id is missing or no number; see API Setup of the app.")
@@ -133,7 +130,7 @@ async def _whatsapp(client: httpx2.AsyncClient, context: GatewayContext, title: 
     return str(told.get("display_phone_number") or phone)
 
 
-async def _signal(client: httpx2.AsyncClient, context: GatewayContext, title: str) -> str:
+async def _signal(client: HttpClient, context: GatewayContext, title: str) -> str:
     account = str(getattr(context.settings, "account", ""))
     body = {"jsonrpc": "2.0", "id": 1, "method": "listAccounts"}
     url = f"{_base(context, 'http://127.0.0.1:8080')}/api/v1/rpc"
@@ -147,7 +144,7 @@ async def _signal(client: httpx2.AsyncClient, context: GatewayContext, title: st
     return account or numbers[0]
 
 
-async def _matrix(client: httpx2.AsyncClient, context: GatewayContext, title: str) -> str:
+async def _matrix(client: HttpClient, context: GatewayContext, title: str) -> str:
     if not context.settings.api_url:
         raise ConfigError("The address of your homeserver is missing: gateways.matrix.api_url.")
     headers = {"Authorization": f"Bearer {context.secret('token_env')}"}
@@ -156,7 +153,7 @@ async def _matrix(client: httpx2.AsyncClient, context: GatewayContext, title: st
     return str(me.get("user_id"))
 
 
-async def _email(_client: httpx2.AsyncClient, context: GatewayContext, title: str) -> str:
+async def _email(_client: HttpClient, context: GatewayContext, title: str) -> str:
     """Signs in as for reading; nothing is read."""
     from agent.gateways.platforms.email import EmailAdapter
 
@@ -186,23 +183,18 @@ async def _email(_client: httpx2.AsyncClient, context: GatewayContext, title: st
         await adapter.aclose()
 
 
-async def _webhook(client: httpx2.AsyncClient, context: GatewayContext, title: str) -> str:
+async def _webhook(client: HttpClient, context: GatewayContext, title: str) -> str:
     if len(context.secret("secret_env")) < 16:
         raise ConfigError("The secret of the webhook is short; take one of 16 characters or more.")
     url = context.settings.api_url
     if not url:
         return "no address for answers"
-    import httpx2
-
-    try:
-        # What it says does not count: it takes only what is signed and meant for it.
-        await client.send(client.build_request("HEAD", url))
-    except httpx2.HTTPError as error:
-        raise GatewayError(f"{title} cannot be reached ({type(error).__name__}).") from error
+    # What it says does not count: it takes only what is signed and meant for it.
+    await answer_of(client, "HEAD", url, title)
     return url
 
 
-_CHECKS: dict[str, Callable[[httpx2.AsyncClient, GatewayContext, str], Awaitable[str]]] = {
+_CHECKS: dict[str, Callable[[HttpClient, GatewayContext, str], Awaitable[str]]] = {
     "telegram": _telegram,
     "discord": _discord,
     "slack": _slack,
@@ -215,7 +207,7 @@ _CHECKS: dict[str, Callable[[httpx2.AsyncClient, GatewayContext, str], Awaitable
 
 
 async def _asked(
-    client: httpx2.AsyncClient,
+    client: HttpClient,
     method: str,
     url: str,
     title: str,
@@ -228,25 +220,10 @@ async def _asked(
 
     Addresses may hold a token: they are never told.
     """
-    import httpx2
-
-    try:
-        request = client.build_request(method, url, json=body, headers=dict(headers or {}))
-    except (httpx2.InvalidURL, ValueError):
-        raise ConfigError(f"Address or token of {title} cannot be part of a request.") from None
-    async with talking(title):
-        response = await client.send(request, stream=True)
-        try:
-            data = bytearray()
-            async for piece in response.aiter_bytes():
-                data += piece
-                if len(data) > LARGEST:
-                    raise GatewayError(f"{title} answers far too much; check its api_url.")
-        finally:
-            await response.aclose()
-    if response.status_code in (401, 403, *wrong):
+    status, answered, data = await answer_of(client, method, url, title, body=body, headers=headers)
+    if status in (401, 403, *wrong):
         raise BadCredentialsError(f"{title} does not take this token; copy it anew.")
-    checked(response.status_code, response.headers, bytes(data), title)
+    checked(status, answered, data, title)
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

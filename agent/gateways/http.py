@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from agent.errors import ConfigError
 from agent.gateways.adapter import BadCredentialsError, GatewayError, RateLimitedError, UndeliverableError
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
     import httpx2
+
+    HttpClient = httpx2.AsyncClient
 
 ANSWER = 5_000_000
 """Bytes of an answer that is no file."""
@@ -74,6 +77,39 @@ async def json_call(
         return json.loads(data)
     except (ValueError, RecursionError):
         raise GatewayError(f"{title} answers something else than JSON; check its api_url.") from None
+
+
+async def answer_of(
+    client: httpx2.AsyncClient,
+    method: str,
+    url: str,
+    title: str,
+    *,
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, Mapping[str, str], bytes]:
+    """Status, headers and body of an answer, whatever the status is.
+
+    The address is never told, as it may hold a token.
+    Raises `GatewayError`, and `ConfigError` for what can be no request.
+    """
+    import httpx2
+
+    try:
+        request = client.build_request(method, url, json=body, headers=dict(headers or {}))
+    except (httpx2.InvalidURL, ValueError):
+        raise ConfigError(f"Address or token of {title} cannot be part of a request.") from None
+    async with talking(title):
+        response = await client.send(request, stream=True)
+        try:
+            data = bytearray()
+            async for piece in response.aiter_bytes():
+                data += piece
+                if len(data) > ANSWER:
+                    raise GatewayError(f"{title} answers far too much; check its api_url.")
+        finally:
+            await response.aclose()
+    return response.status_code, response.headers, bytes(data)
 
 
 def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:
