@@ -32,8 +32,9 @@ class Episode:
     def __init__(self, stage: BrowserStage, task: str, seed: int) -> None:
         self.stage = stage
         self.characters = 0
+        self.faults: list[str] = []
         self.stage.call("navigate", url=stage.site.url(f"/miniwob/{task}.html"))
-        self.script(f"core.EPISODE_MAX_TIME = 1e8; Math.seedrandom('{seed}'); core.startEpisodeReal()")
+        self.script(f"core.EPISODE_MAX_TIME = 1e8; Math.seedrandom('seed {seed}'); core.startEpisodeReal()")
         for _ in range(50):
             if self.script("WOB_TASK_READY") == "true":
                 break
@@ -52,6 +53,8 @@ class Episode:
     def call(self, name: str, **arguments: object) -> dict[str, Any]:
         result = self.stage.call(name, **arguments)
         self.characters += len(json.dumps(result))
+        if "error" in result:
+            self.faults.append(f"{name} {arguments}: {result['error']}")
         return result
 
     def lines(self) -> list[tuple[str, str, str, str]]:
@@ -220,16 +223,13 @@ def sequence(e: Episode) -> None:
 
 def widget(e: Episode) -> None:
     kind = re.findall(r'"([^"]+)" widget', e.task)[0]
-    role = {"button": "button", "checkbox": "checkbox", "radio": "radio", "text": "textbox"}.get(
-        kind, "textbox"
+    role = "textbox" if kind in ("text", "textarea") else kind
+    wanted = next(
+        ref
+        for found, _, ref, states in e.lines()
+        if found == role and ("[multiline]" in states) is (kind == "textarea")
     )
-    place = -1 if kind == "textarea" else 0
-    if kind in ("text", "textarea"):
-        is_area = e.script(
-            "[...document.querySelectorAll('#area input[type=text], #area textarea')].map(x=>x.tagName)"
-        )
-        place = json.loads(is_area).index("INPUT" if kind == "text" else "TEXTAREA")
-    e.click(role=role, place=place)
+    e.call("click", ref=wanted)
 
 
 def autocomplete(e: Episode) -> None:
@@ -367,7 +367,9 @@ def main() -> None:
                 full += reward >= 1
                 characters += episode.characters
                 if reward < 1 and chosen.verbose:
-                    print(f"--- {name} seed {seed}: {reward} {episode.task}\n{episode.look()}")
+                    print(
+                        f"--- {name} seed {seed}: {reward} {episode.task}\n{episode.faults}\n{episode.look()}"
+                    )
             right, count = right + full, count + chosen.seeds
             print(
                 f"{name:28} {full}/{chosen.seeds}  {characters // 4 // max(chosen.seeds, 1):5} tokens",

@@ -8,7 +8,7 @@ from agent.api.lazy import exports
 
 if TYPE_CHECKING:
     from agent.net.connecting import Network as Network
-    from agent.net.door import use_network as use_network
+    from agent.net.upstream import use_network as use_network
     from agent.web.batch import batch as batch
     from agent.web.crawl.crawling import crawl as crawl
     from agent.web.extracting import extract as extract
@@ -20,7 +20,7 @@ __getattr__ = exports(
     __name__,
     {
         "agent.net.connecting": "Network",
-        "agent.net.door": "use_network",
+        "agent.net.upstream": "use_network",
         "agent.web.batch": "batch",
         "agent.web.crawl.crawling": "crawl",
         "agent.web.extracting": "extract",

@@ -4,15 +4,14 @@ http and https only; what is asked for is checked before the gate is asked, and 
 resolved; every address a name leads to is checked, and one of those is connected to; every redirect is a
 request of its own. Names and connections go through a `Network` (`agent.net.connecting`), so that a test,
 or whoever wants to see what leaves, can put one of their own in its place: `Door(network=…)`, or
-`use_network(…)` around everything that opens a door.
+`agent.net.upstream.use_network(…)` around everything that opens a door.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
@@ -23,7 +22,7 @@ from agent.net.door_url import AddressError, WebAddress, refusal, shown, web_add
 from agent.net.page_cache import KeptPage, PageCache
 from agent.net.secret_scan import SecretScan
 from agent.net.unpacking import PackedError, Unpacker
-from agent.net.upstream import way_out
+from agent.net.upstream import chosen_network, way_out
 
 if TYPE_CHECKING:
     import ssl
@@ -101,18 +100,6 @@ Permit = Callable[[str, str], Awaitable[None]]
 Opened = Callable[[str], bool]
 """Whether the person's own rules open an address that is refused otherwise."""
 
-_chosen: list[Network] = []
-
-
-@contextmanager
-def use_network(network: Network) -> Iterator[None]:
-    """Have doors of this process that are opened meanwhile resolve and connect by `network`."""
-    _chosen.append(network)
-    try:
-        yield
-    finally:
-        _chosen.remove(network)
-
 
 async def anybody(url: str, source: str) -> None:
     """Where no gate has to be asked."""
@@ -135,7 +122,7 @@ class Door:
         limits: DoorLimits | None = None,
         cache: PageCache | None = None,
     ) -> None:
-        chosen = network or (_chosen[-1] if _chosen else None)
+        chosen = network or chosen_network()
         self.network = chosen or way_out(environ)
         """How public hosts are reached."""
         self._near = chosen or SystemNetwork()

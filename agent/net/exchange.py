@@ -216,7 +216,7 @@ class ProxyExchange:
             await self._loop.sock_sendall(server, data)
             await pour(self._client, server)
             return
-        stream = self._rules.scan.stream()
+        stream = self._rules.scan.stream(ends=False)
         while data:
             await self._send(server, stream.feed(data))
             data = await self._loop.sock_recv(self._client, _READ)
@@ -275,7 +275,7 @@ class ProxyExchange:
         """Pass the body on and nothing behind it: what follows would be a request nobody looked at."""
         if request.framing == "none":
             return
-        stream, left, chunks = self._rules.scan.stream(), request.length, ChunkedEnd()
+        stream, left, chunks = self._rules.scan.stream(ends=True), request.length, ChunkedEnd()
         while True:
             size = chunks.feed(data) if request.framing == "chunked" else min(left, len(data))
             left -= size

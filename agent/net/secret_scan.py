@@ -14,6 +14,9 @@ from urllib.parse import unquote_to_bytes
 SHORTEST = 8
 """Characters below which a value is not looked for: it would be found in ordinary text."""
 _HOST_SHORTEST = 6
+_TELLING = 4
+"""Bytes of a beginning that say something about a secret."""
+_BROKEN = re.compile(rb"%[0-9A-Fa-f]?\Z")
 
 
 class SecretScan:
@@ -41,32 +44,60 @@ class SecretScan:
             texts += [unquote_to_bytes(data), unquote_to_bytes(data.replace(b"+", b" "))]
         return next((name for form, name in self._forms if any(form in text for text in texts)), None)
 
+    def begun(self, data: bytes, least: int) -> int:
+        """How many bytes at the end of `data`, `least` or more, may be the beginning of a secret."""
+        tail = data[-self.longest :]
+        most = self._begun(tail, least)
+        if b"%" in tail or b"+" in tail:
+            whole = _BROKEN.sub(b"", tail)
+            plain = (unquote_to_bytes(whole), unquote_to_bytes(whole.replace(b"+", b" ")))
+            if count := max(self._begun(each, least) for each in plain):
+                most = max(most, 3 * count + 2)
+        return min(most, len(data))
+
+    def _begun(self, text: bytes, least: int) -> int:
+        most = 0
+        for form, _ in self._forms:
+            at = text.find(form[:least], max(0, len(text) - len(form) + 1))
+            while at >= 0 and not form.startswith(text[at:]):
+                at = text.find(form[:least], at + 1)
+            most = max(most, len(text) - at if at >= 0 else 0)
+        return most
+
     def find_in_host(self, host: str) -> str | None:
         """The name of a secret that the labels of a host spell, whole or apart."""
         plain = re.sub(r"[^a-z0-9]", "", host.lower())
         return next((name for form, name in self._names if form in plain), None)
 
-    def stream(self) -> SecretStream:
-        """A look at bytes that come in pieces."""
-        return SecretStream(self)
+    def stream(self, *, ends: bool) -> SecretStream:
+        """A look at bytes that come in pieces. `ends`: their end is known, and nobody waits before it."""
+        return SecretStream(self, 1 if ends else _TELLING)
 
 
 class SecretStream:
-    """Lets bytes through that cannot be the beginning of a secret any more."""
+    """Lets bytes through at once, but for `least` and more of them that may be the beginning of a secret.
 
-    def __init__(self, scan: SecretScan) -> None:
+    In a tunnel, a few bytes that are held back would keep both sides waiting for each other.
+    """
+
+    def __init__(self, scan: SecretScan, least: int) -> None:
         self._scan = scan
+        self._least = least
+        self._past = b""
+        """The end of what has left: a secret may have begun there."""
         self._held = b""
 
     def feed(self, data: bytes) -> tuple[bytes, str | None]:
         """What may leave now, and the name of a secret that was found; nothing leaves then."""
         held = self._held + data
-        if (name := self._scan.find(held)) is not None:
-            self._held = b""
+        known = self._past + held
+        if (name := self._scan.find(known)) is not None:
+            self._past = self._held = b""
             return b"", name
-        keep = min(len(held), max(0, self._scan.longest - 1))
-        self._held = held[len(held) - keep :]
-        return held[: len(held) - keep], None
+        leaves = held[: len(held) - min(len(held), self._scan.begun(known, self._least))]
+        self._held = held[len(leaves) :]
+        self._past = (self._past + leaves)[-self._scan.longest :] if self._scan.longest else b""
+        return leaves, None
 
     def end(self) -> bytes:
         """What was held back, once nothing follows."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
 from agent.net.addresses import Address
@@ -17,6 +18,24 @@ from agent.net.connecting import Network, SystemNetwork
 
 _LONGEST = 16 * 1024
 _NAMES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "http_proxy", "HTTP_PROXY")
+
+
+_chosen: list[Network] = []
+
+
+@contextmanager
+def use_network(network: Network) -> Iterator[None]:
+    """Have doors and proxies of this process that are opened meanwhile resolve and connect by `network`."""
+    _chosen.append(network)
+    try:
+        yield
+    finally:
+        _chosen.remove(network)
+
+
+def chosen_network() -> Network | None:
+    """The network of `use_network`; None outside of it."""
+    return _chosen[-1] if _chosen else None
 
 
 class UpstreamNetwork:
@@ -61,7 +80,9 @@ class UpstreamNetwork:
 
 
 def way_out(environ: Mapping[str, str]) -> Network:
-    """How hosts are reached: through the proxy that `environ` names, directly without one."""
+    """How hosts are reached: by that of `use_network`, through the proxy that `environ` names, directly."""
+    if (chosen := chosen_network()) is not None:
+        return chosen
     named = next((value for name in _NAMES if (value := environ.get(name, "").strip())), "")
     try:
         parts = urlsplit(named if "://" in named else f"http://{named}")

@@ -13,6 +13,7 @@ from typing import Any
 from agent.browser.service import SessionBrowsers
 from agent.config.schema import BrowserSettings
 from agent.home import Home
+from agent.net.exchange import ProxyRefusal
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from tests.support.tool_context import FakeContext
@@ -123,6 +124,18 @@ class Site:
         self._thread.join()
 
 
+class _Heard(SessionBrowsers):
+    """What opens the browser, with every refusal of its proxy kept."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.heard: list[ProxyRefusal] = []
+
+    def _told(self, refusal: ProxyRefusal) -> None:
+        self.heard.append(refusal)
+        super()._told(refusal)
+
+
 class BrowserStage:
     """A loop of its own in a thread, in which the browser lives for all tests of a file."""
 
@@ -141,9 +154,7 @@ class BrowserStage:
         )
         settings = BrowserSettings.model_validate({"profile": profile})
         self.secrets = {"API_TOKEN": "sk-very-secret-token-1"}
-        self.host = SessionBrowsers(
-            settings, self.gate, self.home, self.workspace, root / "scratch", {}, self.secrets
-        )
+        self.host = _Heard(settings, self.gate, self.home, self.workspace, root / "scratch", {}, self.secrets)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()

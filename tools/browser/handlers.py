@@ -56,6 +56,8 @@ async def navigate(arguments: Arguments, context: ToolContext) -> dict[str, Any]
         if why or (tab.notes and tab.url in ("about:blank", "")):
             notes, tab.notes = tab.notes, []
             raise ToolError(" ".join(notes[:3]) or why)
+        if tab.is_refused:
+            raise ToolError(" ".join(session.host.refused()[:3]) or f"{clean(url)[:200]} is not reached.")
         await tab.settle()
         if tab.is_loading:
             call.notes.append("The page is still loading; browser_wait or browser_snapshot show what comes.")

@@ -47,6 +47,20 @@ globalThis.hermes = globalThis.hermes || (() => {
       target = root.host;
     }
   };
+  // Something covers the middle: a point beside it that shows the element, as a person would find one.
+  const beside = (el) => {
+    for (const box of boxes(el)) {
+      const left = Math.max(box.left, 0), right = Math.min(box.right, innerWidth);
+      const top = Math.max(box.top, 0), bottom = Math.min(box.bottom, innerHeight);
+      if (right - left < 1 || bottom - top < 1) continue;
+      for (const down of [0.5, 0.2, 0.8, 0.05, 0.95])
+        for (const across of [0.5, 0.2, 0.8, 0.05, 0.95]) {
+          const point = [left + (right - left) * across, top + (bottom - top) * down];
+          if (hit(el, ...point) === true) return point;
+        }
+    }
+    return null;
+  };
   const frame = () => new Promise((done) => {
     const late = setTimeout(done, 60);
     requestAnimationFrame(() => { clearTimeout(late); done(); });
@@ -84,7 +98,11 @@ globalThis.hermes = globalThis.hermes || (() => {
         point = middle(el) || point;
         found = hit(el, ...point);
       }
-      if (found !== true) return { covered: name(found) };
+      if (found !== true) {
+        const free = beside(el);
+        if (!free) return { covered: name(found) };
+        point = free;
+      }
       return { x: point[0], y: point[1] };
     },
     // The next press of a button must reach the element, or nothing.

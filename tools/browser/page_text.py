@@ -370,7 +370,7 @@ def _states(role: str, properties: Mapping[str, Any]) -> list[str]:
     for name in ("checked", "pressed"):
         if (value := properties.get(name)) not in (None, "false", False):
             found.append(f"[{name}]" if value in ("true", True) else f"[{name}={value}]")
-    for name in ("selected", "disabled", "required", "readonly", "modal", "busy"):
+    for name in ("selected", "disabled", "required", "readonly", "multiline", "modal", "busy"):
         if properties.get(name) in (True, "true"):
             found.append(f"[{name}]")
     if (expanded := properties.get("expanded")) is not None and role not in ("combobox",):

@@ -72,6 +72,8 @@ class Tab:
         self.notes: list[str] = []
         self.is_closed = False
         self.crashed = False
+        self.is_refused = False
+        """Whether the proxy answered in place of the page."""
         self.chooser: dict[str, Any] | None = None
         """The file chooser that the page opened last."""
         self._judge = judge
@@ -262,6 +264,11 @@ class Tab:
             case "Network.requestWillBeSent":
                 if params.get("type") in ("XHR", "Fetch", "Script", "Document"):
                     self._requests.add(params["requestId"])
+                return
+            case "Network.responseReceived" if is_main and params.get("type") == "Document":
+                if params.get("frameId") == self.target:
+                    headers = params["response"].get("headers", {})
+                    self.is_refused = any(name.lower() == "x-hermes" for name in headers)
                 return
             case "Network.loadingFinished" | "Network.loadingFailed":
                 self._requests.discard(params["requestId"])

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorRequest, use_network
+from agent.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorRequest
 from agent.net.door_proxy import door_proxy
 from agent.net.door_url import AddressError, web_address
 from agent.net.page_cache import PageCache
 from agent.net.unpacking import PackedError, Unpacker
+from agent.net.upstream import use_network
 from tests.agent.net.doors import PUBLIC, TestNetwork, read_all, respond, server, web
+from tests.support.refused_hosts import HOSTS
 
 
 async def fetched(network: TestNetwork, url: str = "http://example.org/", **more: object) -> DoorAnswer:
@@ -28,20 +30,9 @@ def void(_: object) -> None:
     """Nothing comes of it."""
 
 
-SPELLINGS = """
-127.0.0.1 127.1 127.0.1 2130706433 0x7f000001 0x7f.1 017700000001 0177.0.0.1 127.0.0.1. 0 0.0.0.0 localhost
-LOCALHOST localhost. a.localhost ip6-localhost １２７.０.０.１ ①②⑦.⓪.⓪.① 127。0。0。1 ⓛⓞⓒⓐⓛⓗⓞⓢⓣ
-10.0.0.1 172.16.0.1 192.168.1.1 100.64.0.1 169.254.169.254 169.254.1.1 0xa9fea9fe 2852039166 168.63.129.16
-100.100.100.200 192.0.0.192 198.18.0.1 224.0.0.1 255.255.255.255 240.0.0.1 metadata.google.internal
-[::1] [::] [0:0:0:0:0:0:0:1] [::ffff:127.0.0.1] [::ffff:7f00:1] [::127.0.0.1] [64:ff9b::7f00:1]
-[2002:7f00:1::] [2001:0:7f00:1::] [fe80::1] [fe80::1%25eth0] [fc00::1] [fd00:ec2::254] [ff02::1] [fec0::1]
-[2001:db8::1] [3fff::1] [100::1] [::ffff:169.254.169.254] [64:ff9b::a9fe:a9fe] [::ffff:0:127.0.0.1]
-"""
-
-
 async def test_no_spelling_of_a_refused_address_is_connected_to() -> None:
     network = TestNetwork({"localtest.example": ("127.0.0.1",)})
-    for host in SPELLINGS.split():
+    for host in HOSTS:
         with pytest.raises(DoorError) as caught:
             await fetched(network, f"http://{host}/")
         assert caught.value.kind in ("address", "form"), host

@@ -311,6 +311,24 @@ def test_a_secret_in_pieces_never_begins_to_leave():
     assert SECRET[:1].encode() + SECRET[1:2].encode() not in got[0].partition(b"\r\n\r\n")[2]
 
 
+def test_in_a_tunnel_nothing_is_held_back_that_the_other_side_waits_for(raw: Door):
+    with raw.tunnel("example.org", 80) as client:
+        for question in (
+            b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+            b"a" * 3_000,
+            b"\x81\x83abcs3c",
+        ):
+            client.sendall(question)
+            answer = b""
+            while len(answer) < len(question):
+                answer += client.recv(4096)
+            assert answer == question
+        # What has left already counts when the rest comes.
+        client.sendall(SECRET[3:].encode())
+        assert read_all(client) == b""
+    assert [each.kind for each in raw.refused] == ["secret"]
+
+
 def test_a_secret_in_the_name_of_a_host_is_refused_before_anybody_is_asked():
     asked: list[str] = []
 

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from agent.events import ApprovalAsked, Decision, Event, Noticed
-from agent.net.door import use_network
+from agent.net.upstream import use_network
 from tests.agent.net.doors import respond, web
 from tests.agent.web.test_reading import article
 from tests.agent.web.test_session import NAMES

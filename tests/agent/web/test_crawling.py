@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - pages and answers as they come
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,16 @@ PAGES: dict[str, Any] = {
 
 
 async def crawled(here: Site, **order: Any) -> tuple[dict[str, Any], list[float]]:
-    """The result, and the pauses that were made; nothing waits."""
+    """The result, and the pauses from one request to the next in whole seconds; nothing waits."""
     pauses: list[float] = []
+    left = asyncio.get_running_loop().time()
 
     async def sleep(seconds: float) -> None:
-        pauses.append(round(seconds))
+        nonlocal left
+        now = asyncio.get_running_loop().time()
+        # What the work in between took is part of the pause.
+        pauses.append(round(now + seconds - left))
+        left = now
 
     call = here.call()
     gate = CallGate(tool="web_crawl", ask=call.ask, agreed=call.agreed, opens=call.opens)

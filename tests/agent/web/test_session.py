@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import ApprovalAsked, Decision, Event, ToolFinished
-from agent.net.door import use_network
+from agent.net.upstream import use_network
 from tests.agent.net.doors import respond, web
 from tests.agent.safety.obedient import Obedient, order
 from tests.agent.web.test_reading import PROSE, article, pdf

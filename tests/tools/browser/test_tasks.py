@@ -207,6 +207,15 @@ def test_what_covers_an_element_is_named_and_nothing_is_clicked(stage: BrowserSt
     assert stage.call("snapshot")["title"] != "1"
 
 
+def test_an_element_that_is_covered_in_part_is_clicked_where_it_shows(stage: BrowserStage) -> None:
+    stage.open(
+        "/half",
+        "<button onclick='document.title=\"bought\"' style='width:200px;height:40px'>Buy</button>"
+        "<div style='position:fixed;left:60px;top:0;width:400px;height:99px;background:red'>Cookies</div>",
+    )
+    assert stage.click("Buy")["title"] == "bought"
+
+
 def test_an_element_that_flees_from_the_pointer_is_never_missed_silently(stage: BrowserStage) -> None:
     page = stage.open(
         "/flees",
