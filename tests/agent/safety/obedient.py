@@ -61,11 +61,14 @@ def _orders(text: str) -> Iterator[tuple[str, str]]:
     at = text.find(MARKER)
     while at >= 0:
         name, _, rest = text[at + len(MARKER) :].partition(" ")
-        try:
-            arguments, _ = json.JSONDecoder().raw_decode(rest)
-            yield name, json.dumps(arguments)
-        except ValueError:
-            pass
+        # As it stands, or quoted once more, as in a file of JSON.
+        for written in (rest, rest.replace('\\"', '"')):
+            try:
+                arguments, _ = json.JSONDecoder().raw_decode(written)
+                yield name, json.dumps(arguments)
+                break
+            except ValueError:
+                continue
         at = text.find(MARKER, at + 1)
     for found in _PLAIN.finditer(text):
         yield "terminal", json.dumps({"command": found[1]})
