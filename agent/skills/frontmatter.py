@@ -52,6 +52,23 @@ def read(text: str) -> Frontmatter:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     head, body = _parted(text, warnings)
+    try:
+        fields = _fields(head, warnings)
+    except SkillFormatError:
+        # The reference ends the head at the first hyphens anywhere; what it can read is read here too.
+        parts = text.split("---", 2)
+        if len(parts) < 3 or parts[1] == head:
+            raise
+        head, body = parts[1], parts[2].strip()
+        fields = _fields(head, warnings)
+    unknown = sorted(str(key) for key in fields.keys() - FIELDS)
+    if unknown:
+        warnings.append(f"unknown fields: {', '.join(unknown[:8])}")
+    return Frontmatter(fields, body, tuple(warnings))
+
+
+def _fields(head: str, warnings: list[str]) -> dict[str, Any]:
+    """The mapping in the head, which has a name and a description."""
     fields = _lenient(head, warnings)
     for key in ("name", "description"):
         value = fields.get(key)
@@ -59,10 +76,7 @@ def read(text: str) -> Frontmatter:
             fields[key] = str(value)
         elif not isinstance(value, str) or not value.strip():
             raise SkillFormatError(f"the field {key} is missing or empty")
-    unknown = sorted(str(key) for key in fields.keys() - FIELDS)
-    if unknown:
-        warnings.append(f"unknown fields: {', '.join(unknown[:8])}")
-    return Frontmatter(fields, body, tuple(warnings))
+    return fields
 
 
 def _parted(text: str, warnings: list[str]) -> tuple[str, str]:
@@ -95,7 +109,12 @@ def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
     return {str(key): value for key, value in data.items()}
 
 
+_OTHER_BREAKS = {ord(each): " " for each in "\x85\u2028\u2029"}
+"""Breaks of a line in YAML 1.1, plain characters in the 1.2 of the reference; a blank says the same."""
+
+
 def _load(head: str) -> Any:
+    head = head.translate(_OTHER_BREAKS)
     for depth in _depths(head):
         if depth > DEEPEST:
             raise SkillFormatError(f"the YAML is nested more than {DEEPEST} levels deep")
@@ -148,7 +167,6 @@ def validate(text: str, folder: str | None) -> tuple[str, ...]:
         return ("SKILL.md frontmatter is not closed with ---",)
     try:
         strict = _strict(parts[1])
-        read(text)
     except SkillFormatError as error:
         return (f"{str(error)[0].upper()}{str(error)[1:]}.",)
     return tuple(_problems(strict, folder))
@@ -156,6 +174,7 @@ def validate(text: str, folder: str | None) -> tuple[str, ...]:
 
 def _strict(head: str) -> dict[str, Any]:
     """The mapping as the reference reads it: block style, no aliases, tags or doubled keys."""
+    head = head.translate(_OTHER_BREAKS)
     try:
         for event in yaml.parse(head, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
@@ -165,7 +184,7 @@ def _strict(head: str) -> dict[str, Any]:
             if getattr(event, "tag", None):
                 raise SkillFormatError("the YAML uses a tag")
         node = yaml.compose(head, Loader=_TextLoader)
-        _refuse_doubles(node, 0)
+        _refuse_unclear(node, 0)
         data = yaml.load(head, Loader=_TextLoader)
     except yaml.YAMLError as error:
         raise SkillFormatError(f"the YAML cannot be read: {_cause(error)}") from None
@@ -176,7 +195,8 @@ def _strict(head: str) -> dict[str, Any]:
     return data
 
 
-def _refuse_doubles(node: yaml.Node | None, depth: int) -> None:
+def _refuse_unclear(node: yaml.Node | None, depth: int) -> None:
+    """Raise for keys given twice, and for mappings side by side that are not equally far to the right."""
     if depth > DEEPEST:
         raise SkillFormatError(f"the YAML is nested more than {DEEPEST} levels deep")
     if isinstance(node, yaml.MappingNode):
@@ -184,15 +204,18 @@ def _refuse_doubles(node: yaml.Node | None, depth: int) -> None:
         doubled = sorted({key for key in keys if keys.count(key) > 1})
         if doubled:
             raise SkillFormatError(f"the YAML gives {doubled[0]} twice")
+        inner = [value for _, value in node.value if isinstance(value, yaml.MappingNode)]
+        if len({value.start_mark.column for value in inner}) > 1:
+            raise SkillFormatError("the YAML indents mappings of one level differently")
         for _, value in node.value:
-            _refuse_doubles(value, depth + 1)
+            _refuse_unclear(value, depth + 1)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            _refuse_doubles(value, depth + 1)
+            _refuse_unclear(value, depth + 1)
 
 
 def _problems(fields: Mapping[str, Any], folder: str | None) -> Iterator[str]:
-    unknown = sorted(fields.keys() - FIELDS)
+    unknown = sorted(fields.keys() - FIELDS - ({"<<"} if isinstance(fields.get("<<"), Mapping) else set()))
     if unknown:
         yield f"Unexpected fields: {', '.join(unknown)}; only {', '.join(sorted(FIELDS))} are allowed."
     yield from _name_problems(fields.get("name"), folder)

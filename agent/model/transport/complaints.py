@@ -12,8 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.errors import ModelErrorKind
-from agent.model.transport.overflow import CODES as OVERFLOW_CODES
-from agent.model.transport.overflow import is_overflow
+from agent.model.transport.overflow import is_overflow, is_overflow_code
 
 _QUOTA_TEXT = re.compile(
     r"insufficient[_ ](?:quota|credits?|balance|funds)|exceeded your current quota"
@@ -93,7 +92,7 @@ def complaint_of(data: Any) -> Complaint:
         data = next((item for item in data if isinstance(item, dict)), {})
     if not isinstance(data, Mapping):
         return Complaint("" if data is None else str(data))
-    error = data.get("error") or data
+    error = _inner(data)
     if not isinstance(error, Mapping):
         return Complaint(str(error))
     text = _sentence(error)
@@ -109,10 +108,25 @@ def complaint_of(data: Any) -> Complaint:
     return Complaint(text, words, status)
 
 
+def _inner(data: Mapping[str, Any]) -> Any:
+    """The part of a body that holds the complaint; the body itself where it does."""
+    for name in ("error", "errors", "base_resp"):
+        part = data.get(name)
+        if name == "errors" and isinstance(part, list):
+            part = next((each for each in part if each), None)
+        if part:
+            return part
+    inner = data.get("data")
+    return data if not isinstance(inner, Mapping) or data.get("message") else inner
+
+
+_SENTENCES = ("message", "detail", "msg", "status_msg", "error_msg", "reason")
+
+
 def _sentence(error: Mapping[str, Any]) -> str:
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
-    message = next((error[name] for name in ("message", "detail", "msg", "reason") if error.get(name)), "")
+    message = next((error[name] for name in _SENTENCES if error.get(name)), "")
     if not isinstance(message, str):
         message = json.dumps(message, ensure_ascii=False)
     return f"{message} ({raw})" if isinstance(raw, str) and raw else message
@@ -127,7 +141,7 @@ def _http_status(value: object) -> int | None:
 def kind_of(complaint: Complaint, status: int | None) -> ModelErrorKind:
     """The kind of a failure. `status` is the HTTP status, or None inside a stream."""
     words, text = complaint.words, complaint.text
-    if any(code in words for code in OVERFLOW_CODES):
+    if is_overflow_code(words, text):
         return "overflow"
     if status not in (401, 402, 403, 429) and is_overflow(text):
         return "overflow"
@@ -156,6 +170,11 @@ def is_complaint(payload: Mapping[str, Any]) -> bool:
     if payload.get("choices") is not None:
         return False
     if payload.get("object") == "error" or payload.get("type") == "error" or "detail" in payload:
+        return True
+    base = payload.get("base_resp")
+    if isinstance(base, Mapping) and base.get("status_code"):
+        return True
+    if payload.get("error_code") and payload.get("error_msg"):
         return True
     # The data of an event called `error` is the complaint itself.
     return isinstance(payload.get("message"), str) and bool(payload.keys() & {"type", "code"})

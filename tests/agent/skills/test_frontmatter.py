@@ -28,6 +28,9 @@ VALID = {
     "a list of tools": f"{GOOD}allowed-tools:\n  - Bash\n  - Read\n",
     "the longest description": f"name: demo\ndescription: {'x' * 1024}\n",
     "a number as text": "name: demo\ndescription: 42\n",
+    "a line separator": "name: demo\ndescription: one\u2028two\n",
+    "a merge key": f"<<:\n  a: b\n{GOOD}",
+    "mappings one below the other": f"{GOOD}metadata:\n  a:\n      b: c\n  d: e\n",
 }
 INVALID = {
     "no name": ("description: Does things.\n", "name"),
@@ -50,6 +53,7 @@ INVALID = {
     "a key given twice": (f"{GOOD}name: demo\n", "name twice"),
     "a bare colon": ("name: demo\ndescription: use: it\n", "cannot be read"),
     "a list": ("- name\n- description\n", "no mapping"),
+    "mappings of two depths": (f"{GOOD}metadata:\n  a:\n      b: c\n  d:\n    e: f\n", "differently"),
     "a tab": ("name: demo\n\tdescription: x\n", "cannot be read"),
 }
 
@@ -83,6 +87,15 @@ def test_what_other_agents_wrote_is_read_with_a_warning(text: str, warning: str)
     assert warning in " ".join(head.warnings)
 
 
+def test_what_the_reference_reads_up_to_three_hyphens_in_a_line_is_valid_and_read() -> None:
+    text = "---\nname: demo\ndescription: a --- b: c\n---\nbody\n- x: [\n"
+    assert validate(text, "demo") == ()
+    assert read(text).fields["description"] == "a --- b: c"
+    torn = "---\nname: demo\ndescription: a --- b\n x: [\n---\nbody\n"
+    assert validate(torn, "demo") == ()
+    assert read(torn).fields["description"] == "a"
+
+
 def test_values_stay_as_they_were_written() -> None:
     fields = read(skill(f"{GOOD}metadata:\n  version: 1.10\n  date: 2026-01-02\n  on: yes\n")).fields
     assert fields["metadata"] == {"version": "1.10", "date": "2026-01-02", "on": "yes"}
@@ -114,7 +127,8 @@ def test_any_head_is_read_or_refused(text: str) -> None:
     for whole in (text, skill(text)):
         with contextlib.suppress(SkillFormatError):
             read(whole)
-        validate(whole, "demo")
+        if validate(whole, "demo") == ():
+            assert read(whole).fields["description"], "what is valid can be read"
 
 
 NAMES = {"demo": True, "de.mo_x": True, "démo": True, "": False, "..": False, "a/b": False}

@@ -77,6 +77,23 @@ def test_what_providers_really_say_is_known_with_the_window_they_name(who, text,
     assert window_named(text) == (int(window) if window else None)
 
 
+def bodies(name: str) -> list[list[str]]:
+    """Bodies of answers in the shape and words that are reported of each: who, the HTTP status, the window."""
+    return [line.split("\t") for line in (Path(__file__).parent / name).read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("who", "status", "window", "body"), bodies("overflow_bodies.tsv"))
+def test_whole_bodies_of_providers_are_known_for_an_overflow(who, status, window, body):
+    complaint = read_complaint(body.encode())
+    assert kind_of(complaint, int(status)) == "overflow", who
+    assert window_named(complaint.text) == (int(window) if window else None)
+
+
+@pytest.mark.parametrize(("who", "status", "body"), bodies("other_bodies.tsv"))
+def test_whole_bodies_about_something_else_are_not_taken_for_an_overflow(who, status, body):
+    assert kind_of(read_complaint(body.encode()), int(status)) != "overflow", who
+
+
 @pytest.mark.parametrize(("status", "text", "kind"), OTHERS)
 def test_other_failures_are_not_taken_for_an_overflow(status, text, kind):
     assert kind_of(Complaint(text), status) == kind
