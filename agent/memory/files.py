@@ -3,7 +3,8 @@
 Every method touches the disk and belongs into a thread. A write holds the lock of
 its folder, reads what is there now, applies the change to that, writes the origins
 (with the hash of the new version) and then the file: a crash in between leaves the
-old file, and no version of ours is ever taken for a person's.
+old file, and no version of ours is ever taken for a person's. A person who saves the
+file between the reading and the writing makes the write begin anew.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from agent.errors import HermesError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.memory.entries import Entries, MemoryOperation, applied, parse, render
 from agent.memory.origins import Origin, Origins, dump, load
+from agent.memory.placing import leftovers, put
 from tools.files.atomic import write_atomically
 
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 LARGEST = 1_000_000
 """Bytes of a memory file that is read; what is larger is no memory."""
+MOST_TRIES = 8
+"""Times that a write begins anew because another program wrote the file meanwhile."""
 
 
 class MemoryFileError(HermesError):
@@ -77,19 +81,33 @@ class MemoryFile:
         `MemoryFileError` for a file that cannot be used; nothing has changed then.
         """
         with self._locked():
-            content = self._content()
-            origins, problem = self._origins()
-            entries = () if content is None else self._parse(content)
-            notes = [problem] if problem else []
-            before = MemoryContents(self.path, entries, origins, self.limit, content is not None)
-            new = applied(entries, operations, self.limit)
-            if content is not None and not origins.wrote(content):
-                notes.append(self._keep(content, len(entries)))
-                origins = origins.with_entries(entries, Origin(time.time(), by="file"))
-            origins = origins.with_entries(new, origin)
-            if new != entries or notes or content is None:
-                origins = self._replace(render(new).encode(), origins)
-            return before, MemoryContents(self.path, new, origins, self.limit, note=" ".join(notes))
+            for attempt in range(MOST_TRIES):
+                time.sleep(0.02 * attempt)
+                if (done := self._try(operations, origin)) is not None:
+                    return done
+        raise self._busy()
+
+    def _try(
+        self, operations: Sequence[MemoryOperation], origin: Origin
+    ) -> tuple[MemoryContents, MemoryContents] | None:
+        """One try of a write; None if another program wrote the file meanwhile."""
+        notes = self._settle()
+        content = self._content()
+        origins, problem = self._origins()
+        entries = () if content is None else self._parse(content)
+        notes += [problem] if problem else []
+        before = MemoryContents(self.path, entries, origins, self.limit, content is not None)
+        new = applied(entries, operations, self.limit)
+        if content is not None and not origins.wrote(content):
+            notes.append(self._keep(content, len(entries)))
+            origins = origins.with_entries(entries, Origin(time.time(), by="file"))
+        origins = origins.with_entries(new, origin)
+        if new != entries or notes or content is None:
+            replaced = self._replace(render(new).encode(), origins, content)
+            if replaced is None:
+                return None
+            origins = replaced
+        return before, MemoryContents(self.path, new, origins, self.limit, note=" ".join(notes))
 
     def adopt(self, origin: Origin, *, make: bool = False) -> MemoryContents:
         """Take the file as it is for one that Hermes knows: a person edited it through Hermes.
@@ -98,13 +116,17 @@ class MemoryFile:
         """
         with self._locked():
             content = self._content()
-            if content is None and make:
+            made = content is None and make
+            if made:
                 content = b""
             origins, _ = self._origins()
             entries = () if content is None else self._parse(content)
             origins = origins.with_entries(entries, origin)
             if content is not None:
-                origins = self._replace(content, origins)
+                adopted = self._replace(content, origins, None if made else content)
+                if adopted is None:
+                    raise self._busy()
+                origins = adopted
             return MemoryContents(self.path, entries, origins, self.limit, content is not None)
 
     def _content(self) -> bytes | None:
@@ -156,12 +178,7 @@ class MemoryFile:
 
     def _keep(self, content: bytes, count: int) -> str:
         """Copy the version of a person beside the file; the sentence that says so."""
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        copy = self.path.with_name(f"{self.path.name}.bak.{stamp}")
-        number = 1
-        while copy.exists():
-            number += 1
-            copy = self.path.with_name(f"{self.path.name}.bak.{stamp}-{number}")
+        copy = self._copy_path()
         try:
             write_atomically(copy, content, PRIVATE_FILE, follow_links=False)
         except OSError as error:
@@ -172,14 +189,46 @@ class MemoryFile:
         entries = "entry was" if count == 1 else f"{count} entries were"
         return f"{self.path.name} was edited by hand; its {entries} kept, and that version is {copy.name}."
 
-    def _replace(self, content: bytes, origins: Origins) -> Origins:
+    def _copy_path(self) -> Path:
+        """A free name for a version of a person, with the time."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        copy = self.path.with_name(f"{self.path.name}.bak.{stamp}")
+        number = 1
+        while copy.exists():
+            number += 1
+            copy = self.path.with_name(f"{self.path.name}.bak.{stamp}-{number}")
+        return copy
+
+    def _settle(self) -> list[str]:
+        """Clear away what a killed write left behind; what Hermes did not write itself is kept, and named."""
+        notes: list[str] = []
+        for left in leftovers(self.path):
+            try:
+                with left.open("rb") as file:
+                    known = self._origins()[0].wrote(file.read(LARGEST + 1))
+                if known:
+                    left.unlink()
+                else:
+                    copy = self._copy_path()
+                    left.rename(copy)
+                    notes.append(f"A version of {self.path.name} that was put aside is {copy.name}.")
+            except OSError:
+                continue
+        return notes
+
+    def _replace(self, content: bytes, origins: Origins, seen: bytes | None) -> Origins | None:
+        """Write origins and file; None if the file is not what was `seen` any more."""
         origins = origins.with_version(content)
         try:
             write_atomically(self.origins_path, dump(origins), PRIVATE_FILE, follow_links=False)
-            write_atomically(self.path, content, PRIVATE_FILE, follow_links=False)
+            return origins if put(self.path, content, seen) else None
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
-        return origins
+
+    def _busy(self) -> MemoryFileError:
+        return MemoryFileError(
+            f"Another program keeps writing {self.path}; nothing was written, try again when it is done."
+        )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         case "add":
             return _write(files, scope, "add", " ".join(args.text), args)
         case "remove":
-            return _write(files, scope, "remove", _find(files.file(scope).read(), args.entry), args)
+            return _write(files, scope, "remove", _meant(files, scope, args), args)
         case "edit":
             return _edit(files, scope)
         case _:
@@ -145,6 +145,8 @@ def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argpa
     try:
         written = asyncio.run(files.write(scope, [operation], _origin()))
     except MemoryWriteError as error:
+        if args.as_json:
+            say(json.dumps(_refused(files, scope, str(error)), ensure_ascii=False))
         raise ConfigError(str(error)) from None
     after = written.after
     used = usage(after.entries, after.limit)
@@ -159,10 +161,29 @@ def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argpa
     return int(ExitCode.DONE)
 
 
+def _refused(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
+    """A refused write as the tool's result gives it: the sentence, the entries and how full the file is."""
+    from agent.api.memory import usage
+
+    memory = files.file(scope).read()
+    used = usage(memory.entries, memory.limit)
+    return {"scope": scope, "error": sentence, "current_entries": list(memory.entries), "usage": used}
+
+
 def _origin() -> Origin:
     from agent.api.memory import Origin
 
     return Origin(time.time(), by="person")
+
+
+def _meant(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
+    """The entry that is to go. Raises `ConfigError`, with `--json` after the object that says so."""
+    try:
+        return _find(files.file(scope).read(), args.entry)
+    except ConfigError as error:
+        if args.as_json:
+            say(json.dumps(_refused(files, scope, str(error)), ensure_ascii=False))
+        raise
 
 
 def _find(memory: MemoryContents, wanted: str) -> str:

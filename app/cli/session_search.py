@@ -68,8 +68,9 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
         # Escaped throughout: some characters beyond ASCII steer terminals.
         print(json.dumps([dataclasses.asdict(hit) for hit in hits.hits], indent=2))
         return
+    width = max((len(_place(hit)) for hit in hits.hits), default=0)
     for hit in hits.hits:
-        say(_row(hit))
+        say(_row(hit, width))
     if not hits.hits:
         say("Nothing found.")
     elif args.offset + len(hits.hits) < hits.total:
@@ -108,10 +109,16 @@ async def _index(recall: Recall, *, by_meaning: bool) -> None:
         say(f"hermes: {error} Only exact matches are found.", sys.stderr)
 
 
-def _row(hit: SearchHit) -> str:
-    where = hit.session if hit.source == "messages" else f"{hit.source} {_line(hit.title)}"
+def _place(hit: SearchHit) -> str:
+    """Where a hit stands: a session, or the source of notes."""
+    return hit.session if hit.source == "messages" else hit.source
+
+
+def _row(hit: SearchHit, width: int) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.created)) if hit.created else " " * 16
-    return f"{where}  {when}  {hit.kind:<9}  {_line(hit.snippet)}  ({', '.join(hit.ways)})"
+    title = "" if hit.source == "messages" else f"{_line(hit.title)}: "
+    ways = ", ".join(hit.ways)
+    return f"{_place(hit):<{width}}  {when}  {hit.kind:<9}  {title}{_line(hit.snippet)}  ({ways})"
 
 
 def _moment(text: str | None, *, end: bool) -> float | None:

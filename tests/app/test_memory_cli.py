@@ -72,6 +72,18 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
     assert said in error and "Traceback" not in error
 
 
+@pytest.mark.parametrize("arguments", [("add", "x" * 2_300), ("remove", "nowhere")])
+def test_a_refused_write_as_json_has_the_entries_and_how_full_it_is(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    memory(capsys, "add", "One.")
+    assert main(["memory", *arguments, "--json"]) != 0
+    out = capsys.readouterr()
+    told = json.loads(out.out)
+    assert (told["current_entries"], told["usage"]) == (["One."], "4/2,200")
+    assert told["error"] in out.err
+
+
 def test_the_editor_gets_the_file_and_its_edit_is_no_foreign_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

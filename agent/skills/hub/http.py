@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -112,7 +113,8 @@ class HubSession:
         except httpx2.TimeoutException:
             raise HubUnreachableError(f"{host(url)} did not answer in time; try again later.") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            cause = quoted(str(error) or type(error).__name__, 200).rstrip(".")
+            said = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
+            cause = quoted(said or type(error).__name__, 200).rstrip(".")
             raise HubUnreachableError(f"{host(url)} cannot be reached: {cause}.") from None
 
     def _read(self, url: str, response: httpx2.Response, limit: int, deadline: float) -> HttpAnswer:

@@ -157,7 +157,7 @@ def _snapshot(args: argparse.Namespace) -> int:
     say(
         json.dumps({"file": args.file, "skills": count})
         if args.as_json
-        else f"Wrote {count} skills to {args.file}."
+        else f"Wrote {count} skill{'' if count == 1 else 's'} to {clean(args.file)}."
     )
     return int(ExitCode.DONE)
 

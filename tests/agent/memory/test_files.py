@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from agent.memory import files as files_module
+from agent.memory import placing
 from agent.memory.entries import MemoryOperation, MemoryWriteError
 from agent.memory.files import MemoryFile, MemoryFileError
 from agent.memory.origins import Origin
@@ -181,3 +185,145 @@ def test_a_kill_at_any_moment_leaves_whole_entries(file: MemoryFile) -> None:
         assert all(entry.startswith("round") and entry.endswith((".", "changed")) for entry in memory.entries)
         assert file.write(add(f"round{round_} after."), ORIGIN)[1].note == ""
     assert sum(entry.endswith("after.") for entry in file.read().entries) == 8
+
+
+def kept(file: MemoryFile, entry: str) -> bool:
+    """Whether an entry is in the file or in a version that was put aside."""
+    copies = file.path.parent.glob("MEMORY.md.bak.*")
+    return entry in file.read().entries or any(entry in copy.read_text() for copy in copies)
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["by a new file", "in place"])
+def test_a_person_who_saves_between_reading_and_writing_loses_nothing(
+    file: MemoryFile, monkeypatch: pytest.MonkeyPatch, in_place: bool
+) -> None:
+    file.write(add("One."), ORIGIN)
+    saves = iter(["One.\n§\nMine.\n", "One.\n§\nMine.\n§\nMine too.\n"])
+    whole = placing.put
+
+    def put(path: Path, content: bytes, seen: bytes | None) -> bool:
+        if (text := next(saves, None)) is not None:
+            new = path if in_place else path.with_name("editor~")
+            new.write_text(text)
+            os.replace(new, path)
+        return whole(path, content, seen)
+
+    monkeypatch.setattr(files_module, "put", put)
+    _, after = file.write(add("Two."), ORIGIN)
+    assert after.entries == ("One.", "Mine.", "Mine too.", "Two.") == file.read().entries
+    assert "edited by hand" in after.note
+    assert not list(file.path.parent.glob(".MEMORY.md.*.tmp"))
+
+
+def test_a_person_who_writes_without_a_pause_is_told_and_loses_nothing(
+    file: MemoryFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write(add("One."), ORIGIN)
+    monkeypatch.setattr(files_module, "put", lambda *_: False)
+    monkeypatch.setattr(files_module.time, "sleep", lambda _: None)
+    with pytest.raises(MemoryFileError, match="keeps writing"):
+        file.write(add("Two."), ORIGIN)
+    assert file.read().entries == ("One.",)
+
+
+def test_what_a_killed_write_left_beside_the_file_is_cleared_away_or_kept(file: MemoryFile) -> None:
+    file.write(add("One."), ORIGIN)
+    folder = file.path.parent
+    (folder / ".MEMORY.md.00.tmp").write_text("One.\n")
+    (folder / ".MEMORY.md.01.tmp").write_text("Mine, taken out in the last moment.\n")
+    _, after = file.write(add("Two."), ORIGIN)
+    assert "put aside" in after.note and kept(file, "Mine, taken out in the last moment.")
+    assert not list(folder.glob(".MEMORY.md.*.tmp"))
+
+
+def test_a_file_that_its_owner_made_read_only_stays(file: MemoryFile) -> None:
+    file.write(add("One."), ORIGIN)
+    file.path.chmod(0o400)
+    if os.access(file.path, os.W_OK):
+        pytest.skip("root may write everything")
+    with pytest.raises(MemoryFileError, match="Permission denied"):
+        file.write(add("Two."), ORIGIN)
+
+
+TOLD_WRITER = """
+import sys
+import threading
+from pathlib import Path
+from agent.memory.entries import MemoryOperation
+from agent.memory.files import MemoryFile
+from agent.memory.origins import Origin
+name, first, count = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+file = MemoryFile(Path(sys.argv[1]), 1_000_000)
+own = [entry for entry in file.read().entries if entry.startswith(name)]
+for number in range(first, first + count):
+    text = f"{name} {number}."
+    match number % 3:
+        case 0:
+            change, gone, new = MemoryOperation("add", text), "", text
+        case 1 if own:
+            gone, new = own.pop(), text + " changed"
+            change = MemoryOperation("replace", new, gone)
+        case _ if own:
+            gone, new = own.pop(0), ""
+            change = MemoryOperation("remove", old_text=gone)
+        case _:
+            change, gone, new = MemoryOperation("add", text), "", text
+    print(f"?{gone}|{new}", flush=True)
+    file.write([change], Origin(0.0, name))
+    own += [new] if new else []
+    print(f"!{gone}|{new}", flush=True)
+"""
+
+
+def tell(process: subprocess.Popen[str], entries: dict[str, bool | None]) -> None:
+    """Keep up with what a writer says: written, gone, or None where it may have been killed in between."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        gone, _, new = line.strip()[1:].partition("|")
+        for entry, there in ((gone, False), (new, True)):
+            if entry:
+                entries[entry] = there if line.startswith("!") else None
+
+
+@pytest.mark.thorough
+def test_two_processes_of_200_writes_and_100_kills_lose_and_tear_nothing(file: MemoryFile) -> None:
+    chance = random.Random(13)
+    file.write(add("The first."), ORIGIN)
+    said: dict[str, dict[str, bool | None]] = {"ann": {}, "bob": {}}
+
+    def start(name: str, first: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", TOLD_WRITER, str(file.path), name, str(first), "200"],
+            cwd=ROOT,
+            env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    for kill in range(50):
+        both = {name: start(name, kill * 1_000) for name in said}
+        heard = {name: len(entries) for name, entries in said.items()}
+        hearers: list[threading.Thread] = []
+        for name, process in both.items():
+            hearers.append(threading.Thread(target=tell, args=(process, said[name])))
+            hearers[-1].start()
+        while any(len(entries) == heard[name] for name, entries in said.items()):
+            time.sleep(0.001)
+        time.sleep(chance.random() * 0.2)
+        for process in both.values():
+            process.kill()
+            process.wait()
+        for hearer, process in zip(hearers, both.values(), strict=True):
+            hearer.join()
+            assert process.stdout is not None
+            process.stdout.close()
+        there = set(file.read().entries)
+        for entries in said.values():
+            lost = [entry for entry, written in entries.items() if written and entry not in there]
+            back = [entry for entry, written in entries.items() if written is False and entry in there]
+            assert not lost and not back, (kill, lost, back)
+            entries.update({entry: entry in there for entry, known in entries.items() if known is None})
+        assert there <= {"The first."} | said["ann"].keys() | said["bob"].keys(), "an entry is torn"
+    for process in [start("ann", 99_000), start("bob", 99_000)]:
+        assert process.communicate(timeout=300)[0].count("!") == 200
+    assert not list(file.path.parent.glob("*.bak.*"))

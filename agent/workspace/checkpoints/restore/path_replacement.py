@@ -20,10 +20,10 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore.atomic_swap import exchange, move_new
 from agent.workspace.checkpoints.restore.file_writing import take_over, write_sparsely
 from agent.workspace.checkpoints.restore.open_writers import OpenWriters
 from agent.workspace.checkpoints.states import alike
+from tools.files.atomic_swap import exchange, move_new
 from tools.files.descriptors import open_folder
 
 CHANGED = "was changed while it was being restored, and stays as it is"

@@ -165,7 +165,7 @@ def test_a_file_changed_twice_within_the_exchange_is_kept_beside(work: Workspace
 def test_file_systems_without_an_exchange_are_served_too(
     work: Workspace, monkeypatch, has_exchange: bool
 ) -> None:
-    from agent.workspace.checkpoints.restore import atomic_swap
+    from tools.files import atomic_swap
 
     if not has_exchange:
         monkeypatch.setattr(atomic_swap, "_system", lambda: None)
