@@ -150,6 +150,10 @@ def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Pa
     if loaded.settings.memory.enabled:
         blocks = memory_files(home, workspace, loaded.settings).read_blocks()
         problems += [block.problem for block in blocks if block.problem]
+    if loaded.settings.context.file_chars:
+        from agent.context.context_files import unread
+
+        problems += unread(home.soul, workspace)
     if (skills := catalog_for(home, workspace, loaded.settings, ())) is not None:
         problems += skills.load().troubles()
     return problems + [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]

@@ -6,6 +6,7 @@ project, and never more than a bounded part.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ PROJECT_NAMES = (
 
 MAX_BYTES = 4_000_000
 """Bytes read of one file, whatever limit is set."""
+
+_LOOKED_AT = 8_192
+"""Bytes at the start in which a NUL tells a file that is no text."""
 
 HEAD, TAIL = 0.7, 0.2
 """Shares of the limit that the beginning and the end of a long file get."""
@@ -128,11 +132,7 @@ def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> Con
     if limit <= 0:
         return None
     try:
-        real = path.resolve(strict=True)
-        if not real.is_relative_to(inside.resolve()):
-            return None
-        with os.fdopen(open_file(real), "rb") as file:
-            content = file.read(MAX_BYTES)
+        content = _content(path, inside)
     except (OSError, RuntimeError, ValueError):
         return None
     text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").rstrip()
@@ -147,6 +147,38 @@ def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> Con
         shown.append(plain)
         kept += passages
     return ContextFile(path.name, path, "".join(shown).strip(), len(text) > limit, tuple(kept))
+
+
+def _content(path: Path, inside: Path) -> bytes:
+    """The bytes of a plain file below `inside`. Raises `OSError`; `RuntimeError` for links in a circle."""
+    real = path.resolve(strict=True)
+    if not real.is_relative_to(inside.resolve()):
+        raise OSError(errno.EXDEV, "it leads out of the folder it stands for")
+    with os.fdopen(open_file(real), "rb") as file:
+        content = file.read(MAX_BYTES)
+    if b"\0" in content[:_LOOKED_AT]:
+        raise OSError(errno.EILSEQ, "it is no text")
+    return content
+
+
+def unread(soul: Path, workspace: Path) -> list[str]:
+    """Sentences on the identity and the project files that are there and cannot be read. Reads files."""
+    root = repository_root(workspace)
+    places = [(soul, soul.parent)]
+    for folder in folders_between(root, workspace):
+        places += [(folder / name, root) for names in PROJECT_NAMES for name in names]
+    told: list[str] = []
+    for path, inside in places:
+        if not os.path.lexists(path):
+            continue
+        try:
+            _content(path, inside)
+        except RuntimeError:
+            told.append(f"{clean(str(path))} is not read: it is a link to itself.")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            told.append(f"{clean(str(path))} is not read: {reason}.")
+    return told
 
 
 def _pieces(text: str, limit: int, path: Path) -> list[tuple[str, int]]:

@@ -24,6 +24,7 @@ from agent.memory.entries import Entries, MemoryOperation, applied, parse, rende
 from agent.memory.origins import Origin, Origins, dump, load
 from agent.memory.placing import leftovers, put
 from tools.files.atomic import write_atomically
+from tools.files.descriptors import read_plain
 
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -165,8 +166,7 @@ class MemoryFile:
     def _origins(self) -> tuple[Origins, str]:
         """What is kept beside the file, and what is wrong with it."""
         try:
-            with self.origins_path.open("rb") as file:
-                content = file.read(LARGEST * 4)
+            content = read_plain(self.origins_path, LARGEST * 4)
         except FileNotFoundError:
             return Origins(), ""
         except OSError:
@@ -204,9 +204,7 @@ class MemoryFile:
         notes: list[str] = []
         for left in leftovers(self.path):
             try:
-                with left.open("rb") as file:
-                    known = self._origins()[0].wrote(file.read(LARGEST + 1))
-                if known:
+                if self._origins()[0].wrote(read_plain(left, LARGEST)):
                     left.unlink()
                 else:
                     copy = self._copy_path()
@@ -221,6 +219,10 @@ class MemoryFile:
         origins = origins.with_version(content)
         try:
             write_atomically(self.origins_path, dump(origins), PRIVATE_FILE, follow_links=False)
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise self._unusable(f"{self.origins_path.name} beside it cannot be written ({cause})") from error
+        try:
             return origins if put(self.path, content, seen) else None
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error

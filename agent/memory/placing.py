@@ -18,6 +18,8 @@ from tools.files.atomic_swap import exchange, move_new
 from tools.files.descriptors import open_folder
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WHOLE, _PART = ".tmp", ".part"
+"""Ends of the names of a version that is beside the file as a whole, and of one that is being written."""
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -26,10 +28,11 @@ def put(path: Path, content: bytes, seen: bytes | None) -> bool:
 
     `seen` is what was read before, None where there was no file. Raises `OSError`.
     """
-    beside = f".{path.name}.{secrets.token_hex(8)}.tmp"
+    beside = f".{path.name}.{secrets.token_hex(8)}{_WHOLE}"
     with open_folder(path.parent) as folder:
         try:
-            _write(folder, beside, content)
+            _write(folder, f"{beside}{_PART}", content)
+            os.rename(f"{beside}{_PART}", beside, src_dir_fd=folder, dst_dir_fd=folder)
             if seen is not None and not os.access(path.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
             if seen is None:
@@ -50,9 +53,11 @@ def put(path: Path, content: bytes, seen: bytes | None) -> bool:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """Unfinished versions beside the file, of writes that were killed. Call it under the lock."""
+    """Whole versions beside the file, of writes that were killed; parts go. Call it under the lock."""
     try:
-        return sorted(path.parent.glob(f".{path.name}.*.tmp"))
+        for part in path.parent.glob(f".{path.name}.*{_WHOLE}{_PART}"):
+            part.unlink(missing_ok=True)
+        return sorted(path.parent.glob(f".{path.name}.*{_WHOLE}"))
     except OSError:
         return []
 

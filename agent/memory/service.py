@@ -7,6 +7,7 @@ another store can take the place of the files.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,8 @@ class MemoryFiles:
     """Memory in plain files under the home of Hermes."""
 
     def __init__(self, root: Path, workspace: Path, limits: Mapping[Scope, int] = LIMITS) -> None:
-        self._folders = MemoryFolders(root)
+        # A home that is reached through a link is as good as any other; links within it are refused.
+        self._folders = MemoryFolders(Path(os.path.realpath(root)))
         self._project = project_root(workspace)
         self._limits = limits
 

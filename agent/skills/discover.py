@@ -186,9 +186,16 @@ def _folders(root: Path, deepest: int) -> Iterator[tuple[Path, str]]:
 def _subfolders(folder: Path, root: Path) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
-            names = sorted(
-                entry.name for entry in entries if entry.name not in _PASSED_OVER and entry.is_dir()
-            )
+            found = [entry.name for entry in entries if _leads(entry)]
     except OSError:
         return []
+    names = sorted(name for name in found if name not in _PASSED_OVER)
     return [path for name in names if (path := folder / name).resolve().is_relative_to(root)]
+
+
+def _leads(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link to one; a link to itself is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False

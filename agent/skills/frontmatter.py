@@ -153,18 +153,18 @@ def _quoted(line: str) -> str:
 
 def _cause(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "it is no YAML"
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is no YAML"
     return f"{problem} (line {mark.line + 1})" if mark is not None else str(problem)
 
 
 def validate(text: str, folder: str | None) -> tuple[str, ...]:
     """What keeps a SKILL.md from being valid, a sentence each; `folder` is the name of its folder."""
     if not text.startswith("---"):
-        return ("SKILL.md must start with YAML frontmatter (---)",)
+        return ("SKILL.md must start with YAML frontmatter (---).",)
     # The reference parts at the first three hyphens anywhere; a head that holds some is cut there.
     parts = text.split("---", 2)
     if len(parts) < 3:
-        return ("SKILL.md frontmatter is not closed with ---",)
+        return ("SKILL.md frontmatter is not closed with ---.",)
     try:
         strict = _strict(parts[1])
     except SkillFormatError as error:

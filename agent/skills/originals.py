@@ -19,6 +19,7 @@ from agent.skills.hub.disk import hashes
 from agent.skills.hub.problems import HubError
 from agent.skills.skill import Skill
 from tools.files.atomic import write_atomically
+from tools.files.descriptors import read_plain
 
 _LARGEST = 1_000_000
 
@@ -74,8 +75,7 @@ class SkillOriginals:
 
     def _read(self) -> Mapping[str, str]:
         try:
-            with self._path.open("rb") as file:
-                told = json.loads(file.read(_LARGEST))
+            told = json.loads(read_plain(self._path, _LARGEST))
         except (OSError, ValueError, RecursionError):
             return {}
         found = told.items() if isinstance(told, dict) else ()

@@ -102,6 +102,11 @@ def read_bytes(path: Path, limit: int = MAX_WHOLE_BYTES) -> tuple[bytes, os.stat
     return data, status
 
 
+def read_plain(path: Path, limit: int = MAX_WHOLE_BYTES) -> bytes:
+    """`read_bytes` for a path that may hold links. A FIFO or device is an error, never waited for."""
+    return read_bytes(Path(os.path.realpath(path)), limit)[0]
+
+
 def entry_status(path: Path) -> os.stat_result | None:
     """Status of what stands at `path`, links not followed; None when nothing does."""
     try:

@@ -22,6 +22,7 @@ from agent.skills.hub.quarantine import Candidate
 from agent.skills.scanner import SkillScan, scan_folder
 from agent.skills.trust import decide
 from tools.files.atomic import write_atomically
+from tools.files.descriptors import read_plain
 
 CATEGORY = "installed"
 """The folder that skills from elsewhere lie in, unless another is named."""
@@ -285,7 +286,7 @@ def _row(candidate: Candidate, folder: str) -> LockedSkill:
 
 def _removed(folder: Path) -> Removed | None:
     try:
-        about = json.loads((folder / "about.json").read_bytes())
+        about = json.loads(read_plain(folder / "about.json"))
         row = locked_skill(about["row"]) if about["row"] is not None else None
         target = str(about["target"])
         if not (folder / "skill").is_dir() or ".." in target.split("/") or target.startswith("/"):

@@ -24,6 +24,7 @@ from agent.skills.hub.source import SourceKind
 from agent.skills.scanner import Verdict
 from agent.skills.trust import Trust
 from tools.files.atomic import write_atomically
+from tools.files.descriptors import read_plain
 
 VERSION = 1
 LARGEST = 20_000_000
@@ -34,6 +35,9 @@ _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class LockFileError(HubError):
     """The lock file cannot be read, and neither can the one before it."""
+
+
+_OTHER_VERSION = "it is of another version of Hermes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +82,11 @@ class LockFile:
         problem = ""
         for path in (self.path, self.before):
             try:
-                with path.open("rb") as file:
-                    return _parse(file.read(LARGEST + 1))
+                return _parse(read_plain(path, LARGEST))
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-                problem = problem or (
-                    getattr(error, "strerror", None) or f"it is torn ({type(error).__name__})"
-                )
+                problem = problem or getattr(error, "strerror", None) or _cause(error)
         if not problem:
             return {}
         raise LockFileError(
@@ -111,7 +112,7 @@ class LockFile:
         try:
             self._private()
             try:
-                old = self.path.read_bytes()
+                old = read_plain(self.path, LARGEST)
                 _parse(old)
                 write_atomically(self.before, old, PRIVATE_FILE)
             except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -148,7 +149,7 @@ def _parse(content: bytes) -> dict[str, LockedSkill]:
         raise ValueError("too large")
     data = json.loads(content)
     if not isinstance(data, dict) or data.get("version") != VERSION:
-        raise ValueError("another version")
+        raise ValueError(_OTHER_VERSION)
     rows = data["skills"]
     if not isinstance(rows, dict):
         raise TypeError("no rows")
@@ -179,3 +180,7 @@ def locked_skill(row: Mapping[str, Any]) -> LockedSkill:
     if not is_sound:
         raise ValueError("a row that is damaged")
     return LockedSkill(**values, files=files, installed=float(row["installed"]))
+
+
+def _cause(error: Exception) -> str:
+    return _OTHER_VERSION if str(error) == _OTHER_VERSION else "it holds no list of skills"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.context_files import ContextFile, project_files, soul_file
+from agent.context.context_files import ContextFile, project_files, soul_file, unread
 
 
 def texts(workspace: Path, limit: int = 1_000) -> list[str]:
@@ -79,7 +79,22 @@ def test_pipes_folders_and_links_out_of_the_project_are_not_read(tmp_path: Path)
     (project / "AGENTS.md").mkdir()
     (tmp_path / "secret").write_text("secret")
     (project / "CLAUDE.md").symlink_to(tmp_path / "secret")
+    (project / ".cursorrules").symlink_to(".cursorrules")
+    (project / ".github").mkdir()
+    (project / ".github" / "copilot-instructions.md").write_bytes(b"\x7fELF\0\0")
     assert project_file(project, 1_000) is None
+    told = unread(tmp_path / "SOUL.md", project)
+    reasons = ["a FIFO", "a folder", "leads out", "a link to itself", "no text"]
+    assert len(told) == 5 and all(why in each for why, each in zip(reasons, told, strict=True))
+
+
+def test_a_huge_file_is_read_in_part(tmp_path: Path) -> None:
+    with (tmp_path / "AGENTS.md").open("wb") as file:
+        file.write(b"Use tabs. " * 1_000)
+        file.truncate(100_000_000)
+    found = project_file(tmp_path, 1_000)
+    assert found is not None and found.truncated and len(found.text) < 1_200
+    assert unread(tmp_path / "SOUL.md", tmp_path) == []
 
 
 @pytest.mark.parametrize("content", ["", "  \n\n"])

@@ -120,6 +120,16 @@ def test_torn_origins_lose_no_entry(file: MemoryFile, content: bytes) -> None:
     assert file.write(add("Three."), ORIGIN)[1].note == ""
 
 
+def test_origins_that_are_no_file_are_named_and_never_waited_for(file: MemoryFile) -> None:
+    file.write(add("One."), ORIGIN)
+    file.origins_path.unlink()
+    os.mkfifo(file.origins_path)
+    assert file.read().entries == ("One.",)
+    with pytest.raises(MemoryFileError, match="beside it cannot be written"):
+        file.write(add("Two."), ORIGIN)
+    assert file.read().entries == ("One.",)
+
+
 def test_a_refused_write_changes_nothing(file: MemoryFile) -> None:
     file.write(add("One."), ORIGIN)
     before = file.path.read_bytes(), file.origins_path.read_bytes()
@@ -231,9 +241,10 @@ def test_what_a_killed_write_left_beside_the_file_is_cleared_away_or_kept(file: 
     folder = file.path.parent
     (folder / ".MEMORY.md.00.tmp").write_text("One.\n")
     (folder / ".MEMORY.md.01.tmp").write_text("Mine, taken out in the last moment.\n")
+    (folder / ".MEMORY.md.02.tmp.part").write_text("One.\n§\nTw")
     _, after = file.write(add("Two."), ORIGIN)
     assert "put aside" in after.note and kept(file, "Mine, taken out in the last moment.")
-    assert not list(folder.glob(".MEMORY.md.*.tmp"))
+    assert not list(folder.glob(".MEMORY.md.*"))
 
 
 def test_a_file_that_its_owner_made_read_only_stays(file: MemoryFile) -> None:

@@ -44,6 +44,14 @@ def test_the_id_of_a_project_is_that_of_its_repository(tmp_path: Path) -> None:
     assert "/" not in project_id(Path("/")) and project_id(Path("/"))
 
 
+async def test_a_home_that_is_reached_through_a_link_takes_notes(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").symlink_to("real")
+    memory = MemoryFiles(tmp_path / "home" / "memories", tmp_path)
+    await add(memory, "project", "Build with ninja.")
+    assert (await memory.read("project")).entries == ("Build with ninja.",)
+
+
 async def test_a_block_has_a_head_with_how_full_it_is(tmp_path: Path) -> None:
     memory = MemoryFiles(tmp_path / "m", tmp_path)
     await add(memory, "user", "Prefers short answers.")

@@ -83,6 +83,13 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     assert linked_files(inside) == {"references": ("references/notes.md",)}
 
 
+def test_a_link_to_itself_hides_no_other_skill(tmp_path: Path) -> None:
+    write(tmp_path, "good")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "self").symlink_to(".")
+    assert [each.name for each in found(SkillRoot(tmp_path, "user")).skills] == ["good"]
+
+
 def test_a_changed_skill_is_read_again_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
     folder = write(tmp_path, "demo")
     index = SkillIndex()

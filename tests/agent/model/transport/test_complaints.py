@@ -78,7 +78,7 @@ def test_what_providers_really_say_is_known_with_the_window_they_name(who, text,
 
 
 def bodies(name: str) -> list[list[str]]:
-    """Bodies of answers in the shape and words that are reported of each: who, the HTTP status, the window."""
+    """Bodies of answers in the words that are reported of each: who, the HTTP status, the window."""
     return [line.split("\t") for line in (Path(__file__).parent / name).read_text().splitlines()]
 
 

@@ -222,6 +222,18 @@ def test_a_torn_lock_file_is_taken_from_the_one_before(
         install(hub, write(tmp_path / "third"))
 
 
+def test_a_lock_file_of_another_version_or_that_is_none_is_named_and_never_waited_for(hub: SkillHub) -> None:
+    lock = hub.installed.lock
+    lock.folder.mkdir(parents=True)
+    lock.path.write_text('{"version": 9, "skills": {}}')
+    with pytest.raises(LockFileError, match="of another version of Hermes"):
+        lock.read()
+    lock.path.unlink()
+    os.mkfifo(lock.path)
+    with pytest.raises(LockFileError, match="it is a FIFO"):
+        lock.read()
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
