@@ -68,6 +68,14 @@ class GuardedProtocol(H11Protocol):
             self._head = 0
             self._stop_waiting()
 
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Only a request that reads, and brings no body, becomes a socket."""
+        names = {name for name, _ in self.headers}
+        if event.method != b"GET" or names & {b"content-length", b"transfer-encoding"}:
+            self._turn_away(400)
+            return
+        super().handle_websocket_upgrade(event)
+
     def on_response_complete(self) -> None:
         """What is left of a body that nobody read is not waited for."""
         super().on_response_complete()

@@ -6,6 +6,7 @@ origin or a Bearer token where something changes, scope, limits. Whatever is not
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 from collections import Counter
@@ -21,10 +22,21 @@ from app.cli.serve.lockout import Lockout, RateLimit
 COOKIE = "hermes_token"
 CONNECTIONS = 100
 """Requests and sockets of one token at the same time."""
+LOOK = 1.0
+"""Seconds between two looks at whether the device of a long request is still welcome."""
 _TOKEN_NAMES = frozenset(
     {"token", "access_token", "auth", "authorization", "bearer", "api_key", "key", "code"}
 )
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_ONCE = frozenset(
+    (
+        *("host", "origin", "authorization", "cookie", "sec-fetch-site", "x-hermes-session"),
+        *("content-length", "content-type", "content-encoding", "transfer-encoding"),
+    )
+)
+"""Headers that stand in a request once at most: a second one could be read by somebody else."""
 _READS = frozenset({"GET", "HEAD"})
+_OUR_SITES = frozenset({"same-origin", "none"})
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Message = MutableMapping[str, Any]
@@ -132,17 +144,34 @@ class Doors:
             return
         self._connected[caller.device] += 1
         try:
-            await self._app(scope, receive, send)
+            work = self._app(scope, receive, send)
+            # A socket looks for itself, as it says why it is closed.
+            await (self._while_welcome(caller, work) if scope["type"] == "http" else work)
         finally:
             self._connected[caller.device] -= 1
             if not self._connected[caller.device]:
                 del self._connected[caller.device]
+
+    async def _while_welcome(self, caller: HeadIdentity, work: Awaitable[None]) -> None:
+        """Carry a request out; it is cut off when its device is revoked meanwhile."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=LOOK))[0]:
+                device = self._credentials.device(caller.device)
+                if device is None or device.scope != caller.scope:
+                    return
+            task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def _enter(self, scope: Message) -> HeadIdentity | None:
         """Who it is; None on an open path. Raises `TurnedAwayError`."""
         headers = _headers(scope)
         if "transfer-encoding" in headers and "content-length" in headers:
             raise TurnedAwayError(400, "A request has one length, not two.")
+        if headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise TurnedAwayError(415, "A packed body is not taken.")
         _no_token_in(scope)
         path, method = scope["path"], scope.get("method", "GET")
         if (
@@ -161,10 +190,8 @@ class Doors:
         is_socket = scope["type"] == "websocket"
         client = (scope.get("client") or ("", 0))[0]
         if not is_socket and self._open_paths(method, path):
-            if method not in _READS and headers.get("sec-fetch-site", "same-origin") not in (
-                "same-origin",
-                "none",
-            ):
+            site = headers.get("sec-fetch-site", "none").strip().lower()
+            if method not in _READS and site not in _OUR_SITES:
                 raise TurnedAwayError(403, "This page belongs to somebody else.")
             if wait := self._strangers.take(client):
                 raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
@@ -172,7 +199,7 @@ class Doors:
         bearer = _bearer(headers)
         device = self._device(bearer if bearer is not None else _cookie(headers))
         if bearer is None:
-            if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            if headers.get("sec-fetch-site", "none").strip().lower() not in _OUR_SITES:
                 raise TurnedAwayError(403, "This page belongs to somebody else.")
             if origin is None and (is_socket or method not in _READS):
                 raise TurnedAwayError(403, "A request that changes something names its Origin.")
@@ -196,7 +223,12 @@ class Doors:
 
 async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
     """Answer with the status and a sentence, and close the connection."""
-    body = json.dumps({"error": str(refusal)}).encode()
+    told: Any = str(refusal)
+    if scope["path"].startswith("/v1/"):
+        # In the form that clients of these endpoints read.
+        told = {"message": told, "type": _TYPES.get(refusal.status, "invalid_request_error")}
+        told |= {"param": None, "code": None}
+    body = json.dumps({"error": told}).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
@@ -236,14 +268,7 @@ def _headers(scope: Message) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for raw_name, raw in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
-        if name in found and name in (
-            "host",
-            "origin",
-            "authorization",
-            "content-length",
-            "cookie",
-            "sec-fetch-site",
-        ):
+        if name in found and name in _ONCE:
             raise TurnedAwayError(400, f"The header {name} stands there twice.")
         found[name] = raw.decode("latin-1")
     return found
@@ -276,9 +301,12 @@ def _bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def _cookie(headers: Mapping[str, str]) -> str | None:
+    """The token of the cookie; None without one. Raises `TurnedAwayError`."""
     given = headers.get("cookie")
     if given is None:
         return None
+    if sum(each.partition("=")[0].strip() == COOKIE for each in given.split(";")) > 1:
+        raise TurnedAwayError(400, "The cookie of this service stands there twice.")
     try:
         morsel = SimpleCookie(given).get(COOKIE)
     except CookieError:

@@ -20,39 +20,54 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from agent.api.attachments import Attachment, AttachmentStore
 from agent.errors import HermesError
 from agent.events import Event, TextAdded, TurnEnded, UserMessageAdded
-from app.cli.serve.bodies import json_body
+from app.cli.serve.bodies import ATTACHMENTS, json_body
 from app.cli.serve.credentials import Scope
 from app.cli.serve.doors import HeadIdentity, TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
-from app.cli.serve.routes import NO_STORE
+from app.cli.serve.openai_forms import (
+    GivenMessage,
+    complaint,
+    conversation,
+    newest,
+    refusal_of,
+    require_own_ways,
+    usage_of,
+)
+from app.cli.serve.routes import NO_STORE, kept_images
 from app.cli.serve.session_hub import SessionHub
 
 MODEL = "hermes"
 HEADER = "X-Hermes-Session"
 SETTLING = 2.0
 """Seconds in which a turn that has ended may still be put away."""
-_KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error"}
-_KINDS |= {404: "not_found_error", 429: "rate_limit_error"}
 
 
 class OpenAiApi:
     """The routes below `/v1`."""
 
     def __init__(
-        self, hub: SessionHub, workspace: Path, models: Callable[[], Sequence[str]], timeout: float
+        self,
+        hub: SessionHub,
+        workspace: Path,
+        models: Callable[[], Sequence[str]],
+        timeout: float,
+        images: AttachmentStore,
     ) -> None:
         """`workspace` is where new sessions work; `models` are names beside `hermes` (blocking)."""
         self._hub = hub
         self._workspace = workspace
         self._models = models
         self._timeout = timeout
+        self._images = images
 
     def routes(self) -> list[Route]:
         """For the application."""
         return [
             Route("/v1/models", self._guarded(self._list, "look"), methods=["GET"]),
+            Route("/v1/models/{model:path}", self._guarded(self._one_model, "look"), methods=["GET"]),
             Route("/v1/chat/completions", self._guarded(self._chat, "talk"), methods=["POST"]),
             Route("/v1/responses", self._guarded(self._respond, "talk"), methods=["POST"]),
         ]
@@ -65,34 +80,44 @@ class OpenAiApi:
                     raise TurnedAwayError(403, f"This device may not {scope}.")
                 return await handler(request)
             except TurnedAwayError as refusal:
-                return _error(refusal.status, str(refusal))
+                return refusal_of(refusal.status, str(refusal))
             except HermesError as error:
-                return _error(409, str(error))
+                return refusal_of(409, str(error))
 
         return guarded
 
     async def _list(self, _request: Request) -> Response:
         names = [MODEL, *await asyncio.to_thread(self._models)]
-        data = [{"id": name, "object": "model", "created": 0, "owned_by": "hermes"} for name in names]
-        return JSONResponse({"object": "list", "data": data}, headers=NO_STORE)
+        return JSONResponse({"object": "list", "data": [_model(name) for name in names]}, headers=NO_STORE)
+
+    async def _one_model(self, request: Request) -> Response:
+        name = request.path_params["model"]
+        if name != MODEL and name not in await asyncio.to_thread(self._models):
+            raise TurnedAwayError(404, "There is no such model; see /v1/models.")
+        return JSONResponse(_model(name), headers=NO_STORE)
 
     async def _chat(self, request: Request) -> Response:
-        data = await json_body(request)
+        data = await json_body(request, ATTACHMENTS)
         messages = data.get("messages")
         if not isinstance(messages, list) or not messages:
             raise TurnedAwayError(400, "`messages` is to be a list of messages.")
         known = request.headers.get(HEADER)
-        session = await self._session(data, known)
         # A session that goes on knows what was said: only what is new is sent.
-        text = _newest(messages) if known else _conversation(messages)
-        turn = _Turn(session, text, self._timeout)
+        turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
+        session = turn.session
         id, created, model = f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), str(data["model"])
         headers = {**NO_STORE, HEADER: session.id}
 
-        def piece(delta: Mapping[str, str], reason: str | None = None) -> str:
-            choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        options = data.get("stream_options")
+        counts = isinstance(options, dict) and options.get("include_usage") is True
+
+        def chunk(choices: list[Any], usage: dict[str, int] | None = None) -> str:
             told = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model}
-            return f"data: {json.dumps({**told, 'choices': [choice]})}\n\n"
+            more = {"usage": usage} if counts else {}
+            return f"data: {json.dumps({**told, 'choices': choices, **more})}\n\n"
+
+        def piece(delta: Mapping[str, str], reason: str | None = None) -> str:
+            return chunk([{"index": 0, "delta": delta, "finish_reason": reason}])
 
         if data.get("stream") is True:
 
@@ -101,22 +126,24 @@ class OpenAiApi:
                 async for text in turn.pieces():
                     yield piece({"content": text})
                 if turn.ended is not None and turn.ended.outcome == "failed":
-                    yield f"data: {json.dumps(_complaint(500, turn.ended.error))}\n\n"
+                    yield f"data: {json.dumps(complaint(500, turn.ended.error))}\n\n"
                 else:
                     yield piece({}, _reason(turn.ended))
+                    if counts and turn.ended is not None:
+                        yield chunk([], usage_of(turn.ended))
                 yield "data: [DONE]\n\n"
 
             return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
         ended = await turn.whole()
         if ended.outcome == "failed":
-            return _error(500, ended.error, headers)
+            return refusal_of(500, ended.error, headers)
         message = {"role": "assistant", "content": ended.text or ended.error}
         choice = {"index": 0, "message": message, "finish_reason": _reason(ended)}
         told = {"id": id, "object": "chat.completion", "created": created, "model": model}
-        return JSONResponse({**told, "choices": [choice], "usage": _usage(ended)}, headers=headers)
+        return JSONResponse({**told, "choices": [choice], "usage": usage_of(ended)}, headers=headers)
 
     async def _respond(self, request: Request) -> Response:
-        data = await json_body(request)
+        data = await json_body(request, ATTACHMENTS)
         known = request.headers.get(HEADER)
         if (before := data.get("previous_response_id")) is not None:
             if not isinstance(before, str) or not before.startswith("resp_"):
@@ -128,17 +155,18 @@ class OpenAiApi:
             raise TurnedAwayError(400, "`input` is to be a text or a list of messages.")
         if isinstance(instructions := data.get("instructions"), str) and not known:
             messages = [{"role": "system", "content": instructions}, *messages]
-        session = await self._session(data, known)
-        turn = _Turn(session, _newest(messages) if known else _conversation(messages), self._timeout)
+        turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
+        session = turn.session
         id = f"resp_{session.id}_{secrets.token_hex(6)}"
         base = {"id": id, "object": "response", "created_at": int(time.time()), "model": str(data["model"])}
+        base |= {"previous_response_id": before, "instructions": data.get("instructions")}
         base |= {"parallel_tool_calls": False, "tool_choice": "none", "tools": []}
         headers = {**NO_STORE, HEADER: session.id}
         item = f"msg_{secrets.token_hex(8)}"
 
         def complete(ended: TurnEnded) -> dict[str, Any]:
             failed = ended.outcome == "failed"
-            used = _usage(ended)
+            used = usage_of(ended)
             part = {"type": "output_text", "text": ended.text or ended.error, "annotations": []}
             output = {"id": item, "type": "message", "role": "assistant", "status": "completed"}
             return {
@@ -182,10 +210,15 @@ class OpenAiApi:
 
         return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
 
+    async def _turn(self, data: dict[str, Any], known: str | None, given: GivenMessage) -> _Turn:
+        """The message in its session. Raises `TurnedAwayError`."""
+        session = await self._session(data, known)
+        images = await asyncio.to_thread(kept_images, given.images, self._images) if given.images else ()
+        return _Turn(session, given.text, self._timeout, images)
+
     async def _session(self, data: dict[str, Any], known: str | None) -> HostedSession:
         """The session to work in. Raises `TurnedAwayError`."""
-        if data.get("tools") or data.get("functions"):
-            raise TurnedAwayError(400, "Tools of the client are not taken: the session has its own.")
+        require_own_ways(data)
         model = data.get("model")
         if not isinstance(model, str):
             raise TurnedAwayError(400, "`model` is to be `hermes`, or a name of /v1/models.")
@@ -205,8 +238,10 @@ class OpenAiApi:
 class _Turn:
     """One message and what comes of it, up to the end of its turn."""
 
-    def __init__(self, session: HostedSession, text: str, timeout: float) -> None:
-        self._session = session
+    def __init__(
+        self, session: HostedSession, text: str, timeout: float, images: Sequence[Attachment] = ()
+    ) -> None:
+        self.session = session
         self._timeout = timeout
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._begun = False
@@ -215,7 +250,7 @@ class _Turn:
         self._unsubscribe = session.subscribe(self._hear)
         self._waits: dict[str, asyncio.TimerHandle] = {}
         try:
-            session.message(text, "prompt")
+            session.message(text, "prompt", images)
         except BaseException:
             self._unsubscribe()
             raise
@@ -228,7 +263,7 @@ class _Turn:
         finally:
             self._leave()
             if self.ended is None:
-                self._session.client.interrupt()
+                self.session.client.interrupt()
 
     async def whole(self) -> TurnEnded:
         """The end of the turn."""
@@ -255,9 +290,9 @@ class _Turn:
 
     def _expire(self, request: str) -> None:
         """Nobody answered: that is a no."""
-        for asked in self._session.pending:
+        for asked in self.session.pending:
             if asked.id == request:
-                self._session.decide(request, asked.unattended, "nobody in time")
+                self.session.decide(request, asked.unattended, "nobody in time")
 
     def _leave(self) -> None:
         self._unsubscribe()
@@ -265,59 +300,9 @@ class _Turn:
             each.cancel()
 
 
-def _conversation(messages: Sequence[Any]) -> str:
-    """The messages of a request as the first message of a session. Raises `TurnedAwayError`. Pure."""
-    read = [(_role(each), _words(each)) for each in messages]
-    if len(read) == 1:
-        return read[0][1]
-    last = read[-1][1]
-    before = "\n\n".join(f"[{role}]\n{text}" for role, text in read[:-1])
-    return f"What was said before, by role:\n\n{before}\n\n[now]\n{last}"
-
-
-def _newest(messages: Sequence[Any]) -> str:
-    """The last message of the person."""
-    for each in reversed(messages):
-        if _role(each) == "user":
-            return _words(each)
-    raise TurnedAwayError(400, "There is no message of role user.")
-
-
-def _role(message: Any) -> str:
-    role = message.get("role") if isinstance(message, dict) else None
-    if role not in ("system", "developer", "user", "assistant"):
-        raise TurnedAwayError(400, "A message has the role system, developer, user or assistant.")
-    return str(role)
-
-
-def _words(message: dict[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        parts = [each.get("text") for each in content if isinstance(each, dict)]
-        if len(parts) == len(content) and all(isinstance(each, str) for each in parts):
-            return "\n".join(map(str, parts))
-    raise TurnedAwayError(400, "Only text is taken as the content of a message.")
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "hermes"}
 
 
 def _reason(ended: TurnEnded | None) -> str:
     return "length" if ended is not None and ended.outcome == "budget" else "stop"
-
-
-def _usage(ended: TurnEnded) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name, field in (("prompt_tokens", "input"), ("completion_tokens", "output")):
-        with suppress(TypeError, ValueError):
-            found[name] = int(ended.usage.get(field) or 0)
-    given, written = found.get("prompt_tokens", 0), found.get("completion_tokens", 0)
-    return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
-
-
-def _complaint(status: int, sentence: str) -> dict[str, Any]:
-    kind = _KINDS.get(status, "server_error")
-    return {"error": {"message": sentence, "type": kind, "param": None, "code": None}}
-
-
-def _error(status: int, sentence: str, headers: Mapping[str, str] = NO_STORE) -> Response:
-    return JSONResponse(_complaint(status, sentence), status, headers=dict(headers))

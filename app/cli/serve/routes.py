@@ -19,7 +19,7 @@ from agent.api.attachments import Attachment, AttachmentError, AttachmentStore
 from agent.api.canvas import FENCES, CanvasDocuments, shown
 from agent.api.home import Home
 from agent.errors import HermesError
-from app.cli.serve.bodies import ATTACHMENTS, json_body, only, text_of
+from app.cli.serve.bodies import ATTACHMENTS, BODY, body_of, json_body, only, text_of
 from app.cli.serve.credentials import Credentials, Scope, WrongCodeError
 from app.cli.serve.doors import COOKIE, HeadIdentity, TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
@@ -200,6 +200,7 @@ class Routes:
         return answer({"decided": True})
 
     async def _interrupt(self, request: Request) -> Response:
+        await body_of(request, BODY)
         session = await self._session(request)
         session.client.interrupt()
         return answer({"busy": session.client.busy}, 202)
@@ -263,11 +264,11 @@ async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequen
     images = data.get("images", [])
     if not isinstance(images, list) or len(images) > 10:
         raise TurnedAwayError(400, "`images` is to be a list of at most ten.")
-    kept = await asyncio.to_thread(_kept, images, AttachmentStore(home.attachments)) if images else ()
+    kept = await asyncio.to_thread(kept_images, images, AttachmentStore(home.attachments)) if images else ()
     return text_of(data, "text"), how, kept
 
 
-def _kept(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
+def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
     """Images of a message, in the home. Blocking. Raises `TurnedAwayError`."""
     found: list[Attachment] = []
     with tempfile.TemporaryDirectory(prefix="hermes-serve-") as folder:

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from agent.api.attachments import AttachmentStore
 from agent.api.config import load
 from agent.api.gateways import AllGateways
 from agent.api.home import Home, private_folder
@@ -30,6 +31,7 @@ from app.cli.serve.credentials import Credentials
 from app.cli.serve.doors import Address, Doors, TurnedAwayError
 from app.cli.serve.gateway_host import CALLS, Messengers, call_routes
 from app.cli.serve.openai_api import OpenAiApi
+from app.cli.serve.openai_forms import refusal_of
 from app.cli.serve.page_files import PageFiles
 from app.cli.serve.routes import Routes, refused
 from app.cli.serve.running import ServicePlace
@@ -117,7 +119,7 @@ def openai_api(hub: SessionHub, home: Home, timeout: float) -> OpenAiApi:
         return [each.name for each in choices(loaded.settings, loaded.environ, home) if not each.problem]
 
     here = Path.cwd()
-    return OpenAiApi(hub, here, models, timeout)
+    return OpenAiApi(hub, here, models, timeout, AttachmentStore(home.attachments))
 
 
 def application(
@@ -147,9 +149,12 @@ def open_to_all(method: str, path: str) -> bool:
     return method in ("GET", "HEAD") and not path.startswith(("/api/", "/v1/"))
 
 
-async def _missing(_request: Request, error: Exception) -> Response:
+async def _missing(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    return refused(TurnedAwayError(status, "There is nothing here." if status == 404 else "Not in this way."))
+    sentence = "There is nothing here." if status == 404 else "Not in this way."
+    if request.url.path.startswith("/v1/"):
+        return refusal_of(status, sentence)
+    return refused(TurnedAwayError(status, sentence))
 
 
 class _Server(uvicorn.Server):

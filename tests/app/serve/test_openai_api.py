@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import openai
 import pytest
 
 from tests.app.serve.conftest import SCRIPT
+from tests.support.images import png
 from tests.support.model_process import ServerProcess
 from tests.support.service import Head, Service
 
@@ -95,12 +97,66 @@ def test_what_needs_a_yes_is_a_no_when_nobody_comes(client: openai.OpenAI, head:
         ("chat/completions", {"messages": [{"role": "user", "content": "x"}]}, 400),
         ("responses", {"model": "hermes", "input": "x", "previous_response_id": "resp_../x_1"}, 404),
         ("responses", {"model": "hermes", "input": "x", "previous_response_id": 7}, 400),
+        (
+            "chat/completions",
+            {"model": "hermes", "messages": [{"role": "user", "content": "x"}], "n": 2},
+            400,
+        ),
+        (
+            "chat/completions",
+            {
+                "model": "hermes",
+                "messages": [{"role": "user", "content": "x"}],
+                "response_format": {"type": "json_object"},
+            },
+            400,
+        ),
         ("responses", {"model": "hermes", "input": [{"role": "user", "content": [{"image": 1}]}]}, 400),
     ],
 )
 def test_what_is_not_taken_is_said(path: str, body: dict[str, object], status: int, head: Head) -> None:
     code, told = head.post(f"/v1/{path}", body)
     assert code == status and told["error"]["message"]
+
+
+def test_an_image_reaches_the_model_and_what_was_used_is_counted(client: openai.OpenAI, head: Head) -> None:
+    url = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
+    parts = [{"type": "text", "text": "greet"}, {"type": "image_url", "image_url": {"url": url}}]
+    answer = client.chat.completions.with_raw_response.create(
+        model="hermes",
+        messages=[{"role": "user", "content": parts}],  # type: ignore[arg-type, list-item]
+    )
+    usage = answer.parse().usage
+    assert usage is not None and usage.total_tokens == usage.prompt_tokens + usage.completion_tokens > 0
+    told = head.get(f"/api/sessions/{answer.headers['x-hermes-session']}/history")[1]["events"]
+    assert [each["attachments"][0]["name"] for each in told if each["type"] == "user_message"] == [
+        "image-1.png"
+    ]
+    pieces = list(
+        client.chat.completions.create(
+            model="hermes",
+            messages=[{"role": "user", "content": "greet"}],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    assert pieces[-1].choices == [] and pieces[-1].usage is not None and pieces[-1].usage.total_tokens > 0
+    seen = [{"type": "input_text", "text": "greet"}, {"type": "input_image", "image_url": url}]
+    first = client.responses.create(model="hermes", input=[{"role": "user", "content": seen}])  # type: ignore[arg-type, list-item, misc]
+    second = client.responses.create(model="hermes", input="greet", previous_response_id=first.id)
+    assert first.output_text == "Hi." and second.previous_response_id == first.id
+    assert client.models.retrieve("hermes").id == "hermes"
+
+
+def test_errors_of_the_doors_have_the_form_that_clients_read(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.AuthenticationError) as wrong:
+        client.with_options(api_key="sk-wrong").models.list()
+    assert isinstance(wrong.value.body, dict) and wrong.value.body["type"] == "authentication_error"
+    with pytest.raises(openai.NotFoundError) as absent:
+        client.embeddings.create(model="hermes", input="x")
+    assert isinstance(absent.value.body, dict) and absent.value.body["message"] == "There is nothing here."
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("no-such")
 
 
 def test_a_device_that_may_only_look_completes_nothing(service: Service, tmp_path: Path) -> None:

@@ -161,6 +161,25 @@ def test_a_revoked_device_is_out_at_once(service: Service, owner: Head, workspac
         assert closed.value.rcvd is not None and closed.value.rcvd.code == 4401
 
 
+def test_a_stream_of_a_revoked_device_is_cut_off(service: Service, owner: Head, workspace: Path) -> None:
+    session = owner.session(workspace)
+    lost = service.device("look", "lost stream")
+    lines = [
+        f"GET /api/sessions/{session}/events?after=0 HTTP/1.1",
+        f"Host: 127.0.0.1:{service.port}",
+        *(f"Authorization: Bearer {lost.token}", "Accept: text/event-stream", "", ""),
+    ]
+    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as connection:
+        connection.sendall("\r\n".join(lines).encode())
+        found = b""
+        while b"session_opened" not in found:
+            found += connection.recv(65_536)
+        Credentials(service.home / "serve").revoke("lost stream")
+        # A stream says at most each 15 s that it is there: its end comes before that.
+        while piece := connection.recv(65_536):
+            assert b"still here" not in piece
+
+
 def test_a_frame_that_is_too_large_ends_the_socket(owner: Head, workspace: Path) -> None:
     session = owner.session(workspace)
     with opened(owner, session) as socket, pytest.raises(ConnectionClosed):
