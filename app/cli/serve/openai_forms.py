@@ -1,4 +1,4 @@
-"""What requests and answers in OpenAI's form hold: texts and images of messages, usage, complaints."""
+"""Messages, usage and complaints in the form of OpenAI's endpoints."""
 
 from __future__ import annotations
 

@@ -89,6 +89,38 @@ def test_markdown_is_drawn_and_nothing_of_it_is_html(head: Head, browser: Browse
     assert browser.run("document.querySelector('#draft').value") == ""
 
 
+def test_markdown_reads_as_it_was_meant(browser: Browser, session: str) -> None:
+    """Source and the HTML that is drawn; what is no markdown stays as it was written."""
+    cases = {
+        r"\*not\* 2 \* 3": "<p>*not* 2 * 3</p>",
+        "_low_ snake_case_name": "<p><em>low</em> snake_case_name</p>",
+        "one  \ntwo": "<p>one<br>two</p>",
+        "AT&amp;T &lt;b&gt;": "<p>AT&amp;T &lt;b&gt;</p>",
+        "Head\n---\ntext": "<h4>Head</h4><p>text</p>",
+        "`a\\*b` `` c`d ``": "<p><code>a\\*b</code> <code> c`d </code></p>",
+        r"C:\Users\me": r"<p>C:\Users\me</p>",
+        "a * b * c": "<p>a * b * c</p>",
+    }
+    drawn = browser.run(f"""(async () => {{
+        const {{ markdown }} = await import("/assets/markdown.js");
+        return {json.dumps(list(cases))}.map((text) => {{
+            const box = document.createElement("div");
+            box.append(...markdown(text));
+            return box.innerHTML;
+        }});
+    }})()""")
+    assert dict(zip(cases, drawn, strict=True)) == cases
+    cells = browser.run("""(async () => {
+        const { markdown } = await import("/assets/markdown.js");
+        const [table] = markdown("|a|b|\\n|--:|:-:|\\n|x \\\\| y|2|3|\\n|z|");
+        return [...table.querySelectorAll("th, td")].map((each) => [each.textContent, each.className]);
+    })()""")
+    assert cells == [
+        *(["a", "right"], ["b", "middle"], ["x | y", "right"]),
+        *(["2", "middle"], ["z", "right"], ["", "middle"]),
+    ]
+
+
 def test_an_approval_is_answered_on_the_page_after_a_moment(
     head: Head, browser: Browser, session: str
 ) -> None:
@@ -164,6 +196,7 @@ def test_hostile_text_stands_there_as_it_is(browser: Browser, session: str) -> N
             "TR",
             "TH",
             "TD",
+            "BR",
         ]
     }
     assert set(told[0]) <= allowed and set(told[1]) <= {"http:", "https:"}

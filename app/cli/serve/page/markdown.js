@@ -1,7 +1,8 @@
 // Markdown as DOM nodes. Nothing is ever parsed as HTML: what is no markdown of ours stays text.
 import { make } from "./nodes.js";
 
-const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|\*\*(?=\S)([\s\S]*?\S)\*\*|__(?=\S)([\s\S]*?\S)__|\*(?=[^\s*])([^*\n]*?[^\s*])\*|~~(?=\S)([\s\S]*?\S)~~|!?\[([^\]\n]{0,500})\]\(([^()\s]{1,2000}(?:\([^()\s]*\)[^()\s]*)?)\)|(https?:\/\/[^\s<>"'`)\]]{1,2000})/g;
+const INLINE = /\\([!-/:-@[-`{-~])|( {2,}\n|\\\n)|&(amp|lt|gt|quot|nbsp|#39);|<(https?:\/\/[^\s<>]{1,2000})>|(?<![\w_])_(?=[^\s_])([^_\n]*?[^\s_])_(?![\w_])|(`+)([\s\S]*?[^`])\6(?!`)|\*\*(?=\S)([\s\S]*?\S)\*\*|__(?=\S)([\s\S]*?\S)__|\*(?=[^\s*])([^*\n]*?[^\s*])\*|~~(?=\S)([\s\S]*?\S)~~|!?\[([^\]\n]{0,500})\]\(([^()\s]{1,2000}(?:\([^()\s]*\)[^()\s]*)?)\)|(https?:\/\/[^\s<>"'`)\]]{1,2000})/g;
+const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', nbsp: "\u00a0", "#39": "'" };
 const DEEPEST = 6;
 
 export function inline(text, into, depth = 0) {
@@ -10,8 +11,13 @@ export function inline(text, into, depth = 0) {
   for (const found of text.matchAll(INLINE)) {
     if (found.index > at) into.append(text.slice(at, found.index));
     at = found.index + found[0].length;
-    const [whole, , code, strong, strong2, weak, gone, label, target, bare] = found;
-    if (code !== undefined) into.append(make("code", {}, code));
+    const [whole, escaped, hard, entity, auto, low, , code, strong, strong2, weak, gone, label, target, bare] = found;
+    if (escaped !== undefined) into.append(escaped);
+    else if (hard !== undefined) into.append(make("br"));
+    else if (entity !== undefined) into.append(ENTITIES[entity]);
+    else if (auto !== undefined) into.append(link(auto, auto, whole));
+    else if (low !== undefined) into.append(inline(low, make("em"), depth + 1));
+    else if (code !== undefined) into.append(make("code", {}, code));
     else if (strong !== undefined || strong2 !== undefined) into.append(inline(strong ?? strong2, make("strong"), depth + 1));
     else if (weak !== undefined) into.append(inline(weak, make("em"), depth + 1));
     else if (gone !== undefined) into.append(inline(gone, make("del"), depth + 1));
@@ -67,6 +73,8 @@ export function blocks(text) {
     } else {
       at += 1;
       while (at < lines.length && lines[at].trim() && !FENCE.test(lines[at]) && !/^(#{1,6}\s|\s*>)/.test(lines[at]) && !ITEM.test(lines[at])) at += 1;
+      const under = lines.findIndex((line, n) => n > start && n < at && /^ {0,3}(=+|-{2,})\s*$/.test(line));
+      if (under > 0) { at = under + 1; kind = "setext"; }
     }
     found.push({ kind, begin, text: lines.slice(start, at).join("\n") });
   }
@@ -85,6 +93,7 @@ export function drawn({ kind, text }, depth = 0) {
     const level = /^#+/.exec(text)[0].length;
     return inline(text.slice(level).trim().replace(/\s#+$/, ""), make(`h${Math.min(level + 2, 6)}`));
   }
+  if (kind === "setext") return inline(lines.slice(0, -1).join("\n").trim(), make(lines.at(-1).includes("=") ? "h3" : "h4"));
   if (kind === "hr") return make("hr");
   if (kind === "quote") {
     const node = make("blockquote");
@@ -124,8 +133,10 @@ function list(lines, depth) {
 }
 
 function table(lines) {
-  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());
-  const row = (line, name) => make("tr", {}, ...cells(line).map((cell) => inline(cell, make(name))));
+  const cells = (line) => line.trim().replace(/^\||(?<!\\)\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  const sides = cells(lines[1]).map((cell) => cell.endsWith(":") ? (cell.startsWith(":") ? "middle" : "right") : "");
+  // As many cells as the head has: what is missing is empty, what is more is left out.
+  const row = (line, name) => { const found = cells(line); return make("tr", {}, ...sides.map((side, at) => inline(found[at] ?? "", make(name, { class: side })))); };
   return make("table", {}, make("thead", {}, row(lines[0], "th")), make("tbody", {}, ...lines.slice(2).map((line) => row(line, "td"))));
 }
 
