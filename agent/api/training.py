@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from agent.training.episode import completion_of as completion_of
     from agent.training.rollouts import RolloutGroup as RolloutGroup
     from agent.training.rollouts import roll_out as roll_out
+    from agent.training.tinker import TinkerWeights as TinkerWeights
+    from agent.training.weight_training import WeightPlan as WeightPlan
+    from agent.training.weight_training import WeightStep as WeightStep
+    from agent.training.weight_training import steps_before as steps_before
+    from agent.training.weight_training import train_weights as train_weights
 
 __getattr__ = exports(
     __name__,
@@ -31,5 +36,7 @@ __getattr__ = exports(
         "agent.training.bandit": "BanditStep train",
         "agent.training.episode": "ActionError Episode completion_of",
         "agent.training.rollouts": "RolloutGroup roll_out",
+        "agent.training.tinker": "TinkerWeights",
+        "agent.training.weight_training": "WeightPlan WeightStep steps_before train_weights",
     },
 )

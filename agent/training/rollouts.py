@@ -68,10 +68,11 @@ async def roll_out(
     *,
     base: Path,
     token_ids: bool = True,
+    settings: Mapping[str, Any] | None = None,
 ) -> None:
     """Work on every task `size` times; `each` is awaited with a group once all of its tries have ended.
 
-    The same again goes on where it was stopped. Raises `HermesError`.
+    `settings` are those of its sessions. The same again goes on where it was stopped. Raises `HermesError`.
     """
     results = ResultFolder(folder)
     numbered: list[NumberedTask] = []
@@ -108,7 +109,7 @@ async def roll_out(
             await each(RolloutGroup(shown, rollouts))
 
     handing = asyncio.create_task(hand_on())
-    more = {"model": {"token_ids": True}} if token_ids else {}
+    more = settings or ({"model": {"token_ids": True}} if token_ids else {})
     running = asyncio.create_task(
         run_batch(numbered, results, options, environ, base=base, told=told, more=more)
     )

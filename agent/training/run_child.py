@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from agent.batch.run import BatchOptions
+from agent.batch.task_file import NumberedTask
 from agent.errors import HermesError
 from agent.evaluation.suite import bundled, read_suite
 from agent.spending.budget import Budget
 from agent.training.arena import read_environment
 from agent.training.bandit import train
 from agent.training.rollouts import RolloutGroup, roll_out
+from agent.training.tinker import TinkerWeights
+from agent.training.weight_training import WeightPlan, steps_before, train_weights
 from agent.training_runs.configuration import TrainingConfiguration, edited
 from agent.training_runs.records import TrainingRun, run_lock
 
@@ -145,6 +148,8 @@ async def _trained(run: TrainingRun, configuration: TrainingConfiguration) -> No
 async def _result(run: TrainingRun, configuration: TrainingConfiguration) -> dict[str, Any]:
     tasks = await asyncio.to_thread(read_environment, configuration.environment)
     base = await asyncio.to_thread(_base, configuration)
+    if configuration.trainer == "tinker":
+        return await _weights(run, configuration, tasks, base)
     steps = await train(
         *(tasks, configuration.prompts, run.folder, _options(configuration), dict(os.environ)),
         steps=configuration.steps,
@@ -160,6 +165,25 @@ async def _result(run: TrainingRun, configuration: TrainingConfiguration) -> dic
         "probabilities": dict(zip(configuration.prompts, last.probabilities, strict=True)),
         "score": sum(last.scores) / len(last.scores),
     }
+
+
+async def _weights(
+    run: TrainingRun, configuration: TrainingConfiguration, tasks: list[NumberedTask], base: Path
+) -> dict[str, Any]:
+    before = await asyncio.to_thread(steps_before, run.folder)
+    saved = before[-1].saved if before else ""
+    weights = await TinkerWeights.open(
+        configuration.base_model, configuration.rank, configuration.seed, saved
+    )
+    plan = WeightPlan(
+        steps=configuration.steps, group=configuration.group, learning_rate=configuration.learning_rate
+    )
+    try:
+        options = _options(configuration)
+        steps = await train_weights(tasks, weights, run.folder, options, dict(os.environ), plan, base=base)
+    finally:
+        await weights.aclose()
+    return {"saved": steps[-1].saved, "scores": [list(each) for each in steps[-1].scores]}
 
 
 def _base(configuration: TrainingConfiguration) -> Path:

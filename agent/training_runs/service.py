@@ -102,6 +102,8 @@ class SessionTraining:
             found = TrainingRun(self._folder / secrets.token_hex(4))
         if given["trainer"] == "tinker" and (missing := self._without_tinker()):
             raise ToolError(missing)
+        if given["trainer"] == "tinker" and not given["base_model"]:
+            raise ToolError("Name the model to train with rl_edit_config, field base_model.")
         of = f"{given['steps']} steps of {given['group']} rollouts, trainer {given['trainer']}"
         what = f"train on {Path(given['environment']).name}: {of}"
         await permit(TrainModel(tool="rl_start_training", what=what, tokens=given["max_tokens"]))

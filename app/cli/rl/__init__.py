@@ -16,7 +16,7 @@ from app.cli.batch import number
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.api.training import BanditStep, RolloutGroup
+    from agent.api.training import BanditStep, RolloutGroup, WeightStep
 
 PORT = 8000
 TOKEN = "HERMES_RL_TOKEN"
@@ -46,10 +46,18 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     train.add_argument("--steps", type=number, default=20, metavar="N", help="steps (20)")
     train.add_argument("--rate", type=float, default=2.0, metavar="R", help="rate of learning (2.0)")
     train.add_argument("--seed", type=int, default=0, metavar="N", help="what is drawn (0)")
-    for each in (atropos, train):
+    tinker = _action(actions, "tinker", "train weights at Tinker with scored rollouts (extra `tinker`)")
+    tinker.add_argument("--base-model", required=True, metavar="NAME", help="the model whose weights learn")
+    tinker.add_argument("--steps", type=number, default=10, metavar="N", help="steps (10)")
+    tinker.add_argument("--tasks", type=number, default=4, metavar="N", help="tasks of a step (4)")
+    tinker.add_argument("--rank", type=number, default=32, metavar="N", help="rank of the adapter (32)")
+    tinker.add_argument("--learning-rate", type=float, default=1e-4, metavar="R", help="(0.0001)")
+    tinker.add_argument("--seed", type=int, default=0, metavar="N", help="of the first weights (0)")
+    for each in (atropos, train, tinker):
         each.add_argument("--group", type=number, default=4, metavar="N", help="rollouts a group (4)")
         each.add_argument("--jobs", type=number, default=4, metavar="N", help="rollouts at once (4)")
-        each.add_argument("--model", default="", metavar="NAME", help="the model that is trained")
+        if each is not tinker:
+            each.add_argument("--model", default="", metavar="NAME", help="the model that is trained")
         each.add_argument("--max-tokens", type=number, metavar="N", help="tokens of all of it")
     return parser
 
@@ -71,7 +79,7 @@ def _port(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Carry the subcommand out. Raises `HermesError`."""
-    work = {"serve": _serve, "atropos": _atropos, "train": _train}[args.action]
+    work = {"serve": _serve, "atropos": _atropos, "train": _train, "tinker": _tinker}[args.action]
     try:
         return int(work(args))
     except KeyboardInterrupt:
@@ -164,8 +172,8 @@ async def _hand_in(args: argparse.Namespace) -> dict[str, int]:
 def _options(args: argparse.Namespace) -> Any:
     from agent.api.training import BatchOptions, Budget
 
-    total = Budget(tokens=args.max_tokens)
-    return BatchOptions(jobs=args.jobs, model=args.model, approve=args.approve, total=total)
+    total, model = Budget(tokens=args.max_tokens), getattr(args, "model", "")
+    return BatchOptions(jobs=args.jobs, model=model, approve=args.approve, total=total)
 
 
 def _train(args: argparse.Namespace) -> ExitCode:
@@ -202,3 +210,39 @@ def _train(args: argparse.Namespace) -> ExitCode:
     else:
         say(f"Best with probability {last[best]:.2f}: {ways[best]}")
     return ExitCode.DONE
+
+
+def _tinker(args: argparse.Namespace) -> ExitCode:
+    made = asyncio.run(_weights_trained(args))
+    last = made[-1]
+    if args.as_json:
+        print(json.dumps({"steps": len(made), "saved": last.saved}))
+    else:
+        say(f"{len(made)} steps; the weights are kept at {last.saved}.")
+    return ExitCode.DONE
+
+
+async def _weights_trained(args: argparse.Namespace) -> list[WeightStep]:
+    from agent.api.training import TinkerWeights, WeightPlan, read_environment, steps_before, train_weights
+
+    def told(step: WeightStep) -> None:
+        if not args.as_json:
+            scores = [score for group in step.scores for score in group]
+            mean = sum(scores) / len(scores)
+            say(f"{step.step:>4}  {mean:.2f}  {step.data} rollouts learned from  {', '.join(step.tasks)}")
+
+    tasks = await asyncio.to_thread(read_environment, args.env)
+    before = await asyncio.to_thread(steps_before, _folder(args))
+    saved = before[-1].saved if before else ""
+    weights = await TinkerWeights.open(args.base_model, args.rank, args.seed, saved)
+    try:
+        return await train_weights(
+            *(tasks, weights, _folder(args), _options(args), dict(os.environ)),
+            WeightPlan(
+                steps=args.steps, group=args.group, tasks=args.tasks, learning_rate=args.learning_rate
+            ),
+            base=_base(args),
+            told=told,
+        )
+    finally:
+        await weights.aclose()
