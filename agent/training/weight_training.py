@@ -24,7 +24,7 @@ _PATIENCE = 3_600
 """Seconds that an answer of the weights may take."""
 
 
-class Weights(Protocol):
+class TrainedWeights(Protocol):
     """Weights that are sampled from and trained."""
 
     async def sample(
@@ -76,7 +76,7 @@ def steps_before(folder: Path) -> list[WeightStep]:
 
 async def train_weights(
     tasks: Sequence[NumberedTask],
-    weights: Weights,
+    weights: TrainedWeights,
     folder: Path,
     options: BatchOptions,
     environ: Mapping[str, str],
@@ -148,7 +148,7 @@ async def _rolled_out(
 
 
 async def _learned(
-    number: int, groups: Sequence[RolloutGroup], weights: Weights, plan: WeightPlan
+    number: int, groups: Sequence[RolloutGroup], weights: TrainedWeights, plan: WeightPlan
 ) -> WeightStep:
     """Take a step with what came of it. Rollouts that were cut off would count as bad ones."""
     rollouts = [each for group in groups for each in group.rollouts]
