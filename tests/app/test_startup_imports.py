@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,3 +50,46 @@ def test_nothing_heavy_has_been_read_at_the_first_picture(tmp_path: Path) -> Non
         read = set(json.loads(note.read_text()))
     assert "textual.app" in read and "widgets.prompt.widget" in read
     assert read & HEAVY == set()
+
+
+UNUSED = {
+    *(
+        "trafilatura",
+        "lxml",
+        "justext",
+        "pypdf",
+        "ddgs",
+        "primp",
+        "websockets",
+        "playwright",
+        "PIL",
+        "rapidocr",
+    ),
+    *("onnxruntime", "numpy", "cv2", "hibari_tts"),
+}
+"""Libraries of the web, the browser and the senses."""
+TURN = """
+import atexit, json, sys
+sys.path.insert(0, {root!r})
+atexit.register(lambda: open({note!r}, "w").write(json.dumps(sorted(sys.modules))))
+from hermes_launcher import main
+sys.exit(main())
+"""
+
+
+def test_a_turn_reads_no_library_of_the_web_or_the_senses_that_it_does_not_use(tmp_path: Path) -> None:
+    note = tmp_path / "modules.json"
+    program = TURN.format(root=str(ROOT), note=str(note))
+    arguments = ["--model", "demo", "-p", "hi"]
+    command = [sys.executable, "-I", "-c", program, *arguments]
+    subprocess.run(
+        command,
+        env=environment(tmp_path / "home"),
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    read = set(json.loads(note.read_text()))
+    assert {"agent.engine", "agent.senses.service", "agent.web.services", "tools.browser.tool"} <= read
+    assert read & UNUSED == set()
