@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from agent.api.learnings import LearningNote, standing
 from agent.errors import HermesError
 from app.screens.confirm import TextDialog
-from app.screens.page import WAYS_OUT
+from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.sessions.sessions import age
-from app.screens.split import PointedRows, SplitPage
 from app.screens.wording import line
+from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -47,7 +44,7 @@ class LearningSource(NamedTuple):
     node: int | None
 
 
-class LearningsScreen(SplitPage[LearningSource | None]):
+class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
     """Ends with the message whose session is to be opened, or None."""
 
     heading = "Learnings"
@@ -55,6 +52,7 @@ class LearningsScreen(SplitPage[LearningSource | None]):
         "a add · e fix · c confirm · x delete · u undo · s state · ⏎ where it came from · / filter · "
         "? help · esc back"
     )
+    ways_on = "a add · s state"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "add", "Add a learning", id="learnings.add"),
         Binding("e", "edit", "Say in other words what works", id="learnings.edit"),
@@ -67,19 +65,15 @@ class LearningsScreen(SplitPage[LearningSource | None]):
     def __init__(self, book: LearningBook, now: Callable[[], float] = time.time, at: str = "") -> None:
         """`at`: the pattern of the learning it begins with."""
         self._first = at
-        self._lines = LearningRows(now)
-        super().__init__(self._lines)
+        super().__init__(LearningRows(now))
         self._book = book
         self._now = now
         self._status: Status | None = None
         self._all: Sequence[Learning] = ()
         self._undo: list[LearningChange] = []
-        self.loaded = False
-        """Whether the store was read."""
 
-    def beside(self) -> ComposeResult:
-        with VerticalScroll(id="learning-entry", can_focus=False):
-            yield Static(id="learning-text")
+    def about(self, entry: Learning) -> Content:
+        return about(entry, self._now())
 
     def on_mount(self) -> None:
         self._load()
@@ -89,34 +83,22 @@ class LearningsScreen(SplitPage[LearningSource | None]):
         try:
             self._all = await self._book.look()
         except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+            self.complain(error)
         first = next((each.id for each in self._all if each.pattern == self._first), 0)
         self._show(at or first)
         self._first = ""
-        self.loaded = True
 
     def _show(self, at: int = 0) -> None:
         rows = [each for each in self._all if self._status in (None, each.status)]
-        self._lines.empty = (
+        self.rows.empty = (
             EMPTY if self._status is None else f"No learning is {named(self._status)}; s shows others."
         )
-        self._lines.show(rows, at)
-        self.state(counted(self._all) if self._status is None else f"{len(rows)} {named(self._status)}")
-        self.set_class(not rows, "bare")
-        self.foot.say(self.keys if rows else f"a add · s state · {WAYS_OUT}")
-        self._tell(self._lines.pointed)
+        state = counted(self._all) if self._status is None else f"{len(rows)} {named(self._status)}"
+        self.list_entries(rows, state, at)
 
-    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        self._tell(self._lines.pointed)
-
-    def _tell(self, learning: Learning | None) -> None:
-        for place in self.query("#learning-text").results(Static):
-            place.update(Content("") if learning is None else about(learning, self._now()))
-
-    def on_row_list_activated(self, event: PointedRows.Activated) -> None:
-        event.stop()
-        learning = self._lines.pointed
+        learning = self.pointed
         if learning is None:
             return
         if not learning.session:
@@ -141,7 +123,7 @@ class LearningsScreen(SplitPage[LearningSource | None]):
 
     @work(exclusive=True, group="change")
     async def action_edit(self) -> None:
-        if (learning := self._lines.pointed) is None:
+        if (learning := self.pointed) is None:
             return
         fix = await self.app.push_screen_wait(TextDialog("What works", learning.fix))
         if fix is not None and fix.strip():
@@ -149,12 +131,12 @@ class LearningsScreen(SplitPage[LearningSource | None]):
 
     @work(exclusive=True, group="change")
     async def action_confirm(self) -> None:
-        if (learning := self._lines.pointed) is not None:
+        if (learning := self.pointed) is not None:
             await self._change(self._book.confirm(learning.id))
 
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
-        if (learning := self._lines.pointed) is not None:
+        if (learning := self.pointed) is not None:
             await self._change(self._book.remove(learning.id))
 
     @work(exclusive=True, group="change")
@@ -166,14 +148,14 @@ class LearningsScreen(SplitPage[LearningSource | None]):
         try:
             await self._book.take_back(change)
         except HermesError as error:
-            self.notify(line(str(error)), severity="warning", markup=False)
+            self.complain(error, "warning")
         self._load(change.before.id if change.before is not None else 0)
 
     async def _change(self, change: Awaitable[LearningChange]) -> None:
         try:
             done = await change
         except HermesError as error:
-            self.notify(line(str(error)), severity="warning", markup=False)
+            self.complain(error, "warning")
             return
         if done.before != done.after:
             self._undo.append(done)
@@ -182,42 +164,25 @@ class LearningsScreen(SplitPage[LearningSource | None]):
         self._load(done.after.id if done.after is not None else 0)
 
 
-class LearningRows(PointedRows):
+class LearningRows(EntryRows["Learning"]):
     """A row for each: how it stands, what fails and what works, how often it held, its age."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        super().__init__(self._draw_row, search_text=self._words, empty=EMPTY)
-        self.entries: Sequence[Learning] = ()
-        """Those that are listed."""
+        super().__init__(key=lambda learning: learning.id, words=_words, empty=EMPTY)
         self._now = now
 
-    @property
-    def pointed(self) -> Learning | None:
-        """The one under the cursor."""
-        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
-
-    def show(self, rows: Sequence[Learning], at: int = 0) -> None:
-        """List these, the cursor on the one with the number `at`, else where it was."""
-        before = self.cursor or 0
-        self.entries = rows
-        self.reset(len(rows))
-        numbers = [row.id for row in rows]
-        if rows:
-            self.move_to(numbers.index(at) if at in numbers else min(before, len(rows) - 1))
-
-    def _words(self, index: int) -> str:
-        row = self.entries[index]
-        words = (standing(row), row.pattern, row.error_type, row.fix, row.context, *row.tags)
-        return one_line(" ".join(words), 4_000)
-
-    def _draw_row(self, index: int, width: int) -> list[Text]:
-        row = self.entries[index]
-        how = standing(row)
+    def draw_entry(self, entry: Learning, width: int) -> list[Text]:
+        how = standing(entry)
         left = Text(" ").append(f"{how:<10}", self.ink(INKS.get(how, "dim")))
-        left.append(one_line(row.pattern), self.ink("text"))
-        left.append(" → ", self.ink("dim")).append(one_line(row.fix), self.ink("text"))
-        right = Text(f" {counts(row)}{age(self._now() - row.created_at):>10} ", self.ink("dim"))
+        left.append(one_line(entry.pattern), self.ink("text"))
+        left.append(" → ", self.ink("dim")).append(one_line(entry.fix), self.ink("text"))
+        right = Text(f" {counts(entry)}{age(self._now() - entry.created_at):>10} ", self.ink("dim"))
         return [spread(left, right, width)]
+
+
+def _words(learning: Learning) -> str:
+    of_it = (learning.pattern, learning.error_type, learning.fix, learning.context)
+    return one_line(" ".join((standing(learning), *of_it, *learning.tags)), 4_000)
 
 
 def counts(learning: Learning) -> str:

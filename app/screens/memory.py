@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult, SuspendNotSupported
+from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from agent.api.memory import SCOPES, MemoryFileError, MemoryOperation, MemoryWriteError, Origin, usage, vetted
 from agent.errors import HermesError
 from app.screens.confirm import TextDialog
-from app.screens.page import WAYS_OUT
+from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.sessions.sessions import age
-from app.screens.split import PointedRows, SplitPage
 from app.screens.wording import line
 from app.terminal.editor import edit
 from tools.safe_text import clean
+from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -91,13 +89,14 @@ def _rows(scope: Scope, memory: MemoryContents) -> list[MemoryRow]:
     ]
 
 
-class MemoryScreen(SplitPage[MemorySource | None]):
+class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
     """Ends with the message whose session is to be opened, or None."""
 
     heading = "Memory"
     keys = (
         "a add · e edit · x delete · u undo · s scope · ⏎ where it came from · / filter · ? help · esc back"
     )
+    ways_on = "a add · s scope"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "add", "Add a note", id="memory.add"),
         Binding("e", "edit", "Edit the note", id="memory.edit"),
@@ -109,19 +108,15 @@ class MemoryScreen(SplitPage[MemorySource | None]):
     def __init__(self, files: MemoryFiles, now: Callable[[], float] = time.time, at: str = "") -> None:
         """`at`: the text of the entry it begins with."""
         self._first = at
-        self._lines = MemoryRows(now)
-        super().__init__(self._lines)
+        super().__init__(MemoryRows(now))
         self._files = files
         self._now = now
         self._scope: Scope | None = None
         self._shown = MemoryState((), (), ())
         self._undo: list[tuple[Scope, MemoryOperation]] = []
-        self.loaded = False
-        """Whether the files were read."""
 
-    def beside(self) -> ComposeResult:
-        with VerticalScroll(id="memory-entry", can_focus=False):
-            yield Static(id="memory-text")
+    def about(self, entry: MemoryRow) -> Content:
+        return about(entry, self._now())
 
     def on_mount(self) -> None:
         self._load(self._first)
@@ -130,30 +125,17 @@ class MemoryScreen(SplitPage[MemorySource | None]):
     async def _load(self, at: str = "") -> None:
         self._shown = await asyncio.to_thread(read_memory, self._files)
         self._show(at)
-        self.loaded = True
         for problem in self._shown.problems:
             self.notify(line(problem), severity="error", markup=False)
 
     def _show(self, at: str = "") -> None:
         rows = [row for row in self._shown.rows if self._scope in (None, row.scope)]
-        self._lines.show(rows, at)
         room = [each for each in self._shown.room if self._scope is None or each.startswith(self._scope)]
-        self.state(" · ".join(room))
-        self.set_class(not rows, "bare")
-        self.foot.say(self.keys if rows else f"a add · s scope · {WAYS_OUT}")
-        self._tell(self._lines.pointed)
+        self.list_entries(rows, " · ".join(room), at)
 
-    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        self._tell(self._lines.pointed)
-
-    def _tell(self, row: MemoryRow | None) -> None:
-        for place in self.query("#memory-text").results(Static):
-            place.update(Content("") if row is None else about(row, self._now()))
-
-    def on_row_list_activated(self, event: PointedRows.Activated) -> None:
-        event.stop()
-        row = self._lines.pointed
+        row = self.pointed
         if row is None:
             return
         if row.origin is None or not row.origin.session:
@@ -169,7 +151,7 @@ class MemoryScreen(SplitPage[MemorySource | None]):
 
     @work(exclusive=True, group="change")
     async def action_add(self) -> None:
-        scope = self._scope or (row.scope if (row := self._lines.pointed) else "memory")
+        scope = self._scope or (row.scope if (row := self.pointed) else "memory")
         text = await self.app.push_screen_wait(TextDialog(f"New note ({scope}). {HOLDS[scope]}"))
         if text and text.strip():
             content = text.strip()
@@ -177,13 +159,13 @@ class MemoryScreen(SplitPage[MemorySource | None]):
 
     @work(exclusive=True, group="change")
     async def action_edit(self) -> None:
-        row = self._lines.pointed
+        row = self.pointed
         if row is None:
             return
         try:
             new = await self._edited(row.text)
         except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+            self.complain(error)
             return
         if new is not None and new.strip() and new.strip() != row.text:
             content = new.strip()
@@ -202,7 +184,7 @@ class MemoryScreen(SplitPage[MemorySource | None]):
 
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
-        if (row := self._lines.pointed) is not None:
+        if (row := self.pointed) is not None:
             await self._write(row.scope, MemoryOperation("remove", old_text=row.text), "")
 
     @work(exclusive=True, group="change")
@@ -230,40 +212,21 @@ class MemoryScreen(SplitPage[MemorySource | None]):
         self._load(at)
 
 
-class MemoryRows(PointedRows):
+class MemoryRows(EntryRows[MemoryRow]):
     """A row for each entry: its scope, its text, its age."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(
-            self._draw_row,
-            search_text=lambda index: (
-                f"{self.entries[index].scope} {one_line(self.entries[index].text, 4_000)}"
-            ),
+            key=lambda row: row.text,
+            words=lambda row: f"{row.scope} {one_line(row.text, 4_000)}",
             empty="Nothing is remembered yet. a adds a note; the agent adds what it learns.",
         )
-        self.entries: Sequence[MemoryRow] = ()
-        """The entries that are listed."""
         self._now = now
 
-    @property
-    def pointed(self) -> MemoryRow | None:
-        """The entry under the cursor."""
-        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
-
-    def show(self, rows: Sequence[MemoryRow], at: str = "") -> None:
-        """List these, the cursor on the entry with the text `at`, else where it was."""
-        before = self.cursor or 0
-        self.entries = rows
-        self.reset(len(rows))
-        texts = [row.text for row in rows]
-        if rows:
-            self.move_to(texts.index(at) if at in texts else min(before, len(rows) - 1))
-
-    def _draw_row(self, index: int, width: int) -> list[Text]:
-        row = self.entries[index]
-        left = Text(" ").append(f"{'✗' if row.blocked else ' '} ", self.ink("error"))
-        left.append(f"{row.scope:<8}", self.ink("dim")).append(one_line(row.text), self.ink("text"))
-        when = age(self._now() - row.origin.created) if row.origin else ""
+    def draw_entry(self, entry: MemoryRow, width: int) -> list[Text]:
+        left = Text(" ").append(f"{'✗' if entry.blocked else ' '} ", self.ink("error"))
+        left.append(f"{entry.scope:<8}", self.ink("dim")).append(one_line(entry.text), self.ink("text"))
+        when = age(self._now() - entry.origin.created) if entry.origin else ""
         return [spread(left, Text(f" {when} ", self.ink("dim")), width)]
 
 

@@ -10,17 +10,13 @@ from typing import ClassVar, Literal, Protocol
 
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from agent.api.home import from_home
 from agent.errors import HermesError
 from app.screens.confirm import ConfirmDialog
-from app.screens.page import WAYS_OUT
-from app.screens.split import PointedRows, SplitPage
+from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.wording import line
 from tools.safe_text import clean
 from widgets.row_text import one_line, spread
@@ -77,7 +73,7 @@ class PluginPort(Protocol):
         ...
 
 
-class PluginsScreen(SplitPage[None]):
+class PluginsScreen(EntryPage[None, PluginRow]):
     """Ends with nothing; what changes counts from the next session on."""
 
     heading = "Plugins"
@@ -88,15 +84,11 @@ class PluginsScreen(SplitPage[None]):
     ]
 
     def __init__(self, plugins: PluginPort) -> None:
-        self._lines = PluginRows()
-        super().__init__(self._lines)
+        super().__init__(PluginRows())
         self._plugins = plugins
-        self.loaded = False
-        """Whether the plugins were read."""
 
-    def beside(self) -> ComposeResult:
-        with VerticalScroll(id="plugin-about", can_focus=False):
-            yield Static(id="plugin-text")
+    def about(self, entry: PluginRow) -> Content:
+        return about(entry)
 
     def on_mount(self) -> None:
         self._load()
@@ -104,26 +96,12 @@ class PluginsScreen(SplitPage[None]):
     @work(exclusive=True, group="list")
     async def _load(self, at: str = "") -> None:
         rows = await asyncio.to_thread(self._plugins.load)
-        self._lines.show(rows, at)
         used = sum(row.state == "enabled" for row in rows)
-        self.state(f"{used} used · {len(rows) - used} not" if rows else "")
-        self.set_class(not rows, "bare")
-        self.foot.say(self.keys if rows else WAYS_OUT)
-        self._tell()
-        self.loaded = True
-
-    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
-        event.stop()
-        self._tell()
-
-    def _tell(self) -> None:
-        row = self._lines.pointed
-        for place in self.query("#plugin-text").results(Static):
-            place.update(Content("") if row is None else about(row))
+        self.list_entries(rows, f"{used} used · {len(rows) - used} not" if rows else "", at)
 
     @work(exclusive=True, group="change")
     async def action_enable(self) -> None:
-        row = self._lines.pointed
+        row = self.pointed
         if row is None or row.state == "enabled":
             return
         if row.state in ("broken", "refused") or row.needs:
@@ -135,64 +113,45 @@ class PluginsScreen(SplitPage[None]):
         try:
             said = await self._plugins.enable(row)
         except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+            self.complain(error)
             return
         self.notify(line(said), markup=False)
         self._load(row.name)
 
     @work(exclusive=True, group="change")
     async def action_disable(self) -> None:
-        row = self._lines.pointed
+        row = self.pointed
         if row is None or row.state not in ("enabled", "changed"):
             return
         try:
             await asyncio.to_thread(self._plugins.disable, row)
         except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+            self.complain(error)
             return
         self.notify(line(f"{row.name} is not used {LATER}."), markup=False)
         self._load(row.name)
 
 
-class PluginRows(PointedRows):
+class PluginRows(EntryRows[PluginRow]):
     """A row for each plugin: whether it is used, its name, what it is, where it lies."""
 
     def __init__(self) -> None:
         super().__init__(
-            self._draw_row,
-            search_text=lambda index: f"{self.entries[index].name} {self.entries[index].description}",
+            key=lambda row: row.name,
+            words=lambda row: f"{row.name} {row.description}",
             empty="There are no plugins here; `hermes plugin create NAME` begins one.",
         )
-        self.entries: Sequence[PluginRow] = ()
-        """The plugins that are listed."""
 
-    @property
-    def pointed(self) -> PluginRow | None:
-        """The plugin under the cursor."""
-        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
-
-    def show(self, rows: Sequence[PluginRow], at: str = "") -> None:
-        """List these, the cursor on the plugin called `at`, else where it was."""
-        before = self.cursor or 0
-        self.entries = rows
-        self.reset(len(rows))
-        names = [row.name for row in rows]
-        if rows:
-            self.move_to(names.index(at) if at in names else min(before, len(rows) - 1))
-
-    def _draw_row(self, index: int, width: int) -> list[Text]:
-        row = self.entries[index]
-        ink = {"enabled": "success", "disabled": "dim"}.get(row.state, "error")
-        mark = MARKS[row.state]
-        if row.failed:
+    def draw_entry(self, entry: PluginRow, width: int) -> list[Text]:
+        ink = {"enabled": "success", "disabled": "dim"}.get(entry.state, "error")
+        mark = MARKS[entry.state]
+        if entry.failed:
             ink, mark = "error", FAILED
         left = Text(" ").append(f"{mark} ", self.ink(ink))
-        left.append(f"{row.name:<20} ", self.ink("text" if row.state == "enabled" else "dim"))
-        left.append(
-            one_line(row.failed.removeprefix(f"The plugin {row.name} ") or row.description or row.reason),
-            self.ink("dim"),
-        )
-        return [spread(left, Text(f" {row.place} ", self.ink("dim")), width)]
+        left.append(f"{entry.name:<20} ", self.ink("text" if entry.state == "enabled" else "dim"))
+        failed = entry.failed.removeprefix(f"The plugin {entry.name} ")
+        left.append(one_line(failed or entry.description or entry.reason), self.ink("dim"))
+        return [spread(left, Text(f" {entry.place} ", self.ink("dim")), width)]
 
 
 def question(row: PluginRow) -> str:

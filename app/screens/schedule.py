@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from agent.errors import HermesError
 from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
-from app.screens.page import WAYS_OUT
-from app.screens.split import PointedRows, SplitPage
+from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.wording import line
+from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ INKS = {"done": "success", "failed": "error", "interrupted": "error", "running":
 MARKS = {"done": "✓", "failed": "✗", "interrupted": "■", "running": "▶", "waiting": "○", "skipped": "⊘"}
 
 
-class ScheduleScreen(SplitPage[None]):
+class ScheduleScreen(EntryPage[None, "Job"]):
     """Jobs, those due first; beside them what the one under the cursor means and what its runs came to."""
 
     heading = "Schedule"
@@ -51,18 +48,16 @@ class ScheduleScreen(SplitPage[None]):
 
     def __init__(self, book: JobBook, begin: Callable[[], None]) -> None:
         """`begin` starts what carries out a run that was asked for."""
-        self._lines = JobRows()
-        super().__init__(self._lines)
+        self._rows = JobRows()
+        super().__init__(self._rows)
         self._book = book
         self._begin = begin
-        self._runs: Mapping[str, Sequence[JobRun]] = {}
         self._undo: list[Callable[[], Awaitable[object]]] = []
-        self.loaded = False
-        """Whether the store was read."""
+        self._wanted = ""
+        """The job that the cursor is to be on when it is listed."""
 
-    def beside(self) -> ComposeResult:
-        with VerticalScroll(id="job-entry", can_focus=False):
-            yield Static(id="job-text")
+    def about(self, entry: Job) -> Content:
+        return about(entry, self._rows.runs.get(entry.id, ()))
 
     def on_mount(self) -> None:
         self._load()
@@ -72,38 +67,22 @@ class ScheduleScreen(SplitPage[None]):
     async def _load(self) -> None:
         try:
             jobs = await self._book.jobs()
-            self._runs = {job.id: await self._book.runs(job.id, LOGGED) for job in jobs}
+            self._rows.runs = {job.id: await self._book.runs(job.id, LOGGED) for job in jobs}
         except HermesError as error:
             # "No jobs yet" would be a lie.
-            self._lines.empty = line(str(error))
-            self._lines.show((), {})
-            self.state("cannot be read")
-            self.offer(False)
-            self.loaded = True
+            self._rows.empty = line(str(error))
+            self.ways_on = ""
+            self.list_entries((), "cannot be read")
             return
-        self._lines.empty = EMPTY
-        self._lines.show(jobs, self._runs)
+        self._rows.empty = EMPTY
         active = sum(job.state == "active" for job in jobs)
-        self.state(f"{active} active · {len(jobs) - active} at rest" if jobs else "")
-        self.set_class(not jobs, "bare")
-        self.foot.say(
-            self.keys if jobs else f"a add · u undo · {WAYS_OUT}" if self._undo else f"a add · {WAYS_OUT}"
-        )
-        self._tell()
-        self.loaded = True
-
-    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
-        event.stop()
-        self._tell()
-
-    def _tell(self) -> None:
-        job = self._lines.pointed
-        for place in self.query("#job-text").results(Static):
-            place.update(Content("") if job is None else about(job, self._runs.get(job.id, ())))
+        self.ways_on = "a add · u undo" if self._undo else "a add"
+        wanted, self._wanted = self._wanted, ""
+        self.list_entries(jobs, f"{active} active · {len(jobs) - active} at rest" if jobs else "", wanted)
 
     @work(exclusive=True, group="change")
     async def action_run_now(self) -> None:
-        if (job := self._lines.pointed) is not None and await self._did(self._book.ask_for(job.id)):
+        if (job := self.pointed) is not None and await self._did(self._book.ask_for(job.id)):
             self._begin()
             self.notify("It begins; its outcome shows here.", markup=False)
 
@@ -117,7 +96,7 @@ class ScheduleScreen(SplitPage[None]):
         try:
             words = explained(when)
         except HermesError as error:
-            self.notify(line(str(error)), severity="warning", markup=False)
+            self.complain(error, "warning")
             return
         what = await self.app.push_screen_wait(TextDialog(f"{words}. What is to be done then?"))
         if not what or not what.strip():
@@ -130,11 +109,11 @@ class ScheduleScreen(SplitPage[None]):
 
         if await self._did(add()):
             self._undo.append(lambda: self._book.remove(made[0].id))
-            self._lines.wanted = made[0].id
+            self._wanted = made[0].id
 
     @work(exclusive=True, group="change")
     async def action_pause(self) -> None:
-        if (job := self._lines.pointed) is None:
+        if (job := self.pointed) is None:
             return
         change, back = self._book.pause, self._book.resume
         if job.state != "active":
@@ -144,7 +123,7 @@ class ScheduleScreen(SplitPage[None]):
 
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
-        if (job := self._lines.pointed) is None:
+        if (job := self.pointed) is None:
             return
         runs: list[JobRun] = []
 
@@ -164,10 +143,10 @@ class ScheduleScreen(SplitPage[None]):
         await self._did(self._undo.pop()())
 
     @work(exclusive=True, group="change")
-    async def on_row_list_activated(self, event: PointedRows.Activated) -> None:
+    async def on_row_list_activated(self, event: RowList.Activated) -> None:
         """All that the runs of the job said."""
         event.stop()
-        if (job := self._lines.pointed) is not None:
+        if (job := self.pointed) is not None:
             runs = await self._book.runs(job.id, MOST_RUNS)
             self.app.push_screen(DetailScreen(f"Log of {job.title}", logged(runs)))
 
@@ -175,50 +154,31 @@ class ScheduleScreen(SplitPage[None]):
         try:
             await change
         except HermesError as error:
-            self.notify(line(str(error)), severity="warning", markup=False)
+            self.complain(error, "warning")
             return False
         self._load()
         return True
 
 
-class JobRows(PointedRows):
+class JobRows(EntryRows["Job"]):
     """A row for each: state, what it is called, when it is due next."""
 
     def __init__(self) -> None:
-        super().__init__(self._draw_row, search_text=self._words, empty=EMPTY)
-        self.wanted = ""
-        """The job that the cursor is to be on when it is listed."""
-        self._jobs: Sequence[Job] = ()
-        self._runs: Mapping[str, Sequence[JobRun]] = {}
+        super().__init__(key=lambda job: job.id, words=_words, empty=EMPTY)
+        self.runs: Mapping[str, Sequence[JobRun]] = {}
+        """The last runs of each job, newest first, by its id."""
 
-    @property
-    def pointed(self) -> Job | None:
-        """The one under the cursor."""
-        return None if self.cursor is None or self.cursor >= len(self._jobs) else self._jobs[self.cursor]
-
-    def show(self, jobs: Sequence[Job], runs: Mapping[str, Sequence[JobRun]]) -> None:
-        """List these, the cursor where it was."""
-        at, before = self.cursor or 0, self.pointed
-        ids = [job.id for job in jobs]
-        self._jobs, self._runs = jobs, runs
-        self.reset(len(jobs))
-        wanted = next((id for id in (self.wanted, before.id if before else "") if id in ids), None)
-        self.wanted = ""
-        if jobs:
-            self.move_to(ids.index(wanted) if wanted is not None else min(at, len(jobs) - 1))
-
-    def _words(self, index: int) -> str:
-        job = self._jobs[index]
-        return one_line(f"{job.title} {job.intent.schedule} {job.intent.prompt} {job.state}", 4_000)
-
-    def _draw_row(self, index: int, width: int) -> list[Text]:
-        job = self._jobs[index]
-        last = next(iter(self._runs.get(job.id, ())), None)
+    def draw_entry(self, entry: Job, width: int) -> list[Text]:
+        last = next(iter(self.runs.get(entry.id, ())), None)
         state = last.state if last is not None else ""
         left = Text(" ").append(f"{MARKS.get(state, '·')} ", self.ink(INKS.get(state, "dim")))
-        left.append(one_line(job.title), self.ink("text" if job.state == "active" else "dim"))
-        due = when(job.next) if job.state == "active" else job.state
+        left.append(one_line(entry.title), self.ink("text" if entry.state == "active" else "dim"))
+        due = when(entry.next) if entry.state == "active" else entry.state
         return [spread(left, Text(f" {due} ", self.ink("dim")), width)]
+
+
+def _words(job: Job) -> str:
+    return one_line(f"{job.title} {job.intent.schedule} {job.intent.prompt} {job.state}", 4_000)
 
 
 def when(seconds: float | None) -> str:

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from agent.errors import HermesError
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
-from app.screens.split import PointedRows, SplitPage
+from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.wording import line
+from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ LOG_SHOWN = 6
 """Lines of the log beside a server; l shows all that are kept."""
 
 
-class ServersScreen(SplitPage[None]):
+class ServersScreen(EntryPage[None, "ServerState"]):
     """Looks again and again while it is open."""
 
     heading = "MCP servers"
@@ -65,15 +63,11 @@ class ServersScreen(SplitPage[None]):
     ]
 
     def __init__(self, servers: Servers) -> None:
-        self._lines = ServerRows()
-        super().__init__(self._lines)
+        super().__init__(ServerRows())
         self._servers = servers
-        self.loaded = False
-        """Whether the servers were looked at."""
 
-    def beside(self) -> ComposeResult:
-        with VerticalScroll(id="server-entry", can_focus=False):
-            yield Static(id="server-text")
+    def about(self, entry: ServerState) -> Content:
+        return about(entry)
 
     def on_mount(self) -> None:
         self._look()
@@ -86,40 +80,27 @@ class ServersScreen(SplitPage[None]):
         except HermesError as error:
             self.state(line(str(error)))
             return
-        self._lines.show(states)
-        self.state(counted(states))
-        self.offer(len(states) > 0)
-        self._tell()
-        self.loaded = True
+        self.list_entries(states, counted(states))
 
-    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        self._tell()
-
-    def _tell(self) -> None:
-        server = self._lines.pointed
-        for place in self.query("#server-text").results(Static):
-            place.update(Content("") if server is None else about(server))
-
-    def on_row_list_activated(self, event: PointedRows.Activated) -> None:
-        event.stop()
-        if (server := self._lines.pointed) is not None:
+        if (server := self.pointed) is not None:
             self.app.push_screen(DetailScreen(f"Tools of {server.name}", tools_in_full(server), spelled=True))
 
     def action_log(self) -> None:
-        if (server := self._lines.pointed) is not None:
+        if (server := self.pointed) is not None:
             text = "\n".join(server.log) or "It has written nothing into its log in this session."
             self.app.push_screen(DetailScreen(f"Log of {server.name}", text))
 
     @work(exclusive=True, group="change")
     async def action_restart(self) -> None:
-        if (server := self._lines.pointed) is not None:
+        if (server := self.pointed) is not None:
             self.notify(f"{line(server.name)} is started anew.", markup=False)
             await self._done(self._servers.restart(server.name), f"{line(server.name)} runs again.")
 
     @work(exclusive=True, group="change")
     async def action_agree(self) -> None:
-        server = self._lines.pointed
+        server = self.pointed
         if server is None:
             return
         if not waits(server):
@@ -132,53 +113,34 @@ class ServersScreen(SplitPage[None]):
         try:
             await change
         except HermesError as error:
-            self.notify(line(str(error)), severity="warning", markup=False)
+            self.complain(error, "warning")
         else:
             self.notify(words, markup=False)
         self._look()
 
 
-class ServerRows(PointedRows):
+class ServerRows(EntryRows["ServerState"]):
     """A row for each: how it does, its name, how many tools it has, how fast it answered."""
 
     def __init__(self) -> None:
-        super().__init__(self._draw_row, search_text=self._words, empty=EMPTY)
-        self.entries: Sequence[ServerState] = ()
+        super().__init__(key=lambda server: server.name, words=_words, empty=EMPTY)
 
-    @property
-    def pointed(self) -> ServerState | None:
-        """The one under the cursor."""
-        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
-
-    def show(self, states: Sequence[ServerState]) -> None:
-        """These are the servers now; the cursor stays on its own."""
-        names = [each.name for each in self.entries]
-        at = self.cursor
-        self.entries = states
-        if names == [each.name for each in states]:
-            self.repaint()
-            return
-        self.reset(len(states))
-        if at is not None and states:
-            self.move_to(min(at, len(states) - 1))
-
-    def _words(self, index: int) -> str:
-        row = self.entries[index]
-        return one_line(" ".join((row.name, row.place, row.health.state, *row.tools)), 4_000)
-
-    def _draw_row(self, index: int, width: int) -> list[Text]:
-        row = self.entries[index]
-        mark, ink = LOOKS.get(row.health.state, ("·", "dim"))
-        left = Text(" ").append(f"{mark} ", self.ink(ink)).append(one_line(row.name), self.ink("text"))
-        if row.parked:
-            left.append(f"  ▲ {len(row.parked)} wait", self.ink("warning"))
-        if row.health.reason and row.health.state != "ready":
-            left.append(f"  {one_line(row.health.reason)}", self.ink("dim"))
-        speed = f"  {milliseconds(row.health.answered_in)}" if row.health.calls else ""
-        count = len(row.tools)
-        holds = f"{count} tool{'' if count == 1 else 's'}" if row.offer else row.health.state
+    def draw_entry(self, entry: ServerState, width: int) -> list[Text]:
+        mark, ink = LOOKS.get(entry.health.state, ("·", "dim"))
+        left = Text(" ").append(f"{mark} ", self.ink(ink)).append(one_line(entry.name), self.ink("text"))
+        if entry.parked:
+            left.append(f"  ▲ {len(entry.parked)} wait", self.ink("warning"))
+        if entry.health.reason and entry.health.state != "ready":
+            left.append(f"  {one_line(entry.health.reason)}", self.ink("dim"))
+        speed = f"  {milliseconds(entry.health.answered_in)}" if entry.health.calls else ""
+        count = len(entry.tools)
+        holds = f"{count} tool{'' if count == 1 else 's'}" if entry.offer else entry.health.state
         right = Text(f" {holds}{speed} ", self.ink("dim"))
         return [spread(left, right, width)]
+
+
+def _words(server: ServerState) -> str:
+    return one_line(" ".join((server.name, server.place, server.health.state, *server.tools)), 4_000)
 
 
 def waits(server: ServerState) -> bool:

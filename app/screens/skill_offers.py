@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from agent.errors import HermesError
 from app.screens.confirm import TextDialog
-from app.screens.page import WAYS_OUT
+from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.skill_candidate import CandidateScreen
-from app.screens.split import PointedRows, SplitPage
 from app.screens.wording import line
 from tools.safe_text import clean
+from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
+from widgets.timeline.paint import count
 
 if TYPE_CHECKING:
     from agent.api.skill_hub import Candidate, SearchResult, SkillOffer
@@ -46,28 +44,27 @@ class SkillMarket(Protocol):
         ...
 
 
-class SkillOffersScreen(SplitPage[str | None]):
+class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
     """Ends with the name of the skill that was installed last, or None."""
 
     heading = "Skills from elsewhere"
     keys = "⏎ fetch and look · s search · / filter · ? help · esc back"
+    ways_on = "s search"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "search", "Search for other words, or name a skill", id="skill-offers.search"),
     ]
 
     def __init__(self, market: SkillMarket, text: str) -> None:
         """`text` is what is looked for first."""
-        self._lines = OfferRows()
-        super().__init__(self._lines)
+        super().__init__(OfferRows())
         self._market = market
         self._text = text
         self._installed: str | None = None
         self.busy = True
         """Whether a source is being asked."""
 
-    def beside(self) -> ComposeResult:
-        with VerticalScroll(id="skill-about", can_focus=False):
-            yield Static(id="skill-text")
+    def about(self, entry: SkillOffer) -> Content:
+        return about(entry)
 
     def on_mount(self) -> None:
         self._find()
@@ -75,16 +72,15 @@ class SkillOffersScreen(SplitPage[str | None]):
     @work(exclusive=True, group="ask")
     async def _find(self) -> None:
         self._begin("asking …")
-        self._lines.show(())
+        self.listed.show(())
         try:
             found = await asyncio.to_thread(self._market.find, self._text)
         except HermesError as error:
-            self._end("nothing was found")
-            self._complain(error)
+            self._end((), "nothing was found")
+            self.complain(error)
             return
-        self._lines.show(found.offers)
-        count = len(found.offers)
-        self._end(f"{count:,} skill{'s' * (count != 1)} for {one_line(self._text) or 'everything'}")
+        number = count(len(found.offers), "skill")
+        self._end(found.offers, f"{number} for {one_line(self._text) or 'everything'}")
         for problem in found.problems[:3]:
             self.notify(line(problem), severity="warning", markup=False)
 
@@ -92,39 +88,25 @@ class SkillOffersScreen(SplitPage[str | None]):
         self.busy = True
         self.state(state)
 
-    def _end(self, state: str) -> None:
-        self.state(state)
-        self.set_class(not self._lines.entries, "bare")
-        self.foot.say(self.keys if self._lines.entries else f"s search · {WAYS_OUT}")
-        self._tell()
+    def _end(self, offers: Sequence[SkillOffer], state: str) -> None:
+        self.list_entries(offers, state)
         self.busy = False
 
-    def _complain(self, error: HermesError) -> None:
-        self.notify(line(str(error)), severity="error", markup=False)
-
-    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        self._tell()
-
-    def _tell(self) -> None:
-        offer = self._lines.pointed
-        for place in self.query("#skill-text").results(Static):
-            place.update(Content("") if offer is None else about(offer))
-
-    def on_row_list_activated(self, event: PointedRows.Activated) -> None:
-        event.stop()
-        offer = self._lines.pointed
+        offer = self.pointed
         if offer is not None and not self.busy:
             self._look(offer)
 
     @work(exclusive=True, group="ask")
     async def _look(self, offer: SkillOffer) -> None:
-        before = f"{len(self._lines.entries):,} skills"
+        offers = self.listed.entries
+        before = count(len(offers), "skill")
         self._begin(f"fetching {one_line(offer.name)} …")
         stack = ExitStack()
         try:
             candidate = await asyncio.to_thread(stack.enter_context, self._market.candidate(offer))
-            self._end(before)
+            self._end(offers, before)
             if await self.app.push_screen_wait(CandidateScreen(candidate)):
                 await asyncio.to_thread(self._market.install, candidate)
                 self._installed = candidate.name
@@ -132,8 +114,8 @@ class SkillOffersScreen(SplitPage[str | None]):
                     line(f"Installed {candidate.name}; sessions that begin now know it."), markup=False
                 )
         except HermesError as error:
-            self._end(before)
-            self._complain(error)
+            self._end(offers, before)
+            self.complain(error)
         finally:
             await asyncio.shield(asyncio.to_thread(stack.close))
 
@@ -149,38 +131,20 @@ class SkillOffersScreen(SplitPage[str | None]):
         self.dismiss(self._installed)
 
 
-class OfferRows(PointedRows):
+class OfferRows(EntryRows["SkillOffer"]):
     """A row for each skill: its name, what it is for, and its source."""
 
     def __init__(self) -> None:
         super().__init__(
-            self._draw_row,
-            search_text=lambda index: (
-                f"{self.entries[index].name} {self.entries[index].source} "
-                f"{one_line(self.entries[index].description, 2_000)}"
-            ),
+            key=lambda offer: (offer.source, offer.item, offer.name),
+            words=lambda offer: f"{offer.name} {offer.source} {one_line(offer.description, 2_000)}",
             empty="No source has such a skill.",
         )
-        self.entries: Sequence[SkillOffer] = ()
-        """The skills that are listed."""
 
-    @property
-    def pointed(self) -> SkillOffer | None:
-        """The skill under the cursor."""
-        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
-
-    def show(self, offers: Sequence[SkillOffer]) -> None:
-        """List these."""
-        self.entries = offers
-        self.reset(len(offers))
-        if offers:
-            self.move_to(0)
-
-    def _draw_row(self, index: int, width: int) -> list[Text]:
-        offer = self.entries[index]
-        left = Text(" ").append(f"{one_line(offer.name):<24} ", self.ink("text"))
-        left.append(one_line(offer.description), self.ink("dim"))
-        return [spread(left, Text(f" {one_line(offer.source)} ", self.ink("dim")), width)]
+    def draw_entry(self, entry: SkillOffer, width: int) -> list[Text]:
+        left = Text(" ").append(f"{one_line(entry.name):<24} ", self.ink("text"))
+        left.append(one_line(entry.description), self.ink("dim"))
+        return [spread(left, Text(f" {one_line(entry.source)} ", self.ink("dim")), width)]
 
 
 def about(offer: SkillOffer) -> Content:

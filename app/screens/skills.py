@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from rich.text import Text
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from agent.api.home import from_home
 from agent.errors import HermesError
 from app.screens.detail import DetailScreen
-from app.screens.page import WAYS_OUT
-from app.screens.split import PointedRows, SplitPage
+from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.wording import line
 from tools.safe_text import clean
+from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -81,7 +78,7 @@ def _row(skill: Skill, standing: SkillStanding, reason: str) -> SkillRow:
     return SkillRow(skill.name, skill.scope, skill.description, standing, skill.folder, reason, skill)
 
 
-class SkillsScreen(SplitPage[str | None]):
+class SkillsScreen(EntryPage[str | None, SkillRow]):
     """Ends with the name of the skill that is to be run, or None."""
 
     heading = "Skills"
@@ -95,18 +92,14 @@ class SkillsScreen(SplitPage[str | None]):
     def __init__(self, shelf: SkillShelf, at: str = "") -> None:
         """`at`: the name of the skill it begins with."""
         self._first = at
-        self._lines = SkillRows()
-        super().__init__(self._lines)
+        super().__init__(SkillRows())
         self._shelf = shelf
         self._scans: dict[Path, SkillScan] = {}
-        self.loaded = False
-        """Whether the skills were read."""
         self.told = ""
         """The skill whose scan is shown."""
 
-    def beside(self) -> ComposeResult:
-        with VerticalScroll(id="skill-about", can_focus=False):
-            yield Static(id="skill-text")
+    def about(self, entry: SkillRow) -> Content:
+        return about(entry, self._scans.get(entry.folder))
 
     def on_mount(self) -> None:
         self._load(self._first)
@@ -120,51 +113,33 @@ class SkillsScreen(SplitPage[str | None]):
     async def _load(self, at: str = "") -> None:
         found = await asyncio.to_thread(self._shelf.load)
         rows = rows_of(found)
-        self._lines.show(rows, at)
-        self.state(_counted(rows))
-        self.set_class(not rows, "bare")
-        self.foot.say(self.keys if rows else WAYS_OUT)
-        self.loaded = True
+        self.list_entries(rows, _counted(rows), at)
         for note in (*found.notes, *found.renewed):
             self.notify(line(note), severity="warning", markup=False)
-        self._tell(self._lines.pointed)
 
-    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
-        event.stop()
-        self._tell(self._lines.pointed)
-
-    def _tell(self, row: SkillRow | None) -> None:
-        self._show(
-            Content("") if row is None else about(row, None if row.skill is None else self._known(row))
-        )
-        if row is not None and row.skill is not None:
+    def tell(self) -> None:
+        super().tell()
+        if (row := self.pointed) is not None and row.skill is not None:
             self._scan(row.skill)
-
-    def _known(self, row: SkillRow) -> SkillScan | None:
-        return self._scans.get(row.folder)
-
-    def _show(self, content: Content) -> None:
-        for place in self.query("#skill-text").results(Static):
-            place.update(content)
 
     @work(exclusive=True, group="scan")
     async def _scan(self, skill: Skill) -> None:
         if skill.folder not in self._scans:
             self._scans[skill.folder] = await asyncio.to_thread(self._shelf.scan, skill)
-        row = self._lines.pointed
+        row = self.pointed
         if row is not None and row.skill is skill:
-            self._show(about(row, self._scans[skill.folder]))
+            super().tell()
             self.told = skill.name
 
-    def on_row_list_activated(self, event: PointedRows.Activated) -> None:
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        row = self._lines.pointed
+        row = self.pointed
         if row is not None and row.skill is not None:
             title = f"{row.name} · {row.scope} · {from_home(row.folder)}"
             self.app.push_screen(DetailScreen(title, row.skill.body))
 
     def action_run(self) -> None:
-        row = self._lines.pointed
+        row = self.pointed
         if row is None:
             return
         if row.standing != "used":
@@ -174,53 +149,35 @@ class SkillsScreen(SplitPage[str | None]):
 
     @work(exclusive=True, group="change")
     async def action_switch(self) -> None:
-        row = self._lines.pointed
+        row = self.pointed
         if row is None or row.standing not in ("used", "off"):
             return
         try:
             await asyncio.to_thread(self._shelf.switch, row.name, row.standing == "off")
         except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
+            self.complain(error)
             return
         self._load(row.name)
 
 
-class SkillRows(PointedRows):
+class SkillRows(EntryRows[SkillRow]):
     """A row for each skill: whether it is used, its scope, its name, what it is for."""
 
     def __init__(self) -> None:
         super().__init__(
-            self._draw_row,
-            search_text=lambda index: (
-                f"{self.entries[index].scope} {self.entries[index].name} "
-                f"{one_line(self.entries[index].description, 2_000)}"
-            ),
+            key=lambda row: row.name,
+            words=lambda row: f"{row.scope} {row.name} {one_line(row.description, 2_000)}",
             empty="There are no skills here.",
         )
-        self.entries: Sequence[SkillRow] = ()
-        """The skills that are listed."""
 
-    @property
-    def pointed(self) -> SkillRow | None:
-        """The skill under the cursor."""
-        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
-
-    def show(self, rows: Sequence[SkillRow], at: str = "") -> None:
-        """List these, the cursor on the skill called `at`, else where it was."""
-        before = self.cursor or 0
-        self.entries = rows
-        self.reset(len(rows))
-        names = [row.name for row in rows]
-        if rows:
-            self.move_to(names.index(at) if at in names else min(before, len(rows) - 1))
-
-    def _draw_row(self, index: int, width: int) -> list[Text]:
-        row = self.entries[index]
-        ink = {"used": "success", "broken": "error"}.get(row.standing, "dim")
-        shown = "text" if row.standing == "used" else "dim"
-        left = Text(" ").append(f"{MARKS[row.standing]} ", self.ink(ink))
-        left.append(f"{row.name:<20} ", self.ink(shown)).append(one_line(row.description), self.ink("dim"))
-        return [spread(left, Text(f" {row.scope} ", self.ink("dim")), width)]
+    def draw_entry(self, entry: SkillRow, width: int) -> list[Text]:
+        ink = {"used": "success", "broken": "error"}.get(entry.standing, "dim")
+        shown = "text" if entry.standing == "used" else "dim"
+        left = Text(" ").append(f"{MARKS[entry.standing]} ", self.ink(ink))
+        left.append(f"{entry.name:<20} ", self.ink(shown)).append(
+            one_line(entry.description), self.ink("dim")
+        )
+        return [spread(left, Text(f" {entry.scope} ", self.ink("dim")), width)]
 
 
 def _counted(rows: Sequence[SkillRow]) -> str:

@@ -47,14 +47,14 @@ async def test_keys_run_pause_and_delete_the_job_under_the_cursor(tmp_path: Path
             await app.push_screen(screen)
             await until(pilot, lambda: screen.loaded, "the list")
             await drawn(pilot)
-            said = str(screen.query_one("#job-text").render())
+            said = str(screen.query_one("#entry-text").render())
             assert "[bold]look[/]" in said and "4 s, 1,200 tokens, $0.01, 1 refused" in said
             await pilot.press("r")
             await until(pilot, lambda: begun == ["run"], "the run")
             await pilot.press("p")
             await drawn(pilot)
             await until(
-                pilot, lambda: "○" in str(screen.query_one("#job-text").render()), "the run that waits"
+                pilot, lambda: "○" in str(screen.query_one("#entry-text").render()), "the run that waits"
             )
             assert (await book.job("eyes")).state == "paused"
             before = await book.runs(made.id)
