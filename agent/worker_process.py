@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from agent.child_process import start_child
+from agent.frames import framed
+
 IDLE = 60.0
 """Seconds without an order after which the process ends."""
 _LARGEST = 200_000_000
-_START = "import sys; sys.path[:] = {path!r}; from {module} import main; main()"
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 
 
@@ -77,7 +77,7 @@ class WorkerProcess:
     async def _ask(self, order: Mapping[str, Any], data: bytes) -> bytes:
         reader, writer = await self._started()
         head = json.dumps({**order, "size": len(data)}).encode()
-        writer.write(len(head).to_bytes(4, "big") + head)
+        writer.write(framed(head))
         writer.write(data)
         await writer.drain()
         size = int.from_bytes(await reader.readexactly(4), "big")
@@ -89,24 +89,9 @@ class WorkerProcess:
         if self._streams is not None and self._process is not None and self._process.returncode is None:
             return self._streams
         await self._end()
-        ours, its = socket.socketpair()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-I", "-c", _START.format(path=sys.path, module=self._module), str(its.fileno())),
-                pass_fds=[its.fileno()],
-                env={name: os.environ[name] for name in _KEPT if name in os.environ} | self._environ,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            its.close()
-        self._streams = await asyncio.open_connection(sock=ours)
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        self._process, reader, writer = await start_child(self._module, kept | self._environ)
+        self._streams = reader, writer
         return self._streams
 
     def _stay(self) -> None:

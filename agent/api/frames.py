@@ -1,20 +1,18 @@
-"""Frames over a socket: four bytes of length, then JSON (`agent.api.wire.pack`)."""
+"""Frames between a surface and its engine (`agent.frames`, `agent.api.wire.pack`)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import select
 import socket
 from collections.abc import Mapping
 from typing import Any
 
+from agent import frames
 from agent.api.wire import WireError, pack
 
 LARGEST = 1 << 29
 """Bytes of a frame; a longer one is refused."""
-MUCH = 200_000
-"""Bytes from which on a frame is parsed in a thread: 4 ms of the event loop."""
 HELD = 1_000_000
 """Bytes that wait for a surface that does not read; beyond them the engine waits too."""
 
@@ -22,19 +20,9 @@ HELD = 1_000_000
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """The next frame; None at the end of the stream, whole or not. Raises `WireError`."""
     try:
-        size = int.from_bytes(await reader.readexactly(4), "big")
-        if size > LARGEST:
-            raise WireError(f"A frame of {size:,} bytes is too large.")
-        data = await reader.readexactly(size)
-    except (asyncio.IncompleteReadError, ConnectionError):
-        return None
-    try:
-        frame = await asyncio.to_thread(json.loads, data) if size > MUCH else json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"A frame is no JSON: {error}") from error
-    if not isinstance(frame, dict):
-        raise WireError("A frame is no object.")
-    return frame
+        return await frames.read_frame(reader, LARGEST)
+    except frames.FrameError as error:
+        raise WireError(str(error)) from error
 
 
 class Outlet:

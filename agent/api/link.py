@@ -6,8 +6,6 @@ import asyncio
 import itertools
 import logging
 import signal
-import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,13 +13,13 @@ from typing import Any
 
 from agent.api.frames import read_frame
 from agent.api.wire import WireError, decode_error, encode, pack
+from agent.child_process import start_child
 from agent.errors import HermesError
 
 PATIENCE = 20.0
 """Seconds that an engine may take to close its session before it is ended."""
 TURN = 0.002
 """Seconds of frames taken in a row before the event loop gets its turn."""
-_START = "import sys; sys.path[:] = {path!r}; from agent.api.child import main; main()"
 
 log = logging.getLogger(__name__)
 
@@ -49,26 +47,10 @@ class Link:
 
     async def start(self) -> None:
         """Start the process. Raises `HermesError`."""
-        ours, its = socket.socketpair()
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-c",
-                _START.format(path=sys.path),
-                str(its.fileno()),
-                pass_fds=[its.fileno()],
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            self._process, reader, self._writer = await start_child("agent.api.child")
         except OSError as error:
-            ours.close()
             raise HermesError(f"The engine cannot be started: {error.strerror}.") from error
-        finally:
-            its.close()
-        reader, self._writer = await asyncio.open_connection(sock=ours)
         self._reading = asyncio.create_task(self._read(reader), name="engine")
 
     async def connect(self, path: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import HermesError
+from agent.frames import framed
 
 MODULES = frozenset(
     {
@@ -216,5 +217,4 @@ def decode_error(value: Mapping[str, Any]) -> HermesError:
 
 def pack(frame: Mapping[str, Any]) -> bytes:
     """A frame as it is sent: its length in four bytes, then the JSON."""
-    data = json.dumps(frame, separators=(",", ":")).encode("ascii")
-    return len(data).to_bytes(4, "big") + data
+    return framed(json.dumps(frame, separators=(",", ":")).encode("ascii"))

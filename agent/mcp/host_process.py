@@ -6,17 +6,16 @@ import asyncio
 import itertools
 import logging
 import signal
-import socket
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from agent.mcp.frames import FrameError, packed, read_frame
+from agent.child_process import start_child
+from agent.frames import FrameError
+from agent.mcp.frames import packed, read_frame
 
 PATIENCE = 5.0
 """Seconds the process may take to let go of its server."""
-_START = "import sys; sys.path[:] = {path!r}; from agent.mcp.host.main import main; main()"
 
 log = logging.getLogger(__name__)
 
@@ -54,27 +53,7 @@ class HostProcess:
 
     async def start(self, environ: Mapping[str, str]) -> None:
         """Start the process, which inherits `environ` and nothing else. Raises `OSError`."""
-        ours, its = socket.socketpair()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-c",
-                _START.format(path=sys.path),
-                str(its.fileno()),
-                pass_fds=[its.fileno()],
-                env=dict(environ),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            its.close()
-        reader, self._writer = await asyncio.open_connection(sock=ours)
+        self._process, reader, self._writer = await start_child("agent.mcp.host.main", environ)
         self._reading = asyncio.create_task(self._read(reader), name="mcp")
 
     async def request(

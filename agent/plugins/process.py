@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.frames import FrameError, LargeFrameError, framed, read_frame
 from agent.home import Home, private_folder
 from agent.plugins.boundary import MEMORY, PROGRAM, GrantedPaths, gaps, granted_paths, plugin_policy
 from agent.plugins.capabilities import DeclaredCapabilities
@@ -35,11 +35,9 @@ MOST_PRINTED = 4_000_000
 """Bytes of output of one process before it is taken for a flood."""
 MOST_LOGGED = 500_000
 """Bytes of it that are kept."""
-_LARGE = 65_536
-"""Bytes from which on JSON is read and written off the event loop."""
+_READ_AT_ONCE = 65_536
 _GRACE = 2.0
 """Seconds a handler has to end after nobody waits for it any more."""
-_LENGTH = struct.Struct(">I")
 _START = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
     "from hermes_plugin_child.main import main; sys.exit(main())"
@@ -129,7 +127,7 @@ class PluginProcess:
         self._waiting[number] = answer
         try:
             async with asyncio.timeout(seconds):
-                self._writer.write(_LENGTH.pack(len(data)) + data)
+                self._writer.write(framed(data))
                 await self._writer.drain()
                 said = await asyncio.shield(answer)
         except TimeoutError:
@@ -250,23 +248,22 @@ class PluginProcess:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         """Hand answers to whoever waits for them, until it hangs up or talks nonsense."""
         try:
-            while True:
-                (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-                if length > LARGEST_FRAME:
-                    self._fail(f"sent more than {LARGEST_FRAME:,} bytes at once and was cut off")
-                    return
-                said = await _decoded(await reader.readexactly(length))
-                waiting = self._waiting.pop(said.get("id", 0), None) if isinstance(said, dict) else None
-                if not isinstance(said, dict) or not isinstance(said.get("id"), int):
-                    self._fail("sent an answer that cannot be read and was cut off")
-                    return
+            while (said := await read_frame(reader, LARGEST_FRAME)) is not None:
+                if not isinstance(number := said.get("id"), int):
+                    raise FrameError("it names no request")
+                waiting = self._waiting.pop(number, None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(said)
-        except (asyncio.IncompleteReadError, ConnectionError, OSError):
-            if not self._is_closing:
-                self._fail(await asyncio.to_thread(self._ending))
-        except (ValueError, TypeError, RecursionError):
+        except LargeFrameError:
+            self._fail(f"sent more than {LARGEST_FRAME:,} bytes at once and was cut off")
+            return
+        except FrameError:
             self._fail("sent an answer that cannot be read and was cut off")
+            return
+        except OSError:
+            pass
+        if not self._is_closing:
+            self._fail(await asyncio.to_thread(self._ending))
 
     async def _drain(self, descriptor: int) -> None:
         """Read what it prints into its log."""
@@ -277,7 +274,7 @@ class PluginProcess:
         )
         total = 0
         try:
-            while data := await reader.read(_LARGE):
+            while data := await reader.read(_READ_AT_ONCE):
                 total += len(data)
                 if total > MOST_PRINTED:
                     self._fail(f"printed more than {MOST_PRINTED // 1_000_000} MB and was cut off")
@@ -309,7 +306,7 @@ class PluginProcess:
             return
         data = json.dumps({"id": number, "do": "cancel"}).encode("ascii")
         with suppress(ConnectionError, OSError):
-            self._writer.write(_LENGTH.pack(len(data)) + data)
+            self._writer.write(framed(data))
             await self._writer.drain()
         _, late = await asyncio.wait({answer}, timeout=_GRACE)
         self._waiting.pop(number, None)
@@ -364,7 +361,3 @@ async def _encoded(frame: Mapping[str, Any]) -> bytes:
 
     # How large it is is not known before; results and arguments may be.
     return encode() if frame["do"] == "load" else await asyncio.to_thread(encode)
-
-
-async def _decoded(data: bytes) -> Any:
-    return json.loads(data) if len(data) < _LARGE else await asyncio.to_thread(json.loads, data)

@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from agent.mcp.frames import FrameError, packed, read_frame
+from agent.frames import FrameError
+from agent.mcp.frames import packed, read_frame
 from agent.mcp.launch import ServerLaunch
 
 _TURNS = 5

@@ -21,6 +21,7 @@ from agent.model.providers import NoModelError
 from agent.options import Options
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
+from tests.support.waiting import PATIENCE
 
 
 @asynccontextmanager
@@ -42,7 +43,7 @@ async def remote(made: Bench, **options: Any) -> AsyncIterator[SessionClient]:
 
 
 async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.01)
 
