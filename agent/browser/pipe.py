@@ -8,7 +8,6 @@ from contextlib import suppress
 
 _LARGEST = 1 << 29
 """Bytes of one message."""
-_WRITTEN_AT_ONCE = 1 << 16
 
 
 class PipeTransport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -123,11 +122,6 @@ class Layer:
     """Layers stand in the order of their places; those of the program have 10 to 90. Where there is no
     room for all, those behind shrink first."""
     parts: Callable[[Facts], Iterable[Part]]
-
-
-def token_count(text: str) -> int:
-    """Tokens of a text, estimated."""
-    return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 def of_file(name: str, file: ContextFile, text: str) -> Part:

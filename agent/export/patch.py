@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent.errors import StoreError
 from agent.export.git_form import EXECUTABLE, LINK, PLAIN, PatchBlob, PatchSection, quoted, refused, sections
-from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import (
     LeftOut,
     PathChange,
     PathEntry,
     PathKind,
-    Step,
     is_outside,
 )
 from agent.workspace.checkpoints.git_paths import split
@@ -67,16 +65,6 @@ class Patch:
 
 class _LeftOutError(Exception):
     """A path cannot be told in a patch; the message is the reason."""
-
-
-def patch_of(steps: Sequence[Step], first: int, second: int, objects: ObjectStore) -> bytes:
-    """What leads from position `first` to `second`, for `git apply` in a folder that stands at `first`.
-
-    `steps` is the whole line, oldest first; either position may be the earlier one. What a patch
-    cannot say (empty folders, permissions beyond the executable bit, files that were not kept)
-    is named in comment lines at its beginning. Blocking: reads the contents.
-    """
-    return patch_between(states.difference(steps, first, second), objects).data
 
 
 def patch_between(changes: Iterable[PathChange], objects: ObjectStore, *, text: bool = False) -> Patch:

@@ -42,7 +42,6 @@ INTERRUPTED = (
     "⚠ Hermes was stopped while a tool ran, and what came of that is not known. Nothing was done again; "
     "look, then write what is to happen."
 )
-CUT_TURN = ("failed", "budget", "interrupted", "denied")
 
 
 class ChatHead:

@@ -15,13 +15,6 @@ from agent.store.nodes import Node
 How = Literal["prompt", "steer"]
 
 
-class ChatHistory(Protocol):
-    """Going back, as far as chats can."""
-
-    async def undo(self) -> Any: ...
-    async def redo(self) -> Any: ...
-
-
 class ChatClient(Protocol):
     """The engine of a session, as far as chats use it."""
 

@@ -29,9 +29,6 @@ HookEvent = Literal[
 ]
 HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
-DECIDING: frozenset[HookEvent] = frozenset({"before_tool", "transform_result", "before_response"})
-"""Events that wait for their hooks, as the answer changes what happens; of the others hooks only hear."""
-
 
 @dataclass(frozen=True, slots=True)
 class Hook:

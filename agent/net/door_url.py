@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote, urljoin, urlsplit, urlunsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from agent.net.addresses import canonical, readings, refused_among, refused_name
 
@@ -99,14 +99,6 @@ def is_refused(url: str) -> bool:
         return refusal(web_address(url)) is not None
     except AddressError:
         return True
-
-
-def without_fragment(url: str) -> str:
-    """An address as it is compared with others: without what comes after `#`."""
-    try:
-        return urlunsplit(urlsplit(url)._replace(fragment=""))
-    except ValueError:
-        return url
 
 
 def shown(text: str) -> str:

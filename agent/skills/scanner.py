@@ -32,8 +32,6 @@ LARGEST_FILE = 256_000
 MOST_FINDINGS = 200
 """Findings that are kept; more say nothing new."""
 
-SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
-
 RULES = Path(__file__).with_name("rules")
 
 _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{40,}={0,2}(?![\w+/=])")

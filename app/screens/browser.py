@@ -34,7 +34,6 @@ class PageRow:
 
     text: str
     pixels: tuple[tuple[Pixel, Pixel], ...] = ()
-    is_head: bool = False
 
 
 @dataclass(frozen=True, slots=True)

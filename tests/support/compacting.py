@@ -101,11 +101,6 @@ def spread(rules: Sequence[str], turns: int, seed: int) -> list[list[str]]:
     return placed
 
 
-def last_messages(worker: Worker) -> str:
-    """What the last request of the conversation held."""
-    return said_in(worker.asked[-1])
-
-
 def tokens_of(request: Recorded) -> int:
     """Tokens of a request, at four bytes each."""
     return len(request.raw) // 4

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.mentions import unoffered_mentions
 from tools.discovery import discover
 from tools.registry import Registry, registry
-from tools.toolsets import BUNDLES, members, resolve, unknown_names, unoffered_mentions
+from tools.toolsets import BUNDLES, members, resolve, unknown_names
 
 DEFAULT = {
     "cronjob",

@@ -40,13 +40,6 @@ class OpenedBrowser:
     """What it is, for the person."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddressRefusal:
-    """Why an address is not opened, as a sentence."""
-
-    sentence: str
-
-
 class BrowserHost(Protocol):
     """Starts browsers of one session and judges what they are to reach."""
 

@@ -15,7 +15,6 @@ from typing import Any
 from tools.code.allowed import ALIASES, PASSED_ON, Offer
 from tools.safe_text import clean
 
-MODULE = "hermes_tools"
 FILE = "hermes_tools.py"
 
 _HELPERS = Path(__file__).parent / "child" / "hermes_child" / "helpers.py"

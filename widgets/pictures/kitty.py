@@ -25,8 +25,6 @@ _MARKS = (
     "\u05a8\u05a9\u05ab\u05ac\u05af\u05c4\u0610\u0611\u0612\u0613\u0614\u0615\u0616\u0617\u0657\u0658"
 )
 """The marks that stand for 0, 1, 2, … as the protocol lists them."""
-MOST_CELLS = len(_MARKS)
-"""Columns and rows that can be told."""
 
 
 def sent(number: int, png: bytes, columns: int, rows: int) -> Iterator[str]:

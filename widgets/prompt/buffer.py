@@ -107,10 +107,6 @@ class Buffer:
         self.goal = None
         self._last = None
 
-    def select_all(self) -> None:
-        self.move(0)
-        self.move(len(self._text), select=True)
-
     def move_rows(
         self,
         count: int,

@@ -142,10 +142,6 @@ class InstalledSkills:
         named |= dict.fromkeys(row.files.keys() - found.keys(), "removed")
         return {path: named[path] for path in sorted(named)}
 
-    def is_approved(self, row: LockedSkill) -> bool:
-        """Whether its files are what may be used. Raises `HubError` for a folder that cannot be read."""
-        return tree_digest(disk.hashes(self.lock.place(row))) == row.approved
-
     def approve(self, row: LockedSkill, seen: str, *, force: bool = False) -> LockedSkill:
         """Let a changed skill be used; `seen` is the digest of the files that the person was shown.
 

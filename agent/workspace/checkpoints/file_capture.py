@@ -63,23 +63,6 @@ def take(
         return PathEntry(PathKind.OTHER, 0, reason=_unreadable(error))
 
 
-def taken_at(
-    root: Path, path: str, objects: ObjectStore | None, *, limit: int
-) -> tuple[tuple[str, PathEntry | None], ...]:
-    """`path` and each folder above it inside the workspace, outermost first, with how they stand.
-
-    What is noted before a file is written: folders that are made for it are then
-    known to be new. Raises as `take` does.
-    """
-    parts = _parts(path)
-    paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
-    found: list[tuple[str, PathEntry | None]] = []
-    for each in paths:
-        gone = bool(found) and (found[-1][1] is None or found[-1][1].kind is not PathKind.FOLDER)
-        found.append((each, None if gone else take(root, each, objects, limit=limit)))
-    return tuple(found)
-
-
 def _parts(path: str) -> list[str]:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\0" in path:

@@ -20,12 +20,6 @@ def between(steps: Sequence[Step], after: int, upto: int) -> Sequence[Step]:
     return steps[_behind(steps, after) : _behind(steps, upto)]
 
 
-def step_at(steps: Sequence[Step], number: int) -> Step | None:
-    """The step with that number; None when it was pruned, lost or never made."""
-    found = between(steps, number - 1, number)
-    return found[0] if found else None
-
-
 def targets(steps: Sequence[Step], position: int) -> State:
     """What to make of each path that changed after `position`, to be back there."""
     found: State = {}
@@ -38,29 +32,6 @@ def targets(steps: Sequence[Step], position: int) -> State:
 def left(steps: Iterable[Step]) -> State:
     """How the last step that changed a path left it."""
     return {change.path: change.after for step in steps for change in step.changes}
-
-
-def state_at(steps: Sequence[Step], position: int) -> State:
-    """How each path that any step touched stood at `position`.
-
-    What a later step found counts before what an earlier one left: changes that others
-    made in between belong to the position.
-    """
-    return left(steps[: _behind(steps, position)]) | targets(steps, position)
-
-
-def entry_at(steps: Sequence[Step], path: str, position: int) -> PathEntry | None:
-    """How one path stood at `position`. Raises `KeyError` when no step touched it."""
-    cut = _behind(steps, position)
-    for step in steps[cut:]:
-        for change in step.changes:
-            if change.path == path:
-                return change.before
-    for step in reversed(steps[:cut]):
-        for change in reversed(step.changes):
-            if change.path == path:
-                return change.after
-    raise KeyError(path)
 
 
 def difference(steps: Sequence[Step], first: int, second: int) -> tuple[PathChange, ...]:

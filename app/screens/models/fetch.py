@@ -28,7 +28,6 @@ BAR = 18
 """Cells of the bar."""
 GRACE = 2.0
 """Seconds that a stopped fetch has to end before the dialog leaves it alone."""
-INVITATION = "Say what shall be done; it is sent when the model is there"
 SAID = {"fetch": "fetching", "verify": "checking that it is the original"}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.fitting import fitted
-from agent.context.layer import Entries, Part, token_count
+from agent.context.layer import CHARACTERS_PER_TOKEN, Entries, Part
 
 
 def part(layer: str, count: int, *, size: int = 40, **entries: object) -> Part:
@@ -49,6 +51,10 @@ def test_files_that_share_their_room_each_keep_their_beginning() -> None:
     assert ["project-0" in each.text for each in shown] == [True, True, True]
     assert [bool(each.left_out) for each in shown] == [False, True, True]
     assert sum(token_count(each.text) for each in shown) <= 200
+
+
+def token_count(text: str) -> int:
+    return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 def test_what_has_no_entries_is_never_cut() -> None:

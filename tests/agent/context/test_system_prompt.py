@@ -9,9 +9,9 @@ from agent.context.context_files import ContextFile
 from agent.context.layer import Facts
 from agent.context.layers.tool_use import TOOL_HINTS
 from agent.context.system_prompt import joined, system_prompt
+from tests.support.mentions import unoffered_mentions
 from tools.discovery import discover
 from tools.registry import registry
-from tools.toolsets import unoffered_mentions
 
 ALL = sorted({name for names, _ in TOOL_HINTS for name in names})
 

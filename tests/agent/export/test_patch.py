@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.export.git_form import quoted
-from agent.export.patch import Patch, patch_between, patch_of
+from agent.export.patch import Patch, patch_between
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.states import alike, difference
 from agent.workspace.checkpoints.store import CheckpointStore
 
 Tree = dict[str, tuple[str, bytes]]
@@ -215,11 +215,11 @@ def test_positions_of_a_line_become_a_patch_in_either_direction(tmp_path: Path) 
         Step(number, "tool", "s", "c", "l", 0.0, str(root), tuple(changes(seen[number - 1], seen[number])))
         for number in (1, 2, 3)
     ]
-    apply(root, patch_of(steps, 3, 1, store.objects))
+    apply(root, patch_between(difference(steps, 3, 1), store.objects).data)
     assert look(root) == {"a": ("file", b"2\n"), "b": ("file", b"\0")}
-    apply(root, patch_of(steps, 1, 3, store.objects))
+    apply(root, patch_between(difference(steps, 1, 3), store.objects).data)
     assert look(root)["a"] == ("file", b"3\n")
-    assert patch_of(steps, 2, 2, store.objects) == b""
+    assert patch_between(difference(steps, 2, 2), store.objects).data == b""
 
 
 def test_what_a_patch_cannot_say_is_named_before_it(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ STEPS = st.lists(
         st.tuples(st.just("insert"), st.sampled_from(ODD)),
         st.tuples(st.sampled_from(["move", "select", "delete", "kill"]), st.integers(-3, 40)),
         st.tuples(
-            st.sampled_from(["yank", "kill_to_line_end", "kill_to_line_start", "undo", "redo", "select_all"]),
+            st.sampled_from(["yank", "kill_to_line_end", "kill_to_line_start", "undo", "redo"]),
             st.none(),
         ),
         st.tuples(st.just("move_rows"), st.sampled_from([-1, 1])),

@@ -14,7 +14,7 @@ import pytest
 from agent.errors import StoreError
 from agent.workspace.checkpoints import file_capture
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
-from agent.workspace.checkpoints.file_capture import take, taken_at, uncovered
+from agent.workspace.checkpoints.file_capture import take, uncovered
 from agent.workspace.checkpoints.objects import ObjectStore
 
 LIMIT = 10_000_000
@@ -225,22 +225,6 @@ def test_what_is_kept_is_one_state_of_a_file_that_others_rewrite(root: Path, obj
     finally:
         stop.set()
         writer.join()
-
-
-def test_folders_that_are_missing_above_a_path_are_noted_too(root: Path, objects: ObjectStore) -> None:
-    (root / "a").mkdir()
-    found = taken_at(root, "a/b/c.txt", objects, limit=LIMIT)
-    assert [(path, entry and entry.kind) for path, entry in found] == [
-        ("a", PathKind.FOLDER),
-        ("a/b", None),
-        ("a/b/c.txt", None),
-    ]
-    (root / "a/b").symlink_to("elsewhere")
-    assert [entry and entry.kind for _, entry in taken_at(root, "a/b/c.txt", objects, limit=LIMIT)] == [
-        PathKind.FOLDER,
-        PathKind.LINK,
-        None,
-    ]
 
 
 def test_a_file_nobody_may_read_is_described_with_the_reason(

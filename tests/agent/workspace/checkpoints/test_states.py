@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,10 +12,7 @@ from agent.workspace.checkpoints.states import (
     between,
     broken,
     difference,
-    entry_at,
     left,
-    state_at,
-    step_at,
     targets,
 )
 from tests.agent.workspace.checkpoints.support import file
@@ -60,9 +56,6 @@ def test_every_position_is_reached_from_the_end(history: tuple[list[Step], dict[
     assert left(steps) == now
     for number, state in states.items():
         assert standing(now | targets(steps, number)) == standing(state)
-        assert standing(state_at(steps, number)) == standing(state)
-        for path in now:
-            assert entry_at(steps, path, number) == state.get(path)
 
 
 @given(histories())
@@ -98,8 +91,6 @@ def test_what_others_changed_between_two_steps_is_named_with_the_step_that_found
     assert broken(steps, 2) == {}
     # What somebody else wrote before step 2 belongs to position 1.
     assert targets(steps, 1) == {"a": two, "b": one}
-    assert entry_at(steps, "a", 1) == two
-    assert entry_at(steps, "a", 3) is None
 
 
 def test_contents_that_were_not_kept_are_a_difference_and_a_break() -> None:
@@ -112,11 +103,3 @@ def test_contents_that_were_not_kept_are_a_difference_and_a_break() -> None:
 def test_steps_are_found_by_number_also_where_numbers_are_missing() -> None:
     steps = [step(2), step(4), step(7)]
     assert [each.number for each in between(steps, 2, 6)] == [4]
-    assert step_at(steps, 4) is steps[1]
-    assert step_at(steps, 3) is None
-    assert step_at([], 1) is None
-
-
-def test_a_path_no_step_touched_is_not_known() -> None:
-    with pytest.raises(KeyError):
-        entry_at([step(1)], "a", 1)
