@@ -48,6 +48,7 @@ from app.screens.context import ContextScreen
 from app.screens.counted import CountedPage
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
+from app.screens.entry_page import EntryPage
 from app.screens.help import HelpScreen, here
 from app.screens.history.branches import BranchesScreen
 from app.screens.history.compare import CompareScreen
@@ -305,7 +306,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     UsageScreen: Opened(at_once(lambda *_: UsageScreen(lambda: _soon(USAGE))), "r"),
 }
 """Every screen that lies over the session's own."""
-BASES = {ClosableScreen, ClosableModal, ConversationScreen, Page, CountedPage, SplitPage, Dialog}
+BASES = {ClosableScreen, ClosableModal, ConversationScreen, Page, CountedPage, SplitPage, EntryPage, Dialog}
 """What others are made of; never shown themselves."""
 
 
