@@ -7,7 +7,10 @@ the load was there is shown by the bytes painted meanwhile and, for the crowd, b
 
 Targets: worst echo < 16 ms (stream, agents) and < 20 ms (crowd), median loaded / median idle < 1.3.
 
-    python benchmarks/key_echo.py [--keys 60] [--tokens 2000] [--only stream] [--process]
+`--pairs 5` measures the engine in the process of the screen and in one of its own by turns, five times
+each, and ends with a line for each load that compares them. They take turns in going first.
+
+    python benchmarks/key_echo.py [--keys 60] [--tokens 2000] [--only stream] [--process | --pairs 5]
 """
 
 from __future__ import annotations
@@ -144,14 +147,41 @@ def report(what: str, idle: list[float], loaded: list[float], rate: float) -> No
         raise SystemExit("The load was not painted; these figures say nothing.")
 
 
+WAYS = {"inside": "", "apart": "engine: {process: true}\n"}
+"""Where the engine works, and the settings for that."""
+
+
+def paired(what: str, pairs: int, once: Callable[[str], tuple[list[float], list[float], float]]) -> None:
+    """Measure both ways by turns and say how they compare."""
+    medians: dict[str, list[float]] = {way: [] for way in WAYS}
+    worst: dict[str, list[float]] = {way: [] for way in WAYS}
+    for number in range(pairs):
+        for way in sorted(WAYS, reverse=number % 2 == 0):
+            print(f"pair {number + 1}, engine {way}:", flush=True)
+            idle, loaded, rate = once(WAYS[way])
+            report(what, idle, loaded, rate)
+            medians[way].append(statistics.median(loaded) * 1e3)
+            worst[way].append(max(loaded) * 1e3)
+    for way in WAYS:
+        print(
+            f"{what}, engine {way}: median {statistics.median(medians[way]):.1f} ms; "
+            f"worst of each run {', '.join(f'{each:.1f}' for each in worst[way])} ms"
+        )
+    better = sum(one < other for one, other in zip(worst["apart"], worst["inside"], strict=True))
+    ratio = statistics.median(medians["apart"]) / statistics.median(medians["inside"])
+    print(f"{what}: apart / inside {ratio:.2f} of the medians; worst smaller apart in {better} of {pairs}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="See the top of this file.")
     parser.add_argument("--keys", type=int, default=60)
     parser.add_argument("--tokens", type=int, default=2_000, help="tokens a second")
     parser.add_argument("--only", choices=["stream", "crowd", "agents"])
-    parser.add_argument("--process", action="store_true", help="with the engine in a process of its own")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--process", action="store_true", help="with the engine in a process of its own")
+    ways.add_argument("--pairs", type=int, default=0, help="both ways by turns, so many times each")
     args = parser.parse_args()
-    settings = "engine: {process: true}\n" if args.process else ""
+    settings = WAYS["apart" if args.process else "inside"]
     stream = STREAM.replace("{pace}", str(1 / args.tokens))
     crowded = [sys.executable, "-I", "-c", APPLICATION]
     loads: dict[str, tuple[str, Sequence[str], bytes]] = {
@@ -161,8 +191,11 @@ def main() -> None:
     }
     for name, (script, program, sign) in loads.items():
         if args.only in (None, name):
-            until = partial(Terminal.until, wanted=sign)
-            report(name, *measure(script, program, args.keys, until, settings))
+            once = partial(measure, script, program, args.keys, partial(Terminal.until, wanted=sign))
+            if args.pairs:
+                paired(name, args.pairs, once)
+            else:
+                report(name, *once(settings))
 
 
 if __name__ == "__main__":
