@@ -140,7 +140,7 @@ WORK: tuple[tuple[dict[str, object], str], ...] = (
         "refused",
     ),
     ({"schedule": "*/20 * * * *", "prompt": "Watch the queue.", "overlap": "queue"}, "running"),
-    ({"schedule": "every 1d", "prompt": "Tidy the inbox.", "jitter": 600}, "skipped"),
+    ({"schedule": "every 1d", "prompt": "Tidy the inbox."}, "skipped"),
     (
         {
             "schedule": "every 1w",
