@@ -108,7 +108,7 @@ registry.register(
     schema={
         "description": (
             "Have something done later, in a session of its own, by a prompt that says all it needs: nobody "
-            "is there, and what would need a yes is refused. An answer of [SILENT] is not shown."
+            "is there, what would need a yes is refused. An answer of [SILENT] is not shown."
         ),
         "parameters": {
             "type": "object",
