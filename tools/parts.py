@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -55,7 +56,7 @@ class PartKind(NamedTuple):
 
     def files(self) -> tuple[PartFile, ...]:
         """Those of the program, then those of the search path. Reads names of files only."""
-        return (*self._own(), *self._outside())
+        return (*_own(self.package, self.ending), *self._outside())
 
     def load(self, part: PartFile) -> ModuleType:
         """The module of a part, imported once. Raises whatever its code raises."""
@@ -92,21 +93,27 @@ class PartKind(NamedTuple):
                 problems.append(Problem(where, f"{type(error).__name__}: {reason}"))
         return modules, tuple(problems)
 
-    def _own(self) -> Iterator[PartFile]:
-        folder = ROOT.joinpath(*self.package.split("."))
-        if not self.ending:
-            for name, _ in _entries(folder):
-                yield PartFile(name, f"{self.package}.{name}", None)
-            return
-        whole = self.ending.lstrip("_")
-        for path in sorted(folder.rglob(f"*{whole}.py")):
-            if path.stem == whole or path.stem.endswith(self.ending):
-                yield PartFile(path.stem, ".".join(path.relative_to(ROOT).with_suffix("").parts), None)
-
     def _outside(self) -> Iterator[PartFile]:
         for number, folder in enumerate(_search_path):
             for name, path in _entries(folder / self.name):
                 yield PartFile(name, f"hermes_parts_{number}_{self.name}_{name}", path)
+
+
+@cache
+def _own(package: str, ending: str) -> tuple[PartFile, ...]:
+    """The parts of the program in `package`. Its files stay as they are while it runs."""
+    folder = ROOT.joinpath(*package.split("."))
+    if not ending:
+        return tuple(PartFile(name, f"{package}.{name}", None) for name, _ in _entries(folder))
+    whole = ending.lstrip("_")
+    found = [
+        path
+        for path in sorted(folder.rglob(f"*{whole}.py"))
+        if path.stem == whole or path.stem.endswith(ending)
+    ]
+    return tuple(
+        PartFile(path.stem, ".".join(path.relative_to(ROOT).with_suffix("").parts), None) for path in found
+    )
 
 
 def search_path() -> Sequence[Path]:

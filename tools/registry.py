@@ -223,14 +223,21 @@ def _passes(check: Callable[[], bool] | None) -> bool:
 
 
 def _definition(entry: ToolEntry, on_offer: frozenset[str]) -> dict[str, Any]:
-    schema = {"name": entry.name, **copy.deepcopy(entry.schema)}
+    schema = {"name": entry.name, **_copied(entry.schema)}
     if entry.patch is None:
         return schema
     try:
         return entry.patch(schema, on_offer)
     except Exception:
         log.exception("the schema of tool %s could not be adapted", entry.name)
-        return {"name": entry.name, **copy.deepcopy(entry.schema)}
+        return {"name": entry.name, **_copied(entry.schema)}
+
+
+def _copied(value: Any) -> Any:
+    """A copy of what JSON can hold, several times as fast as `deepcopy`."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 registry = Registry()

@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -38,8 +39,9 @@ class ServicePayer(Protocol):
     def paying(self, name: str, price: float | None) -> AbstractAsyncContextManager[None]: ...
 
 
+@cache
 def whisper_is_installed() -> bool:
-    """Whether a package that listens on this machine is there. Imports nothing."""
+    """Whether a package that listens on this machine is there. Imports nothing, looks once in a process."""
     return find_spec("faster_whisper") is not None or find_spec("whisper") is not None
 
 

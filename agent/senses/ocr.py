@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,8 +17,9 @@ MOST_LINES = 400
 _CHILD = Path(__file__).with_name("ocr_child.py")
 
 
+@cache
 def is_installed() -> bool:
-    """Whether the text reader can be used. Imports nothing."""
+    """Whether the text reader can be used. Imports nothing, looks once in a process."""
     return find_spec("rapidocr") is not None and find_spec("onnxruntime") is not None
 
 

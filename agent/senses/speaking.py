@@ -8,6 +8,7 @@ import json
 import shutil
 import wave
 from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,8 +34,9 @@ _LIMITS = DoorLimits(size=40_000_000, unpacked=40_000_000, seconds=SECONDS)
 _ELEVENLABS_VOICE, _ELEVENLABS_MODEL = "21m00Tcm4TlvDq8ikWAM", "eleven_multilingual_v2"
 
 
+@cache
 def hibari_is_installed() -> bool:
-    """Whether the offline voice can be used. Imports nothing."""
+    """Whether the offline voice can be used. Imports nothing, looks once in a process."""
     return find_spec("hibari") is not None and find_spec("onnxruntime") is not None
 
 

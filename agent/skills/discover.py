@@ -7,12 +7,13 @@ SKILL.md in them changed (time and size), so that asking is cheap.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.skills.frontmatter import SkillFormatError
-from agent.skills.skill import Scope, Skill, load, skill_file
+from agent.skills.skill import Scope, Skill, load, skill_name
 from tools.safe_text import clean
 
 DEEPEST = 3
@@ -120,17 +121,16 @@ class SkillIndex:
     """Reads skills, and remembers what it read."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, int, int], Skill | BrokenSkill]] = {}
+        self._known: dict[str, tuple[tuple[int, int, int], Skill | BrokenSkill]] = {}
 
     def find(self, places: Iterable[SkillRoot]) -> SkillSet:
         """The skills in these roots, nearest first. Touches the disk."""
         chosen: dict[str, Skill] = {}
         shadowed: list[Skill] = []
         broken: list[BrokenSkill] = []
-        seen: set[Path] = set()
+        seen: set[str] = set()
         for root in places:
-            for folder, category in _folders(root.path, root.deepest):
-                real = folder.resolve()
+            for folder, real, category in _folders(str(root.path), root.deepest):
                 if real in seen:
                     continue
                 seen.add(real)
@@ -144,53 +144,72 @@ class SkillIndex:
         ordered = tuple(chosen[name] for name in sorted(chosen))
         return SkillSet(ordered, tuple(shadowed), tuple(broken))
 
-    def _load(self, folder: Path, root: SkillRoot, category: str) -> Skill | BrokenSkill:
-        path = skill_file(folder)
-        try:
-            status = path.stat() if path is not None else None
-        except OSError:
-            status = None
+    def _load(self, folder: str, root: SkillRoot, category: str) -> Skill | BrokenSkill:
+        status = _status(folder)
         stamp = (status.st_mtime_ns, status.st_size, status.st_ino) if status is not None else (0, 0, 0)
         known = self._known.get(folder)
         if known is not None and known[0] == stamp and status is not None and known[1].scope == root.scope:
             return known[1]
         try:
-            found: Skill | BrokenSkill = load(folder, root.scope, category)
+            found: Skill | BrokenSkill = load(Path(folder), root.scope, category)
         except SkillFormatError as error:
-            found = BrokenSkill(folder, root.scope, clean(str(error)))
+            found = BrokenSkill(Path(folder), root.scope, clean(str(error)))
         self._known[folder] = (stamp, found)
         return found
 
 
-def _folders(root: Path, deepest: int) -> Iterator[tuple[Path, str]]:
-    """Folders with a SKILL.md below a root, and their category; links that lead out of it are passed over."""
+# Plain text instead of paths from here on: each session looks at some hundred folders as it opens.
+
+
+def _status(folder: str) -> os.stat_result | None:
+    """Time and size of the SKILL.md of a folder; None if it cannot be looked at."""
+    name = skill_name(folder)
     try:
-        real_root = root.resolve(strict=True)
-    except (OSError, RuntimeError):
+        return Path(folder, name).stat() if name else None
+    except OSError:
+        return None
+
+
+def _folders(root: str, deepest: int) -> Iterator[tuple[str, str, str]]:
+    """Folders with a SKILL.md below a root, where they really are, and their category.
+
+    Links that lead out of the root are passed over.
+    """
+    try:
+        real_root = os.path.realpath(root, strict=True)
+    except OSError:
         return
-    waiting: list[tuple[Path, int]] = [(root, 0)]
+    waiting: deque[tuple[str, str, int]] = deque([(root, real_root, 0)])
     looked = 0
     while waiting:
-        folder, depth = waiting.pop(0)
+        folder, real, depth = waiting.popleft()
         looked += 1
         if looked > MOST_FOLDERS:
             return
-        if (depth or not deepest) and skill_file(folder) is not None:
-            category = folder.parent.relative_to(root).as_posix() if depth else "."
-            yield folder, "" if category == "." else clean(category)
+        if (depth or not deepest) and skill_name(folder):
+            yield folder, real, clean(folder.rpartition("/")[0][len(root) :].strip("/")) if depth else ""
             continue
         if depth < deepest:
-            waiting += [(each, depth + 1) for each in _subfolders(folder, real_root)]
+            waiting += [(*each, depth + 1) for each in _subfolders(folder, real, real_root)]
 
 
-def _subfolders(folder: Path, root: Path) -> list[Path]:
+def _subfolders(folder: str, real: str, root: str) -> list[tuple[str, str]]:
+    """The folders in a folder, by name, each with where it really is."""
+    found: list[tuple[str, str]] = []
     try:
         with os.scandir(folder) as entries:
-            found = [entry.name for entry in entries if _leads(entry)]
+            for entry in sorted(entries, key=lambda each: each.name):
+                if entry.name in _PASSED_OVER or not _leads(entry):
+                    continue
+                place = f"{real.rstrip('/')}/{entry.name}"
+                if entry.is_symlink():
+                    place = os.path.realpath(entry.path)
+                    if place != root and not place.startswith(root.rstrip("/") + "/"):
+                        continue
+                found.append((entry.path, place))
     except OSError:
         return []
-    names = sorted(name for name in found if name not in _PASSED_OVER)
-    return [path for name in names if (path := folder / name).resolve().is_relative_to(root)]
+    return found
 
 
 def _leads(entry: os.DirEntry[str]) -> bool:

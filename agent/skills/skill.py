@@ -114,13 +114,15 @@ _TITLE = re.compile(r"[^\W_][\w .&'()-]{0,79}")
 """What some collections write for a name: words with blanks."""
 
 
+def skill_name(folder: str) -> str:
+    """What the SKILL.md of a folder is called, in either spelling; empty if it is no skill."""
+    return next((name for name in ("SKILL.md", "skill.md") if os.path.lexists(f"{folder}/{name}")), "")
+
+
 def skill_file(folder: Path) -> Path | None:
     """The SKILL.md of a folder, in either spelling; None if it is no skill."""
-    for name in ("SKILL.md", "skill.md"):
-        path = folder / name
-        if os.path.lexists(path):
-            return path
-    return None
+    name = skill_name(str(folder))
+    return folder / name if name else None
 
 
 def load(folder: Path, scope: Scope, category: str = "") -> Skill:

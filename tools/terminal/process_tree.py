@@ -123,10 +123,7 @@ def _table() -> Iterable[_Stat]:
 
 
 def _stat(pid: str) -> _Stat | None:
-    try:
-        text = (_PROC / pid / "stat").read_text(errors="replace")
-    except OSError:
-        return None
+    text = _read(pid, "stat").decode(errors="replace")
     # The name stands in brackets and may hold anything, brackets and blanks too.
     start, end = text.find("("), text.rfind(")")
     fields = text[end + 2 :].split(maxsplit=4)
@@ -138,17 +135,27 @@ def _stat(pid: str) -> _Stat | None:
 
 def _is_first(pid: int) -> bool:
     """Whether a process is number one of a namespace of its own."""
-    try:
-        status = (_PROC / str(pid) / "status").read_text(errors="replace")
-    except OSError:
-        return False
+    status = _read(pid, "status").decode(errors="replace")
     numbers = status.partition("\nNSpid:")[2].partition("\n")[0].split()
     return len(numbers) > 1 and numbers[-1] == "1"
 
 
 def _is_marked(pid: int, mark: str) -> bool:
+    return f"{MARK}={mark}\0".encode() in _read(pid, "environ") + b"\0"
+
+
+def _read(pid: int | str, name: str) -> bytes:
+    """What the system says of a process; empty if it has gone. Read plainly: it is done for all of them."""
     try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
+        descriptor = os.open(f"{_PROC}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False
-    return f"{MARK}={mark}\0".encode() in environment + b"\0"
+        return b""
+    pieces: list[bytes] = []
+    try:
+        while piece := os.read(descriptor, 65_536):
+            pieces.append(piece)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+    return b"".join(pieces)

@@ -83,9 +83,10 @@ class SessionBoundary:
         self._mode: NetworkMode = "ask" if network == "filtered" and filtered is None else network
         self.filtered = filtered if self._mode == "filtered" else None
         """The filtered network, if that is what commands are in."""
-        self._writable = tuple(_real(path) for path in writable)
-        self._hidden = tuple(dict.fromkeys(_real(path) for path in self._secrets(environ, hidden)))
-        self._readable = tuple(_real(path) for path in readable)
+        real = _Resolver()
+        self._writable = tuple(real(path) for path in writable)
+        self._hidden = tuple(dict.fromkeys(real(path) for path in self._secrets(environ, hidden)))
+        self._readable = tuple(real(path) for path in readable)
         self._limits = limits or SandboxLimits()
         self._read = read
         self._opens = opens
@@ -120,13 +121,9 @@ class SessionBoundary:
 
     def clear_up(self) -> None:
         """Remove what a process that was killed held the place of. Blocks for a moment."""
-        roots = (self._workspace, *self._writable)
-        gaps = {
-            above
-            for path in self._hidden
-            for above in (path, *path.parents)
-            if any(above.is_relative_to(root) and above != root for root in roots)
-        }
+        roots = tuple(f"{str(root).rstrip('/')}/" for root in (self._workspace, *self._writable))
+        within = [path for path in self._hidden if str(path).startswith(roots)]
+        gaps = {above for path in within for above in (path, *path.parents) if str(above).startswith(roots)}
         deepest_first = sorted(gaps, key=lambda path: len(path.parts), reverse=True)
         remove_abandoned((*repository_of(self._workspace).guarded, *deepest_first))
 
@@ -262,5 +259,19 @@ def _nothing() -> None:
     pass
 
 
-def _real(path: Path) -> Path:
-    return path.expanduser().resolve()
+class _Resolver:
+    """Tells where paths really lead. The folder that many of them lie in is followed once."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def __call__(self, path: Path) -> Path:
+        path = path.expanduser()
+        if not path.is_absolute() or path.name in ("", ".."):
+            return path.resolve()
+        folder = str(path.parent)
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = os.path.realpath(folder)
+        place = path if real == folder else Path(real, path.name)
+        return place.resolve() if place.is_symlink() else place
