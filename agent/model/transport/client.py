@@ -14,6 +14,7 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import asdict
+from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit, urlunsplit
@@ -205,7 +206,9 @@ class FormatClient:
         # Plain HTTP on this machine needs no certificates, which take 50 ms to load: trust none.
         is_plain = local and self._url.startswith("http:")
         transport = DefaultAsyncHttpxClient(
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True,
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if is_plain
+            else _certificates(not local, *_trusted()),
             timeout=timeout,
             follow_redirects=False,
             trust_env=not local,
@@ -227,6 +230,19 @@ class FormatClient:
         own = {name.lower() for name in self._own_headers}
         foreign = [] if _is_openai(self._url) else [*_FROM_ENVIRONMENT, *_environment_headers()]
         return {name: Omit() for name in [*foreign, "Authorization"] if name.lower() not in own}
+
+
+def _trusted() -> tuple[str, str]:
+    """Where the environment says that the certificates to be trusted are."""
+    return os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", "")
+
+
+@cache
+def _certificates(trust_env: bool, _file: str, _folder: str) -> ssl.SSLContext:
+    """What connections trust. Loading it takes 50 ms, so all clients of a process have the same."""
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 async def _refuse(response: httpx2.Response) -> None:
