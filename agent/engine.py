@@ -281,7 +281,8 @@ class Engine:
 
     def _continue(self, done: asyncio.Task[Any]) -> None:
         self._turn_queue.queue_steering()
-        if self._stopping or done.cancelled():
+        if self._stopping or done.cancelled() or self.busy:
+            # Busy: somebody was quicker than this callback; the end of that turn comes here again.
             return
         item = self._turn_queue.next()
         if item is not None:

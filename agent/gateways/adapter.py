@@ -185,7 +185,8 @@ class Adapter(Protocol):
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         """Receive until cancelled; raises when the connection is lost, the core calls it again.
 
-        `ready` hears once per connection who we are there, such as `@name`.
+        `ready` hears once per connection who we are there, such as `@name`. Nothing is sent or fetched
+        before it was called for the first time; afterwards both may come while no connection is there.
         """
         ...
 

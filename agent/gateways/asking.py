@@ -80,7 +80,7 @@ def over(body: Mapping[str, Any], outcome: str, by: str) -> dict[str, Any]:
     return {**body, "open": False, "over": f"**{said}**" + (f" ({by})" if by else "")}
 
 
-def pressed(value: str) -> tuple[int, int] | None:
+def choice_of(value: str) -> tuple[int, int] | None:
     """Row and choice of a button of ours."""
     mark, _, rest = value.partition(":")
     row, _, at = rest.partition(":")

@@ -19,14 +19,15 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.gateways import message_rows
-from agent.gateways.adapter import GatewayError, Incoming, Place
-from agent.gateways.asking import ask_body, meant, needed, over, pressed, quoted
+from agent.gateways.adapter import Incoming, Place
+from agent.gateways.asking import quoted
 from agent.gateways.chat_actions import ChatActions
 from agent.gateways.chat_commands import command_of
+from agent.gateways.chat_questions import ChatQuestions
 from agent.gateways.chunks import chunks
 from agent.gateways.incoming_files import prepared
 from agent.gateways.live_message import LiveMessage
-from agent.gateways.message_rows import BoundPlace, Delivery, ReceivedMessage
+from agent.gateways.message_rows import BoundPlace, ReceivedMessage
 from agent.gateways.people import ChatScope, may, scope_of
 from agent.store.nodes import Node
 from agent.store.received import RECEIVED
@@ -56,10 +57,13 @@ class ChatHead:
         self._leave: Callable[[], None] = lambda: None
         self._actions = ChatActions(self)
         self._live = LiveMessage(self)
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._questions = ChatQuestions(self)
         self._others: set[asyncio.Task[Any]] = set()
         self._resuming = False
         """Whether a turn that was cut off is about to go on: what waits comes behind it."""
+        self._heard = 0
+        """The last node of the session whose turn is told of by the events that were heard."""
+        self._until_idle: asyncio.Task[Any] | None = None
         self._tasks = [
             asyncio.create_task(self._work(), name=f"{gateway.name} {place}"),
             asyncio.create_task(self._listen(), name=f"{gateway.name} {place} listens"),
@@ -73,8 +77,7 @@ class ChatHead:
         """Hear no more; the session stays as it is."""
         self._leave()
         self._live.stop()
-        for timer in self._timers.values():
-            timer.cancel()
+        self._questions.stop()
         tasks = [*self._tasks, *self._others]
         for task in tasks:
             task.cancel()
@@ -129,20 +132,29 @@ class ChatHead:
             if not await self._at_once(row):
                 later.append(row)
         for row in later:
-            if self._occupied():
+            if self._resuming:
+                return
+            if self.session is not None and self.session.client.busy:
+                self._look_when_idle(self.session)
                 return
             await self._in_order(row)
 
-    def _occupied(self) -> bool:
-        client = self.session.client if self.session is not None else None
-        return self._resuming or (client is not None and (client.busy or bool(client.queue)))
+    def _look_when_idle(self, session: ChatSession) -> None:
+        """Look again when nothing runs in the session, whoever began that."""
+
+        async def then() -> None:
+            await session.client.idle()
+            self.wake()
+
+        if self._until_idle is None or self._until_idle.done():
+            self._until_idle = self._aside(then())
 
     async def _at_once(self, row: ReceivedMessage) -> bool:
         """Buttons, answers to questions, and commands that do not wait; whether it was one."""
         incoming = row.incoming
         if incoming.kind == "button":
-            await self._done(row)
-            await self._button(incoming)
+            await self.done(row)
+            await self._questions.pressed(incoming)
             return True
         if (found := command_of(incoming.text)) is not None:
             command, rest = found
@@ -150,20 +162,20 @@ class ChatHead:
                 return False
             await self._carry_out(row, command.name, command.scope, rest)
             return True
-        return not incoming.files and await self._answered(row)
+        return not incoming.files and await self._questions.answered(row)
 
     async def _carry_out(self, row: ReceivedMessage, name: str, scope: ChatScope, rest: str) -> None:
         if name != "steer":
             # Before it is done: a command that was cut off is not done twice.
-            await self._done(row)
+            await self.done(row)
         if not may(await self.scope_of(row.incoming), scope):
-            await self._done(row)
+            await self.done(row)
             await self.say("You may only look here.")
             return
         try:
             await self._actions.run(name, rest, row)
         except HermesError as error:
-            await self._done(row)
+            await self.done(row)
             await self.say(f"⚠ {error}")
 
     async def _in_order(self, row: ReceivedMessage) -> None:
@@ -172,14 +184,14 @@ class ChatHead:
             await self._carry_out(row, found[0].name, found[0].scope, found[1])
             return
         if not may(await self.scope_of(incoming), "talk"):
-            await self._done(row)
+            await self.done(row)
             await self.say("You may only look here.")
             return
         try:
             session = await self.session_for(incoming)
             text, attachments = await prepared(self.gateway, session, incoming)
         except HermesError as error:
-            await self._done(row)
+            await self.done(row)
             await self.say(f"⚠ {error}")
             return
         await self.hand_over(row, text, attachments)
@@ -194,10 +206,11 @@ class ChatHead:
         try:
             session.message(text, how, attachments, row.id)
         except HermesError as error:
-            await self._done(row)
+            await self.done(row)
             await self.say(f"⚠ {error}")
 
-    async def _done(self, row: ReceivedMessage) -> None:
+    async def done(self, row: ReceivedMessage) -> None:
+        """A message needs no more."""
         await self.write(lambda c: message_rows.done(c, row.id))
 
     async def scope_of(self, incoming: Incoming) -> ChatScope:
@@ -206,60 +219,6 @@ class ChatHead:
         return await self.read(
             lambda c: scope_of(c, name, incoming.sender.id, settings.allow, settings.approve)
         )
-
-    # Answers to questions
-
-    async def _answered(self, row: ReceivedMessage) -> bool:
-        """Whether a text was the answer to a question that is open here."""
-        if self.session is None:
-            return False
-        asks = await self._asks()
-        if not asks:
-            return False
-        replied = [each for each in asks if each.message and each.message == row.incoming.message]
-        ask = (replied or asks)[-1 if replied else 0]
-        answer = meant(ask.body, row.incoming.text)
-        if answer is None:
-            return False
-        await self._done(row)
-        if said := await self._decide(ask, answer, row.incoming):
-            await self.say(said)
-        return True
-
-    async def _button(self, incoming: Incoming) -> None:
-        found = pressed(incoming.button)
-        told = "This is over."
-        if found is not None:
-            ask: Delivery | None = await self.read(lambda c: message_rows.delivery(c, found[0]))
-            # A button of another chat, or of another gateway, decides nothing here.
-            if ask is not None and ask.place == self.place and ask.kind == "ask" and ask.body["open"]:
-                options = ask.body["options"]
-                if found[1] < len(options):
-                    label, answer = options[found[1]]
-                    told = await self._decide(ask, answer, incoming) or label
-        try:
-            await self.gateway.adapter.acknowledge(incoming, told)
-        except GatewayError as error:
-            log.info("%s: a press could not be acknowledged: %s", self.gateway.name, error)
-
-    async def _decide(self, ask: Delivery, answer: str, incoming: Incoming) -> str:
-        """Answer a question of the session; a sentence if that did not count."""
-        scope = await self.scope_of(incoming)
-        if not may(scope, needed(ask.body)):
-            return "You may not answer this." if scope else ""
-        session = self.session
-        if session is None or session.id != ask.session:
-            return "This is over."
-        who = incoming.sender.name or incoming.sender.id
-        address = f"{self.place} ({incoming.sender.id})"
-        return session.answer(ask.body["request"], answer, f"{who} at {address}", scope, self.gateway.name)
-
-    async def _asks(self) -> list[Delivery]:
-        session, name = self.session, self.gateway.name
-        if session is None:
-            return []
-        found: list[Delivery] = await self.read(lambda c: message_rows.open_asks(c, name, session.id))
-        return [each for each in found if each.place == self.place]
 
     # The session
 
@@ -294,6 +253,7 @@ class ChatHead:
         self._leave()
         self._leave = lambda: None
         self._live.stop()
+        self._until_idle = None
         self.session = None
 
     async def attach(self, bound: BoundPlace) -> None:
@@ -305,21 +265,25 @@ class ChatHead:
         session = await self.gateway.host.session(bound.session, surface)
         self.session = session
         self._leave = session.subscribe(self._events.put_nowait)
-        path = [node for node in await session.client.whole_path() if node.id > bound.told]
-        for node in path:
+        self._heard = max((node.id for node in session.client.path), default=0)
+        for node in await session.client.whole_path():
+            if node.id <= bound.told:
+                continue
             if node.kind == "user" and node.data.get("origin") in ("prompt", "queue", "steer"):
                 await self._tell_user(node.id, node.content, node.data.get(RECEIVED, 0))
-            elif node.kind == "assistant" and node.data.get("state") != "interrupted":
+            elif node.kind == "assistant":
+                # One that was cut off too: what goes on with it does not repeat it.
                 await self._tell(node.id, node.content)
-        await self._settle_asks(session)
+        await self._questions.settle(session)
         name = self.gateway.name
         if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, session.id)):
             await self._go_on(session)
 
     async def _go_on(self, session: ChatSession) -> None:
         """A turn that was cut off is carried to its end, unless a tool is in doubt."""
-        if _in_doubt(await session.client.whole_path()):
-            await self.write(lambda c: message_rows.turn_over(c, session.id))
+        path, heard = await session.client.whole_path(), self._heard
+        if _in_doubt(path):
+            await self._turn_over(session, heard)
             await self.say(INTERRUPTED)
             return
 
@@ -327,7 +291,7 @@ class ChatHead:
             try:
                 if await session.client.go_on() is None and not session.client.busy:
                     # It was complete; only the note about that was missing.
-                    await self.write(lambda c: message_rows.turn_over(c, session.id))
+                    await self._turn_over(session, heard)
             except HermesError as error:
                 await self.say(f"⚠ {error}")
             finally:
@@ -337,10 +301,20 @@ class ChatHead:
         self._resuming = True
         self._aside(rest())
 
-    def _aside(self, work: Any) -> None:
+    async def _turn_over(self, session: ChatSession, node: int) -> None:
+        name, place = self.gateway.name, self.place
+
+        def over(c: Any) -> None:
+            message_rows.turn_over(c, session.id, node)
+            message_rows.drop_drafts(c, name, place, session.id)
+
+        await self.write(over)
+
+    def _aside(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._others.add(task)
         task.add_done_callback(self._others.discard)
+        return task
 
     # What the session says
 
@@ -356,10 +330,10 @@ class ChatHead:
 
     async def _hear(self, event: Event) -> None:
         if isinstance(event, Asked):
-            await self._ask(event)
+            await self._questions.ask(event)
             return
         if isinstance(event, RequestResolved):
-            await self._resolved(event)
+            await self._questions.resolved(event)
             return
         if event.agent != "main":
             return
@@ -367,8 +341,10 @@ class ChatHead:
             case TurnStarted():
                 self._live.begin()
             case UserMessageAdded():
+                self._heard = max(self._heard, event.node)
                 await self._tell_user(event.node, event.text, None)
             case AssistantMessageAdded():
+                self._heard = max(self._heard, event.node)
                 async with self.gateway.lock(self.place):
                     await self._tell(event.node, event.text)
                     self._live.taken()
@@ -403,56 +379,24 @@ class ChatHead:
         session = self.session
         if session is None:
             return
-        await self.write(lambda c: message_rows.turn_over(c, session.id))
+        words = f"⚠ {event.error[:1_000]}" if event.error else ""
         if event.outcome == "interrupted":
-            await self.say("■ Stopped.")
-        elif event.error:
-            await self.say(f"⚠ {event.error}")
+            words = "■ Stopped."
+        name, place, heard = self.gateway.name, self.place, self._heard
 
-        async def then() -> None:
-            await session.client.idle()
-            self.wake()
+        def over(c: Any) -> None:
+            message_rows.turn_over(c, session.id, heard)
+            # What was shown while it ran says how it ended.
+            draft = message_rows.draft_of(c, name, place, session.id) if words else 0
+            if draft:
+                message_rows.change(c, draft, {"text": words})
+            elif words:
+                message_rows.deliver(c, name, place, "text", {"text": words}, time.time())
+            message_rows.drop_drafts(c, name, place, session.id)
 
-        self._aside(then())
-
-    # Questions of the session
-
-    async def _ask(self, asked: Asked) -> None:
-        session, name, place, now = self.session, self.gateway.name, self.place, time.time()
-        if session is None or asked.reply.done():
-            return
-        bound: BoundPlace | None = await self.read(lambda c: message_rows.bound(c, name, place))
-        body = ask_body(asked, group=bound is None or bound.is_group)
-        if body is None:
-            await self.say("A question waits that only the terminal or the page can show.")
-        else:
-            await self.write(
-                lambda c: message_rows.deliver(c, name, place, "ask", body, now, session=session.id)
-            )
-            self.gateway.owe()
-        loop = asyncio.get_running_loop()
-        self._timers[asked.id] = loop.call_later(self.gateway.approval_timeout, session.expire, asked.id)
-
-    async def _resolved(self, event: RequestResolved) -> None:
-        if (timer := self._timers.pop(event.id, None)) is not None:
-            timer.cancel()
-        for ask in await self._asks():
-            if ask.body["request"] == event.id:
-                await self._close(ask, event.outcome, event.by)
-
-    async def _settle_asks(self, session: ChatSession) -> None:
-        """Questions as they stand: those of an earlier process are over, new ones are put."""
-        pending = {each.id: each for each in session.pending}
-        for ask in await self._asks():
-            if pending.pop(ask.body["request"], None) is None:
-                await self._close(ask, "cancelled", "")
-        for each in pending.values():
-            await self._ask(each)
-
-    async def _close(self, ask: Delivery, outcome: str, by: str) -> None:
-        body = over(ask.body, outcome, by)
-        await self.write(lambda c: message_rows.change(c, ask.id, body))
+        await self.write(over)
         self.gateway.owe()
+        self._look_when_idle(session)
 
 
 def _in_doubt(path: Sequence[Node]) -> bool:

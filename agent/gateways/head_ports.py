@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.gateways.adapter import Adapter, Incoming, Place
 from agent.gateways.message_rows import BoundPlace, ReceivedMessage
+from agent.gateways.people import ChatScope
 from agent.gateways.ports import ChatHost, ChatSession
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class Gateway(Protocol):
         """There is something to send."""
         ...
 
+    async def known(self) -> None:
+        """Back once the adapter can ask the platform for something."""
+        ...
+
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""
         ...
@@ -74,6 +79,14 @@ class Head(Protocol):
 
     async def say(self, text: str) -> None:
         """Tell the place something that is no part of the conversation."""
+        ...
+
+    async def done(self, row: ReceivedMessage) -> None:
+        """A message needs no more."""
+        ...
+
+    async def scope_of(self, incoming: Incoming) -> ChatScope:
+        """What the person may now."""
         ...
 
     async def begin(self, group: bool, model: str | None = None) -> ChatSession:

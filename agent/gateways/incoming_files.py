@@ -67,6 +67,7 @@ async def prepared(
 
 async def _fetched(gateway: Gateway, file: IncomingFile) -> bytes:
     most = gateway.adapter.limits.fetch_file
+    await gateway.known()
     for attempt in range(TRIES):
         try:
             return await gateway.adapter.fetch(file, most)

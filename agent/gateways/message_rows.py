@@ -124,9 +124,12 @@ def taken(c: Connection, gateway: str, session: str) -> bool:
     return row is not None
 
 
-def turn_over(c: Connection, session: str) -> None:
-    """The turn of what was taken is over."""
-    c.execute("UPDATE received SET state = 'done' WHERE session = ? AND state = 'taken'", (session,))
+def turn_over(c: Connection, session: str, node: int) -> None:
+    """The turns of what was taken are over, up to a node: the next message may have begun another one."""
+    c.execute(
+        "UPDATE received SET state = 'done' WHERE session = ? AND state = 'taken' AND node <= ?",
+        (session, node),
+    )
 
 
 def is_from(c: Connection, gateway: str, place: Place, node: int) -> bool:
@@ -314,6 +317,15 @@ def draft_of(c: Connection, gateway: str, place: Place, session: str) -> int:
         (gateway, place.chat, place.thread, session),
     ).fetchone()
     return row[0] if row else 0
+
+
+def drop_drafts(c: Connection, gateway: str, place: Place, session: str) -> None:
+    """What was shown while a turn ran stays as it is: no later answer takes its place."""
+    c.execute(
+        "UPDATE deliveries SET state = 'sent' WHERE gateway = ? AND state = 'draft' AND chat = ? "
+        "AND thread = ? AND session = ?",
+        (gateway, place.chat, place.thread, session),
+    )
 
 
 def change(c: Connection, id: int, body: Mapping[str, Any]) -> None:

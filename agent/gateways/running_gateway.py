@@ -68,6 +68,7 @@ class RunningGateway:
         self._heads: dict[Place, ChatHead] = {}
         self._locks: dict[Place, asyncio.Lock] = {}
         self._owed = asyncio.Event()
+        self._known = asyncio.Event()
         self._failures = 0
 
     async def run(self) -> None:
@@ -130,6 +131,13 @@ class RunningGateway:
         """There is something to send."""
         self._owed.set()
 
+    async def known(self) -> None:
+        """Back once the platform has told the adapter who it is there, which all its requests may need.
+
+        What an earlier process owes, or has not fetched, is there before the first connection.
+        """
+        await self._known.wait()
+
     async def opened(self, session: ChatSession) -> None:
         """The service opened a session: places that talk to it hear of it."""
         found = await self.host.database.read(lambda c: message_rows.places_of(c, session.id))
@@ -167,6 +175,7 @@ class RunningGateway:
 
     def _ready(self, who: str) -> None:
         self._failures = 0
+        self._known.set()
         task = asyncio.create_task(self._note("running", who))
         self._noting = task  # held, as nobody else does
 
@@ -181,24 +190,49 @@ class RunningGateway:
     # Sending
 
     async def _send(self) -> None:
-        database = self.host.database
-        while True:
-            self._owed.clear()
-            try:
+        """Places are sent to side by side: a large file for one keeps no other waiting."""
+        await self.known()
+        under_way: dict[Place, asyncio.Task[None]] = {}
+        try:
+            while True:
+                self._owed.clear()
                 pause = self.paused_until - time.monotonic()
                 if pause > 0:
                     await asyncio.sleep(min(pause, LONGEST_PAUSE))
                     continue
-                rows = await database.read(lambda c: message_rows.due(c, self.name, time.time()))
-                await asyncio.gather(*(self._hand_on(each) for each in rows))
-            except HermesError as error:
-                log.warning("%s cannot send: %s", self.name, error)
-                rows = []
-            if not rows:
+                for row in await self._due():
+                    if row.place not in under_way:
+                        task = under_way[row.place] = asyncio.create_task(self._hand_on(row))
+                        task.add_done_callback(lambda _, place=row.place: self._over(under_way, place))
                 try:
                     await asyncio.wait_for(self._owed.wait(), LOOK)
                 except TimeoutError:
                     pass
+        finally:
+            sending = list(under_way.values())
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+
+    async def _due(self) -> list[Delivery]:
+        try:
+            found: list[Delivery] = await self.host.database.read(
+                lambda c: message_rows.due(c, self.name, time.time())
+            )
+            return found
+        except HermesError as error:
+            log.warning("%s cannot send: %s", self.name, error)
+            return []
+
+    def _over(self, under_way: dict[Place, asyncio.Task[None]], place: Place) -> None:
+        task = under_way.pop(place)
+        fault = None if task.cancelled() else task.exception()
+        if fault is None:
+            # The next one for this place.
+            self.owe()
+        else:
+            # The store: what was sent may be sent again.
+            log.warning("%s cannot keep what it sent: %s", self.name, fault)
 
     async def _hand_on(self, row: Delivery) -> None:
         """Send one, and keep the receipt. Raises `StoreError`."""

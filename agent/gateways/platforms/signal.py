@@ -49,7 +49,7 @@ LIMITS = PlatformLimits(
     fetch_file=50_000_000,
 )
 _LINE = 4_000_000
-_RATE_LIMIT = -5
+_RATE_LIMIT, _USER_ERROR = -5, -1
 
 
 class SignalAdapter:
@@ -155,8 +155,9 @@ class SignalAdapter:
         for each in results:
             _failed(each)
         words = str(error.get("message", ""))[:200]
-        if error.get("code") in (-1, -32602):
+        if error.get("code") == _USER_ERROR:
             raise UndeliverableError(f"signal-cli refuses: {words}")
+        # Such as an account that the daemon does not have (yet): no fault of what is to be sent.
         raise GatewayError(f"signal-cli: {words}")
 
     def _read(self, data: str) -> Incoming | None:
