@@ -62,6 +62,8 @@ class Sender:
 
     id: str
     name: str = ""
+    vouched: bool = True
+    """False: anybody may have written it under this name, so it counts for nobody and no code is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class Incoming:
     """The id of our message that holds the button, or is replied to."""
     token: str = ""
     """What `Adapter.acknowledge` needs of a button press."""
+    unreadable: str = ""
+    """Why nothing of it can be read, as a sentence for who may talk; it is no message then."""
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept until it has become a turn."""

@@ -40,9 +40,12 @@ ALIASES = {"start": "help", "reset": "new", "cancel": "stop", "whoami": "id"}
 
 
 def command_of(text: str) -> tuple[ChatCommand, str] | None:
-    """The command that a message is, and what stands behind it; None for a message."""
+    """The command that a message is, and what stands behind it; None for a message.
+
+    Some programs of messengers keep what begins with `/` to themselves, so `!` says the same.
+    """
     said = text.strip()
-    if not said.startswith("/"):
+    if not said.startswith(("/", "!")):
         return None
     name, _, rest = said[1:].partition(" ")
     found = COMMANDS.get(ALIASES.get(name.lower(), name.lower()))

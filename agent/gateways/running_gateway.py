@@ -67,6 +67,8 @@ class RunningGateway:
         """When the platform wants to hear of us again, by the monotonic clock."""
         self._heads: dict[Place, ChatHead] = {}
         self._locks: dict[Place, asyncio.Lock] = {}
+        self._refused: set[Place] = set()
+        """Where it was said that nothing can be read."""
         self._owed = asyncio.Event()
         self._known = asyncio.Event()
         self._failures = 0
@@ -98,9 +100,19 @@ class RunningGateway:
         ):
             return
         sender = incoming.sender
+        if not sender.vouched:
+            log.warning("%s: a message counts for nobody, its sender is not certain", self.name)
+            return
 
         def decided(c: Any) -> tuple[bool, str]:
             scope = people.scope_of(c, self.name, sender.id, settings.allow, settings.approve)
+            if incoming.unreadable:
+                if scope and incoming.place not in self._refused:
+                    message_rows.deliver(
+                        c, self.name, incoming.place, "text", {"text": incoming.unreadable}, now
+                    )
+                    self._refused.add(incoming.place)
+                return False, ""
             if scope:
                 return message_rows.receive(c, self.name, incoming, now), ""
             if incoming.group or incoming.kind != "message":
@@ -114,7 +126,7 @@ class RunningGateway:
         is_new, code = await self.host.database.write(decided)
         if is_new:
             self.head(incoming.place).wake()
-        if code:
+        if code or incoming.unreadable:
             self.owe()
 
     def head(self, place: Place) -> ChatHead:
@@ -286,4 +298,7 @@ class RunningGateway:
             return await adapter.send(each.place, message, key)
         if adapter.limits.edits:
             await adapter.edit(each.place, each.message, message)
+        elif each.kind == "ask" and not body["open"]:
+            # Where nothing can be changed, how it ended is a message of its own.
+            await adapter.send(each.place, Outgoing(text=body["over"], quiet=True), f"{key}-over")
         return each.message

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 OWNER = "1111111"
 STRANGER = "2222222"
@@ -29,20 +29,33 @@ class ShownMessage:
     form: dict[str, Any] = field(default_factory=dict)
 
 
-class ChatPlatform(Protocol):
-    """One messenger on loopback."""
+class LocalPlatform:
+    """What platforms on loopback have in common unless they say otherwise."""
 
-    name: str
-    shown: list[ShownMessage]
-    refusals: list[str]
-    """Requests that the real one would have refused, and why."""
+    name = ""
+    owner = ""
+    stranger = ""
+    edits = True
+    types = True
+    """Whether a sign of typing is seen there."""
 
-    def settings(self) -> dict[str, Any]: ...
-    def secrets(self) -> dict[str, str]: ...
-    def write(self, text: str, sender: str = OWNER, chat: str = "", **more: Any) -> str: ...
-    def press(self, message: ShownMessage, label: str, sender: str = OWNER) -> None: ...
-    def again(self) -> None: ...
-    def limit(self, count: int, seconds: int) -> None: ...
+    def chat(self, person: str) -> str:
+        """Where a person is spoken to alone."""
+        return person
+
+    def choose(self, message: ShownMessage, label: str, sender: str = "") -> None:
+        """Take a choice under a message: its button, or its number where there are none."""
+        mine: Any = self
+        if message.buttons:
+            mine.press(message, label, sender or self.owner)
+            return
+        line = next(each for each in message.text.split("\n") if each.endswith(f". {label}"))
+        mine.write(line.split(".")[0], sender or self.owner)
+
+    @property
+    def unconfirmed(self) -> int:
+        """What people did and nobody has confirmed."""
+        return 0
 
 
 def until(condition: Callable[[], Any], what: str = "it", patience: float = PATIENCE) -> Any:

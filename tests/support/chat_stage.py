@@ -39,6 +39,10 @@ def script(request):
             "clarify", question="Which?", choices=["red", "blue"], allow_freetext=False)
     if "long" in last:
         return say("\\n\\n".join(f"```py\\nline = {at}\\n" + "x = 1\\n" * 90 + "```" for at in range(12)))
+    if "The program ended while" in last:
+        begun = [e["content"] for e in request.messages if e.get("role") == "assistant"][-1]
+        # Behind what was written stands a note that it was cut off.
+        return say(("word " * 120 + "END")[len(re.match("[word ]*", begun)[0]):])
     if "slow" in last:
         return say("word " * 120 + "END", pace=0.02, piece=6)
     return say("Echo: " + " ".join(re.findall(r"[#\\w-]+", last))[-300:])
@@ -70,6 +74,8 @@ class ChatStage:
         (self.home / "config.yaml").write_text(yaml.safe_dump(settings))
         self.service = Service(self.home, self.model.base_url, **environ)
         self.start()
+        until(lambda: len(self.rows("SELECT 1 FROM gateway_states WHERE state = 'running'")) == len(
+            self.platforms), "all connections")  # fmt: skip
         return self
 
     def __exit__(self, *_: object) -> None:

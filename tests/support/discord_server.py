@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from aiohttp import WSMsgType, web
 
+from tests.support.chat_platform import ShownMessage
+
 TOKEN = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"
 ME, OWNER = "1000000000000000001", "80351110224678912"
 DIRECT, CHANNEL, GUILD = "319674150115610528", "290926798999357250", "290926798626357999"
@@ -40,6 +42,7 @@ class DiscordServer:
         self.files: dict[str, bytes] = {}
         self.acknowledged: list[dict[str, Any]] = []
         self.refusals: list[str] = []
+        self.shown: list[ShownMessage] = []
         self.limited = 0
         self.typing = 0
         self.history: dict[str, list[dict[str, Any]]] = {DIRECT: [], CHANNEL: []}
@@ -100,10 +103,15 @@ class DiscordServer:
         await self.dispatch("MESSAGE_CREATE", message)
         return message["id"]
 
-    async def again(self) -> None:
-        await self.dispatch("MESSAGE_CREATE", self.history[DIRECT][-1])
+    async def again(self, channel: str = DIRECT) -> None:
+        await self.dispatch("MESSAGE_CREATE", self.history[channel][-1])
 
-    async def press(self, id: str, value: str) -> None:
+    async def change(self, id: str, content: str, channel: str = DIRECT) -> None:
+        message = next(each for each in self.history[channel] if each["id"] == id)
+        message.update(content=content, edited_timestamp="2017-07-11T17:28:07.299000+00:00")
+        await self.dispatch("MESSAGE_UPDATE", message)
+
+    async def press(self, id: str, value: str, channel: str = DIRECT, person: str = OWNER) -> None:
         held = [each for row in self.sent[id]["components"] for each in row["components"]]
         assert value in [each["custom_id"] for each in held]
         await self.dispatch(
@@ -113,11 +121,11 @@ class DiscordServer:
                 "type": 3,
                 "token": "unique_interaction_token",
                 "message": {**self.message("", author=ME), "id": id},
-                "user": user(OWNER),
+                "user": user(person),
                 "id": str(846462639134605312 + next(self._numbers)),
                 "data": {"custom_id": value, "component_type": 2},
-                "channel_id": DIRECT,
-                "channel": {"id": DIRECT, "type": 1, "recipients": [user(OWNER)]},
+                "channel_id": channel,
+                "channel": {"id": channel, "type": 1, "recipients": [user(person)]},
                 "application_id": ME,
                 "entitlements": [],
                 "attachment_size_limit": 10_000_000,
@@ -242,6 +250,7 @@ class DiscordServer:
             headers = {"Retry-After": "1", "X-RateLimit-Reset-After": "0.05", "Via": "1.1 google"}
             return _json(body, status=429, headers=headers)
         given: dict[str, Any]
+        file_data = b""
         if request.content_type == "application/json":
             given = await request.json()
         else:
@@ -250,7 +259,7 @@ class DiscordServer:
             for name, held in form.items():
                 if name.startswith("files["):
                     file: Any = held
-                    self.files[file.filename] = file.file.read()
+                    self.files[file.filename] = file_data = file.file.read()
         content = given.get("content") or ""
         if len(content) > 2_000 or (not content and not self.files and method == "POST"):
             self.refusals.append(f"content of {len(content)}")
@@ -260,15 +269,25 @@ class DiscordServer:
                 self.refusals.append("components")
         if method == "PATCH":
             self.sent[id].update(given)
+            seen = next(each for each in self.shown if each.id == id)
+            seen.text, seen.buttons = content, _buttons(given)
+            seen.versions.append(content)
             return _json({**self.message(content, channel, ME), "id": id})
         nonce = str(given.get("nonce") or "")
         if given.get("enforce_nonce") and nonce in self._nonces:
             return _json(self._nonces[nonce])
         message = self.message(content, channel, ME)
         self.sent[message["id"]] = given
+        seen = ShownMessage(message["id"], channel, content, _buttons(given), [content], file_data, given)
+        self.shown.append(seen)
         if nonce:
             self._nonces[nonce] = message
         return _json(message)
 
     async def _file(self, request: web.Request) -> web.Response:
         return web.Response(body=self.files[request.match_info["name"]])
+
+
+def _buttons(given: dict[str, Any]) -> list[tuple[str, str]]:
+    held = [each for row in given.get("components") or () for each in row["components"]]
+    return [(each["label"], each["custom_id"]) for each in held]

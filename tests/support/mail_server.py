@@ -10,6 +10,8 @@ from email.parser import BytesParser
 from email.policy import default
 from typing import Self
 
+from tests.support.chat_platform import ShownMessage
+
 ADDRESS, PASSWORD, OWNER = "hermes@example.org", "app-password", "alice@example.net"
 
 
@@ -21,6 +23,7 @@ class MailServer:
         self.seen: set[int] = set()
         self.sent: list[EmailMessage] = []
         self.refusals: list[str] = []
+        self.shown: list[ShownMessage] = []
         self.refuse_recipient = 0
         """The code with which the next recipient is refused."""
         self.idling = 0
@@ -65,6 +68,12 @@ class MailServer:
         self.mails.append(mail.as_bytes())
         self._news.set()
         return str(mail["Message-ID"])
+
+    def _show(self, mail: EmailMessage) -> None:
+        body = mail.get_body(("plain",))
+        text = str(body.get_content()).replace("\r\n", "\n").rstrip("\n") if body is not None else ""
+        file = b"".join(bytes(each.get_content()) for each in mail.iter_attachments())
+        self.shown.append(ShownMessage(str(mail["Message-ID"]), str(mail["To"]), text, [], [text], file))
 
     async def _imap_session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
@@ -161,6 +170,7 @@ class MailServer:
                     mail = BytesParser(policy=default).parsebytes(raw[:-3])
                     assert isinstance(mail, EmailMessage)
                     self.sent.append(mail)
+                    self._show(mail)
                     say("250 taken")
                 elif command.startswith("QUIT"):
                     say("221 bye")

@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from tests.support.chat_platform import ShownMessage
+
 TOKEN = "syt_aGVybWVz_abc_123"
 ME, OWNER = "@hermes:example.org", "@alice:example.org"
 DIRECT, ROOM = "!636q39766251:example.com", "!jEsUZKDJdhlrceRyVU:example.org"
@@ -27,6 +29,9 @@ class MatrixServer:
         self.joined: list[str] = []
         self.typing = 0
         self.limited = 0
+        self.retry_after_ms = 2_500
+        self.shown: list[ShownMessage] = []
+        self.direct = {DIRECT}
         self.cut_next = 0
         self.bad_token = False
         self._transactions: dict[str, str] = {}
@@ -63,6 +68,11 @@ class MatrixServer:
         self._tell("join", room, event)
         return id
 
+    def again(self) -> None:
+        """The last event once more."""
+        self._log.append(next(each for each in reversed(self._log) if each[2]["sender"] != ME))
+        self._news.set()
+
     def invite(self, room: str, sender: str = OWNER, direct: bool = True) -> None:
         content = {"membership": "invite", "displayname": "Hermes", **({"is_direct": True} if direct else {})}
         self._tell(
@@ -88,7 +98,7 @@ class MatrixServer:
         path = f"{request.method} {request.rel_url.raw_path.removeprefix('/_matrix/')}"
         if self.limited and " client/v3/rooms" in path:
             self.limited -= 1
-            more = {"retry_after_ms": 2_500}
+            more = {"retry_after_ms": self.retry_after_ms}
             return self._fault(429, "M_LIMIT_EXCEEDED", "Too many requests", **more)
         match path.split("/"):
             case ["GET client", "v3", "account", "whoami"]:
@@ -133,7 +143,7 @@ class MatrixServer:
             if kind == "invite":
                 rooms["invite"][room] = {"invite_state": {"events": [event]}}
                 continue
-            count = 2 if room == DIRECT else 7
+            count = 2 if room in self.direct else 7
             held = rooms["join"].setdefault(
                 room,
                 {
@@ -180,6 +190,7 @@ class MatrixServer:
         id = f"$YUwRidLecu:{next(self._numbers)}"
         self._transactions[transaction] = id
         self.sent[id] = {**content, "room": room}
+        self._show(id, room, content)
         self._tell(
             "join",
             room,
@@ -192,6 +203,17 @@ class MatrixServer:
             },
         )
         return web.json_response({"event_id": id})
+
+    def _show(self, id: str, room: str, content: dict[str, Any]) -> None:
+        relation = content.get("m.relates_to") or {}
+        if relation.get("rel_type") == "m.replace":
+            seen = next(each for each in self.shown if each.id == relation["event_id"])
+            seen.text = content["m.new_content"]["body"]
+            seen.versions.append(seen.text)
+            return
+        file = self.media.get(str(content.get("url", "")).rpartition("/")[2], b"")
+        text = content["body"]
+        self.shown.append(ShownMessage(id, room, text, [], [text], file, content))
 
     @staticmethod
     def _fault(status: int, code: str, error: str = "", **more: Any) -> web.Response:

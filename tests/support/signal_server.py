@@ -11,7 +11,7 @@ import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 
-from tests.support.chat_platform import OWNER, LoopbackServer, ShownMessage, reply
+from tests.support.chat_platform import OWNER, STRANGER, LocalPlatform, LoopbackServer, ShownMessage, reply
 
 ACCOUNT = "+33111111111"
 _METHODS: dict[str, set[str]] = {
@@ -28,10 +28,10 @@ class _RpcError(Exception):
         self.body = {"code": code, "message": message, "data": data}
 
 
-class SignalServer:
+class SignalServer(LocalPlatform):
     """The daemon and what people do."""
 
-    name = "signal"
+    name, owner, stranger = "signal", OWNER, STRANGER
 
     def __init__(self) -> None:
         self.shown: list[ShownMessage] = []
@@ -39,7 +39,13 @@ class SignalServer:
         self.actions: list[str] = []
         self.files: dict[str, bytes] = {}
         self.connections = 0
+        self.asked_for_accounts = threading.Event()
+        self.hold_accounts = threading.Event()
+        """While it is not set, nobody is told the accounts."""
+        self.hold_accounts.set()
         self._events: list[dict[str, Any]] = []
+        self._kept: list[tuple[int, dict[str, Any]]] = []
+        self._number = 0
         self._last: dict[str, Any] = {}
         self._time = 1_631_458_508_784
         self._limited = (0, 0)
@@ -171,6 +177,8 @@ class SignalServer:
         if unknown := set(given) - _METHODS[method]:
             raise _RpcError(-32602, f"Unrecognized field {unknown}")
         if method == "listAccounts":
+            self.asked_for_accounts.set()
+            self.hold_accounts.wait(20)
             return [{"number": ACCOUNT}]
         if given.get("account") != ACCOUNT:
             raise _RpcError(-32602, "Specified account does not exist")
@@ -220,7 +228,14 @@ class SignalServer:
         handler.end_headers()
         handler.close_connection = True
         self.connections += 1
-        me, number = self.connections, 0
+        me = self.connections
+        if (last := handler.headers.get("Last-Event-ID")) is not None:
+            # "A client that reconnects with a Last-Event-ID header first receives the events after that id.
+            # If the id is unknown, all kept events are sent."
+            known = [number for number, _ in self._kept if str(number) == last]
+            for number, event in [each for each in self._kept if each[0] > (known or [0])[0]]:
+                handler.wfile.write(_told(number, event))
+            handler.wfile.flush()
         while True:
             with self._changed:
                 self._changed.wait_for(
@@ -230,14 +245,17 @@ class SignalServer:
                     self._cut = max(0, self._cut - 1)
                     return
                 event = self._events.pop(0) if self._events else None
-            number += 1
-            lines = ":\n\n" if event is None else f"event:receive\nid:{number}\ndata:{json.dumps(event)}\n\n"
+                if event is not None:
+                    self._number += 1
+                    self._kept = [*self._kept, (self._number, event)][-1_000:]
+                number = self._number
             try:
-                handler.wfile.write(lines.encode())
+                handler.wfile.write(b":\n\n" if event is None else _told(number, event))
                 handler.wfile.flush()
             except OSError:
-                if event is not None:
-                    with self._changed:
-                        self._events.insert(0, event)
                 return
             time.sleep(0)
+
+
+def _told(number: int, event: dict[str, Any]) -> bytes:
+    return f"event:receive\nid:{number}\ndata:{json.dumps(event)}\n\n".encode()

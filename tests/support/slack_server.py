@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import re
 from typing import Any, Self
 
 from aiohttp import WSMsgType, web
+
+from tests.support.chat_platform import ShownMessage
 
 BOT, APP = "xoxb-1-2-abc", "xapp-1-A123-4-def"
 ME, OWNER, CHANNEL, DIRECT = "U0LAN0Z89", "U123ABC456", "C123ABC456", "D123ABC456"
@@ -23,9 +26,12 @@ class SlackServer:
         self.uploads: list[dict[str, Any]] = []
         self.refusals: list[str] = []
         self.limited = 0
+        self.retry_after = 30
+        self.shown: list[ShownMessage] = []
         self.bad_token = False
         self.sockets: set[web.WebSocketResponse] = set()
         self.connections = 0
+        self.last: dict[str, Any] = {}
         self._waiting: dict[str, dict[str, Any]] = {}
         self._numbers = itertools.count(1)
 
@@ -82,9 +88,9 @@ class SlackServer:
             "event_id": f"Ev{next(self._numbers):08d}",
             "event_time": 1234567890,
         }
-        await self._tell("events_api", payload, retry_attempt=0, retry_reason="")
+        await self.envelope("events_api", payload, retry_attempt=0, retry_reason="")
 
-    async def press(self, ts: str, value: str, channel: str = DIRECT) -> None:
+    async def press(self, ts: str, value: str, channel: str = DIRECT, user: str = OWNER) -> None:
         """A press as docs.slack.dev/reference/interaction-payloads/block_actions-payload shows it."""
         post = self.posts[ts]
         held = [each for block in post["blocks"] for each in block.get("elements", ())]
@@ -92,7 +98,7 @@ class SlackServer:
         payload = {
             "type": "block_actions",
             "team": {"id": "T9TK3CUKW", "domain": "example"},
-            "user": {"id": OWNER, "username": "jtorrance", "team_id": "T9TK3CUKW"},
+            "user": {"id": user, "username": "jtorrance", "team_id": "T9TK3CUKW"},
             "api_app_id": "AABA1ABCD",
             "token": "9s8d9as89d8as9d8as989",
             "container": {"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": False},
@@ -101,9 +107,10 @@ class SlackServer:
             "message": {"bot_id": "BAH5CA16Z", "type": "message", "text": post["text"], "user": ME, "ts": ts},
             "actions": [{**button, "block_id": "=qXel", "type": "button", "action_ts": self._ts()}],
         }
-        await self._tell("interactive", payload)
+        await self.envelope("interactive", payload)
 
-    async def _tell(self, kind: str, payload: dict[str, Any], **more: Any) -> None:
+    async def envelope(self, kind: str, payload: dict[str, Any], **more: Any) -> None:
+        """Send something that is to be acknowledged."""
         name = f"dbdd0ef3-1543-4f94-bfb4-{next(self._numbers):012d}"
         envelope = {
             "envelope_id": name,
@@ -112,13 +119,13 @@ class SlackServer:
             "payload": payload,
             **more,
         }
-        self._waiting[name] = envelope
+        self._waiting[name] = self.last = envelope
         for socket in list(self.sockets)[:1]:
             await self._sent(socket, envelope)
 
     async def again(self) -> None:
         """Everything that was not acknowledged, once more."""
-        for envelope in list(self._waiting.values()):
+        for envelope in list(self._waiting.values()) or [self.last]:
             for socket in list(self.sockets)[:1]:
                 again = {"retry_attempt": 1, "retry_reason": "timeout"}
                 await self._sent(socket, {**envelope, **again})
@@ -178,7 +185,9 @@ class SlackServer:
         if self.limited and method not in ("auth.test", "apps.connections.open"):
             self.limited -= 1
             return web.json_response(
-                {"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": "30"}
+                {"ok": False, "error": "ratelimited"},
+                status=429,
+                headers={"Retry-After": str(self.retry_after)},
             )
         match method:
             case "auth.test":
@@ -209,6 +218,10 @@ class SlackServer:
             case "files.completeUploadExternal":
                 listed = json.loads(given["files"]) if isinstance(given["files"], str) else given["files"]
                 self.uploads.append({**given, "files": listed})
+                for each in listed:
+                    said = str(given.get("initial_comment") or "")
+                    held = self.files[each["id"]]
+                    self.shown.append(ShownMessage(each["id"], str(given["channel_id"]), said, file=held))
                 return web.json_response({"ok": True, "files": [{"id": each["id"]} for each in listed]})
             case _:
                 return self._no(method, "unknown_method")
@@ -234,9 +247,14 @@ class SlackServer:
                 return self._no("update", "message_not_found")
             self.posts[given["ts"]].update(text=text, blocks=given.get("blocks") or [])
             self.posts[given["ts"]]["versions"].append(text)
+            seen = next(each for each in self.shown if each.id == given["ts"])
+            seen.text, seen.buttons = html.unescape(text), _buttons(given)
+            seen.versions.append(seen.text)
             return web.json_response({"ok": True, "channel": channel, "ts": given["ts"], "text": text})
         ts = self._ts()
         self.posts[ts] = {**given, "blocks": given.get("blocks") or [], "versions": [text]}
+        seen = html.unescape(text)
+        self.shown.append(ShownMessage(ts, channel, seen, _buttons(given), [seen], form=given))
         return web.json_response({"ok": True, "channel": channel, "ts": ts, "message": {"text": text}})
 
     def _no(self, what: str, error: str) -> web.Response:
@@ -254,3 +272,8 @@ class SlackServer:
 
     def _ts(self) -> str:
         return f"1355517523.{next(self._numbers):06d}"
+
+
+def _buttons(given: dict[str, Any]) -> list[tuple[str, str]]:
+    held = [each for block in given.get("blocks") or () for each in block.get("elements", ())]
+    return [(each["text"]["text"], each["value"]) for each in held]

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
-from tests.support.chat_platform import OWNER, LoopbackServer, ShownMessage, reply
+from tests.support.chat_platform import OWNER, STRANGER, LocalPlatform, LoopbackServer, ShownMessage, reply
 
 TOKEN = "123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11"
 BOT = {
@@ -62,10 +62,10 @@ class _RefusedError(Exception):
         self.parameters = parameters
 
 
-class TelegramServer:
+class TelegramServer(LocalPlatform):
     """The API, its files, and what people do."""
 
-    name = "telegram"
+    name, owner, stranger = "telegram", OWNER, STRANGER
 
     def __init__(self) -> None:
         self.shown: list[ShownMessage] = []

@@ -13,15 +13,16 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 
-from tests.support.chat_platform import OWNER, LoopbackServer, ShownMessage, reply
+from tests.support.chat_platform import OWNER, STRANGER, LocalPlatform, LoopbackServer, ShownMessage, reply
 
 SECRET = "a-secret-of-both-sides"
 
 
-class WebhookServer:
+class WebhookServer(LocalPlatform):
     """Where answers go, and what is sent to the service; one that is down is tried again."""
 
-    name = "webhook"
+    name, owner, stranger = "webhook", OWNER, STRANGER
+    types = False
 
     def __init__(self) -> None:
         self.shown: list[ShownMessage] = []

@@ -11,6 +11,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from agent.gateways.adapter import PlatformCall
+from tests.support.chat_platform import ShownMessage
 
 TOKEN, SECRET, WORD, PHONE = "EAAJB-token", "app-secret", "my-word", "106540352242922"
 OWNER = "16505551234"
@@ -25,6 +26,8 @@ class WhatsAppServer:
         self.refusals: list[str] = []
         self.fault: tuple[int, int] | None = None
         """Status and number of the next answer."""
+        self.limited = 0
+        self.shown: list[ShownMessage] = []
         self.elsewhere = False
         """Whether files are said to lie with somebody else."""
         self._numbers = itertools.count(1)
@@ -55,7 +58,9 @@ class WhatsAppServer:
             "metadata": {"display_phone_number": "15550783881", "phone_number_id": phone},
         }
         if messages:
-            value["contacts"] = [{"profile": {"name": "Sheena Nelson"}, "wa_id": OWNER}]
+            value["contacts"] = [
+                {"profile": {"name": "Sheena Nelson"}, "wa_id": messages[0].get("from", OWNER)}
+            ]
             value["messages"] = list(messages)
         else:
             value["statuses"] = [{"id": "wamid.x", "status": "read", "recipient_id": OWNER}]
@@ -92,6 +97,9 @@ class WhatsAppServer:
         if self.fault is not None:
             (status, code), self.fault = self.fault, None
             return self._no(status, code, "(#" + str(code) + ") fault")
+        if self.limited and request.method == "POST":
+            self.limited -= 1
+            return self._no(400, 131056, "(#131056) (Business Account, Consumer Account) pair rate limit hit")
         return None
 
     @staticmethod
@@ -130,6 +138,7 @@ class WhatsAppServer:
             return self._no(400, 100, f"Invalid parameter {problem}")
         id = f"wamid.sent{next(self._numbers)}"
         self.sent[id] = given
+        self._show(id, given)
         return web.json_response(
             {
                 "messaging_product": "whatsapp",
@@ -137,6 +146,18 @@ class WhatsAppServer:
                 "messages": [{"id": id}],
             }
         )
+
+    def _show(self, id: str, given: dict[str, Any]) -> None:
+        held = given[given["type"]]
+        text = held.get("body", held.get("caption", ""))
+        buttons, file = [], b""
+        if given["type"] == "interactive":
+            text = text["text"]
+            replies = [each["reply"] for each in held["action"]["buttons"]]
+            buttons = [(each["title"], each["id"]) for each in replies]
+        elif "id" in held:
+            file = self.media[held["id"]][1]
+        self.shown.append(ShownMessage(id, given["to"], text, buttons, [text], file, given))
 
     async def _upload(self, request: web.Request) -> web.Response:
         if (refused := self._checked(request)) is not None:

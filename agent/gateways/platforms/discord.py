@@ -35,8 +35,8 @@ from agent.gateways.adapter import (
     UndeliverableError,
 )
 from agent.gateways.http import bounded, http_client
+from agent.gateways.kept_place import keep_place, kept_place
 from agent.gateways.media import file_kind, require_host
-from agent.home import PRIVATE_FILE
 
 if TYPE_CHECKING:
     import discord
@@ -92,6 +92,8 @@ class DiscordAdapter:
             intents=intents, max_messages=None, allowed_mentions=discord.AllowedMentions.none()
         )
         one_by_one, failed = asyncio.Lock(), asyncio.get_running_loop().create_future()
+        # What comes after a gap waits until the gap was read: the place of a channel only moves on.
+        caught_up = asyncio.Event()
 
         async def taken(message: discord.Message) -> None:
             incoming = self._incoming(message)
@@ -101,7 +103,8 @@ class DiscordAdapter:
             if int(self._seen.get(channel, "0")) < message.id:
                 self._seen.pop(channel, None)
                 self._seen[channel] = str(message.id)
-                await asyncio.to_thread(_write, self._seen_file, dict(list(self._seen.items())[-CHANNELS:]))
+                latest = json.dumps(dict(list(self._seen.items())[-CHANNELS:]))
+                await asyncio.to_thread(keep_place, self._seen_file, latest)
 
         async def guarded(work: Callable[[], Awaitable[None]]) -> None:
             """What cannot be stored ends the connection; it comes again with the next."""
@@ -121,16 +124,23 @@ class DiscordAdapter:
                         await taken(message)
 
         @client.event
+        async def on_connect() -> None:
+            caught_up.clear()
+
+        @client.event
         async def on_ready() -> None:
             ready(f"@{client.user}")
             await guarded(missed)
+            caught_up.set()
 
         @client.event
         async def on_resumed() -> None:
             await guarded(missed)
+            caught_up.set()
 
         @client.event
         async def on_message(message: discord.Message) -> None:
+            await caught_up.wait()
             await guarded(partial(taken, message))
 
         @client.event
@@ -307,17 +317,10 @@ def _view(message: Outgoing) -> discord.ui.View:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(kept_place(path))
         return {str(int(name)): str(int(last)) for name, last in found.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         return {}
-
-
-def _write(path: Path, seen: dict[str, str]) -> None:
-    beside = path.with_name(f".{path.name}")
-    beside.touch(PRIVATE_FILE)
-    beside.write_text(json.dumps(seen), "utf-8")
-    beside.replace(path)
 
 
 @asynccontextmanager

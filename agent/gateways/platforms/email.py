@@ -1,7 +1,7 @@
 """E-mail by IMAP and SMTP: a mail counts as read once it is stored here.
 
 Anybody can write any sender into a mail. Only what our own server has checked (`Authentication-Results`)
-counts as that person; anything else has an id that no list can name.
+counts as that person; anything else counts for nobody.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class EmailAdapter:
         return Incoming(
             id=own,
             place=Place(address, root),
-            sender=Sender(address if known else f"unverified:{address}", person[0]),
+            sender=Sender(address, person[0], vouched=known),
             text=text,
             files=files,
             # Answers go to the sender alone.

@@ -1,7 +1,6 @@
 """Matrix by its client-server API: where it has read to is kept behind what was stored.
 
-Rooms with end-to-end encryption are read where the extra of the library for it is installed; without it
-a message there is answered by nothing, and a warning stands in the log.
+Rooms with end-to-end encryption are not read: whoever may talk is told so there, once.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -34,9 +32,9 @@ from agent.gateways.adapter import (
     UndeliverableError,
 )
 from agent.gateways.http import bounded, http_client
+from agent.gateways.kept_place import keep_place, kept_place
 from agent.gateways.markup import translated
 from agent.gateways.media import file_kind
-from agent.home import PRIVATE_FILE
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +51,7 @@ LIMITS = PlatformLimits(
     keys=True,
 )
 """An event has 65,536 bytes, and ours hold the text twice, once with its marks."""
+ENCRYPTED = "I cannot read encrypted rooms; write to me in a room without encryption."
 _KINDS = {"image": "m.image", "voice": "m.audio", "file": "m.file"}
 _TEXTS = frozenset({"m.text", "m.emote"})
 _FILES = frozenset({"m.image", "m.audio", "m.file", "m.video"})
@@ -85,8 +84,9 @@ class MatrixAdapter:
         async with _faults():
             me = _checked(await self._client.whoami())
         self._user = self._client.user_id = me.user_id
-        ready(me.user_id)
-        since = await asyncio.to_thread(_read, self._place)
+        since = await asyncio.to_thread(kept_place, self._place)
+        if since:
+            ready(me.user_id)
         while True:
             told = await self._news(since)
             for room, invited in told.get("rooms", {}).get("invite", {}).items():
@@ -98,8 +98,11 @@ class MatrixAdapter:
                 for event in events:
                     if (incoming := self._incoming(room, event)) is not None:
                         await take(incoming)
-            since = str(told["next_batch"])
-            await asyncio.to_thread(_write, self._place, since)
+            is_first, since = not since, str(told["next_batch"])
+            await asyncio.to_thread(keep_place, self._place, since)
+            if is_first:
+                # Before, what people write would be nothing to us.
+                ready(me.user_id)
 
     async def _news(self, since: str) -> Mapping[str, Any]:
         """One look. By hand: the library gives out events without those it cannot check."""
@@ -145,8 +148,7 @@ class MatrixAdapter:
         """What an event says; None for what is nothing to us."""
         try:
             if event["type"] == "m.room.encrypted":
-                log.warning("a message in %s is encrypted and cannot be read", room)
-                return None
+                return self._encrypted(room, event)
             if event["type"] != "m.room.message" or event["sender"] == self._user:
                 return None
             content: Mapping[str, Any] = event["content"]
@@ -185,6 +187,17 @@ class MatrixAdapter:
             )
         except (KeyError, TypeError, AttributeError):
             return None
+
+    def _encrypted(self, room: str, event: Mapping[str, Any]) -> Incoming | None:
+        if event["sender"] == self._user:
+            return None
+        return Incoming(
+            id=str(event["event_id"]),
+            place=Place(room),
+            sender=Sender(str(event["sender"])),
+            group=room not in self._direct,
+            unreadable=ENCRYPTED,
+        )
 
     def _without_name(self, text: str) -> tuple[str, bool]:
         local = self._user[1:].partition(":")[0]
@@ -292,20 +305,6 @@ def _without_quote(text: str) -> str:
     while lines and lines[0].startswith("> "):
         lines.pop(0)
     return "\n".join(lines).lstrip("\n") if len(lines) < len(text.split("\n")) else text
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8").strip()
-    except OSError:
-        return ""
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}")
-    beside.touch(PRIVATE_FILE)
-    beside.write_text(text, "utf-8")
-    beside.replace(path)
 
 
 def _checked(told: Any) -> Any:

@@ -1,7 +1,7 @@
 """Signal by the HTTP daemon of signal-cli: JSON-RPC for what we do, server-sent events for what comes in.
 
-The daemon has no receipt for what it hands over: an event that is on the wire while this program is killed is
-lost to it, so the window is kept as small as one commit.
+The daemon has its last events in memory; the id of the last one that was stored here is kept, so that it
+hands over again what came later. What comes twice is known by the id of its message.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from agent.gateways.adapter import (
     UndeliverableError,
 )
 from agent.gateways.http import http_client, json_call, talking
+from agent.gateways.kept_place import keep_place, kept_place
 from agent.gateways.markup import translated
 
 DAEMON = "http://127.0.0.1:8080"
@@ -63,29 +64,35 @@ class SignalAdapter:
         self._account = context.settings.account
         self._client = http_client(SILENCE)
         self._number = 0
+        self._last_file = context.folder / "last_event"
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         if not self._account:
             accounts = await self._call("listAccounts")
-            numbers = [str(each["number"]) for each in accounts or () if isinstance(each, Mapping)]
+            found = [each for each in accounts or () if isinstance(each, Mapping)]
+            # One without a telephone number is known by its account id.
+            numbers = [str(each.get("number") or each["aci"]) for each in found]
             if len(numbers) != 1:
                 raise ConfigError(
                     f"The daemon has {len(numbers)} accounts; name one as gateways.signal.account."
                 )
             self._account = numbers[0]
+        headers = {"Accept": "text/event-stream"}
+        if last := await asyncio.to_thread(kept_place, self._last_file):
+            headers["Last-Event-ID"] = last
         async with talking("signal-cli"):
-            request = self._client.build_request(
-                "GET", f"{self._base}/api/v1/events", headers={"Accept": "text/event-stream"}
-            )
+            request = self._client.build_request("GET", f"{self._base}/api/v1/events", headers=headers)
             response = await self._client.send(request, stream=True)
             try:
                 if response.status_code != 200:
                     raise GatewayError(f"signal-cli answers {response.status_code}; start it with --http.")
                 ready(self._account)
-                async for data in _events(response.aiter_bytes()):
+                async for id, data in _events(response.aiter_bytes()):
                     incoming = self._read(data)
                     if incoming is not None:
                         await take(incoming)
+                    if id:
+                        await asyncio.to_thread(keep_place, self._last_file, id)
             finally:
                 await response.aclose()
         raise GatewayError("signal-cli ended the connection.")
@@ -204,9 +211,9 @@ class SignalAdapter:
         return text, bool(ours)
 
 
-async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """The data of each server-sent event."""
-    buffer, data = b"", list[str]()
+async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, str]]:
+    """Id and data of each server-sent event."""
+    buffer, data, id = b"", list[str](), ""
     async for piece in pieces:
         buffer += piece
         if len(buffer) > _LINE:
@@ -216,8 +223,10 @@ async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
             text = line.rstrip(b"\r").decode("utf-8", "replace")
             if text.startswith("data:"):
                 data.append(text[5:].removeprefix(" "))
+            elif text.startswith("id:"):
+                id = text[3:].strip()[:100]
             elif not text and data:
-                yield "\n".join(data)
+                yield id, "\n".join(data)
                 data = []
 
 

@@ -138,6 +138,8 @@ class SlackAdapter:
         try:
             if request.type == "interactive":
                 return _pressed(payload)
+            if request.type == "slash_commands":
+                return _command(payload)
             return self._event(payload["event"]) if request.type == "events_api" else None
         except (KeyError, TypeError, IndexError, AttributeError):
             return None
@@ -190,6 +192,19 @@ def _pressed(payload: Mapping[str, Any]) -> Incoming | None:
         button=str(action["value"]),
         message=str(message.get("ts") or payload["container"]["message_ts"]),
         token=str(payload.get("trigger_id", "")),
+    )
+
+
+def _command(payload: Mapping[str, Any]) -> Incoming:
+    """A slash command of the app: `/hermes new` is `/new`, and `/new` too where it was set up so."""
+    command, rest = str(payload["command"]), str(payload.get("text") or "").strip()
+    channel = str(payload["channel_id"])
+    return Incoming(
+        id=str(payload["trigger_id"]),
+        place=Place(channel),
+        sender=Sender(str(payload["user_id"]), str(payload.get("user_name", ""))),
+        text=f"/{rest}" if command == "/hermes" else f"{command} {rest}".strip(),
+        group=not channel.startswith("D"),
     )
 
 

@@ -152,7 +152,7 @@ class WhatsAppAdapter:
             f"{self._phone}/messages",
             {
                 "messaging_product": "whatsapp",
-                "recipient_type": "individual",
+                "recipient_type": "individual" if place.chat.isdigit() else "group",
                 "to": place.chat,
                 **context,
                 **body,
@@ -231,10 +231,14 @@ def _incoming(message: Mapping[str, Any], names: Mapping[str, str]) -> Incoming 
         text = str(held.get("caption") or "")
     else:
         return None
+    group = str(message.get("group_id") or "")
     return Incoming(
         id=str(message["id"]),
         kind="button" if button else "message",
-        place=Place(person),
+        place=Place(group or person),
+        group=bool(group),
+        # Nobody can be named there: only a command speaks to us, or a button that is ours.
+        mentioned=not group or bool(button) or text.startswith(("/", "!")),
         sender=Sender(person, str(names.get(person, ""))),
         text=text,
         files=files,

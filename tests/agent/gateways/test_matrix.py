@@ -52,7 +52,6 @@ async def test_messages_come_in_with_who_and_where(server: MatrixServer, bench: 
     reply = {"m.in_reply_to": {"event_id": "$ours"}}
     server.write("> <@hermes:example.org> said\n\nyes", **{"m.relates_to": reply})
     server.write("me", sender=ME)
-    server.event(DIRECT, OWNER, {"algorithm": "m.megolm.v1.aes-sha2"}, "m.room.encrypted")
     server.event(DIRECT, OWNER, {"msgtype": 5})
     server.write("last")
     await bench.until(lambda: len(bench.texts()) == 6)
@@ -122,6 +121,24 @@ async def test_we_come_where_somebody_may_ask_us(server: MatrixServer, bench: Ad
     server.invite("!ours:x", OWNER, direct=False)
     await bench.until(lambda: len(server.joined) == 2)
     assert server.joined == ["!direct:x", "!ours:x"]
+
+
+async def test_an_encrypted_message_says_why_it_is_not_read(
+    server: MatrixServer, bench: AdapterBench
+) -> None:
+    # github.com/matrix-nio/matrix-nio, tests/data/events/megolm.json
+    content = {
+        "algorithm": "m.megolm.v1.aes-sha2",
+        "ciphertext": "AwgAEnACgAkLmt6qF84IK++J7UDH2Za1YVchHyprqTqsg...",
+        "device_id": "RJYKSTBOIE",
+        "sender_key": "IlRMeOPX2e0MurIyfWEucYBRVOEEUMrOHqn/8mLqMjA",
+        "session_id": "X3lUlvLELLYxeTx4yOVu6UDpasGEVO0Jbu+QFnm0cKQ",
+    }
+    server.event(DIRECT, OWNER, content, "m.room.encrypted")
+    await bench.until(lambda: bench.stored)
+    (incoming,) = bench.stored.values()
+    assert (incoming.text, incoming.sender.id, incoming.place) == ("", OWNER, HERE)
+    assert incoming.unreadable.startswith("I cannot read encrypted rooms")
 
 
 async def test_limits_and_refusals_have_names_of_their_own(server: MatrixServer, bench: AdapterBench) -> None:

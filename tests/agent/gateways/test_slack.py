@@ -61,6 +61,57 @@ async def test_messages_come_in_with_who_and_where(slack: SlackServer, bench: Ad
     assert said[2].text == "do it" and said[2].place == said[3].place == Place(CHANNEL, asked)
 
 
+async def test_a_slash_command_of_the_app_is_a_command(slack: SlackServer, bench: AdapterBench) -> None:
+    # github.com/slackapi/python-slack-sdk, tests/slack_sdk/socket_mode/mock_socket_mode_server.py
+    payload = {
+        "token": "verification-token",
+        "team_id": "T111",
+        "team_domain": "xxx",
+        "channel_id": "C111",
+        "channel_name": "random",
+        "user_id": "U111",
+        "user_name": "testxyz",
+        "command": "/hello-socket-mode",
+        "text": "",
+        "api_app_id": "A111",
+        "response_url": "https://hooks.slack.com/commands/T111/111/xxx",
+        "trigger_id": "111.222.xxx",
+    }
+    await slack.envelope("slash_commands", payload)
+    ours = {"command": "/hermes", "text": "model gpt", "channel_id": "D111", "trigger_id": "111.223.xxx"}
+    await slack.envelope("slash_commands", {**payload, **ours})
+    await bench.until(lambda: len(bench.stored) == 2 and not slack.unacknowledged)
+    theirs, model = bench.stored.values()
+    assert (theirs.text, theirs.place, theirs.group) == ("/hello-socket-mode", Place("C111"), True)
+    assert (model.text, model.place, model.group, model.sender.id) == (
+        "/model gpt",
+        Place("D111"),
+        False,
+        "U111",
+    )
+
+
+async def test_a_mention_that_comes_as_two_events_is_one_message(
+    slack: SlackServer, bench: AdapterBench
+) -> None:
+    # github.com/slackapi/python-slack-sdk, tests/slack_sdk/socket_mode/mock_socket_mode_server.py
+    event = {
+        "client_msg_id": "f0582a78-72db-4feb-b2f3-1e47d66365c8",
+        "type": "app_mention",
+        "text": f"<@{ME}> Hi here!",
+        "user": "U222",
+        "ts": "1610241741.000200",
+        "team": "T111",
+        "channel": "C111",
+        "event_ts": "1610241741.000200",
+    }
+    await slack.event(event)
+    await slack.event({**event, "type": "message", "channel_type": "channel"})
+    await bench.until(lambda: len(bench.taken) == 2 and not slack.unacknowledged)
+    assert [each.text for each in bench.stored.values()] == ["Hi here!"]
+    assert bench.taken[0] == bench.taken[1]
+
+
 async def test_images_and_voice_come_in_and_go_out(
     slack: SlackServer, bench: AdapterBench, tmp_path: Path
 ) -> None:

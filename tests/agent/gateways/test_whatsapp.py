@@ -81,6 +81,16 @@ async def test_only_signed_calls_for_our_number_count(server: WhatsAppServer, be
         await hook(bench, server.call(server.said("not stored")))
 
 
+async def test_a_message_of_a_group_stays_in_the_group(server: WhatsAppServer, bench: AdapterBench) -> None:
+    # developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/reference/messages/group
+    group = "Y2FwaV9ncm91cDoxNzA1NTU1MDEzOToxMjAzNjM0MDQ2OTQyMzM4MjAZD"
+    await hook(bench, server.call(server.said("What do you all think about this?", group_id=group)))
+    await hook(bench, server.call(server.said("/status", group_id=group)))
+    asked, command = bench.stored.values()
+    assert asked.place == command.place == Place(group) and asked.sender.id == OWNER
+    assert (asked.group, asked.mentioned, command.mentioned) == (True, False, True)
+
+
 async def test_buttons_and_files(server: WhatsAppServer, bench: AdapterBench, tmp_path: Path) -> None:
     ask = Outgoing(text="Push **now**? " + "x" * 1_200, buttons=(Button("Yes", "a:1"), Button("No", "a:0")))
     id = await bench.adapter.send(HERE, ask, "k")

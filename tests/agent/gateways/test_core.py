@@ -1,0 +1,105 @@
+"""The core of messengers on a store, without a service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from agent.config.gateways import MessengerSettings, SignalSettings
+from agent.gateways import message_rows
+from agent.gateways.adapter import GatewayContext, Incoming, Place, Sender
+from agent.gateways.book import GatewayBook
+from agent.gateways.chat_commands import command_of
+from agent.gateways.kinds import gateway_kind, make_adapter
+from agent.gateways.running_gateway import RunningGateway
+from agent.store.store import Store
+from tests.support.chat_platform import OWNER
+from tests.support.signal_server import SignalServer
+
+HERE = Place("chat")
+
+
+async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path: Path) -> None:
+    """What an earlier process owes waits for the account; without one a daemon refuses it for good."""
+    with SignalServer() as signal:
+        settings = SignalSettings.model_validate(signal.settings())
+        context = GatewayContext("signal", settings, {}, tmp_path)
+        async with await Store.open(tmp_path / "state.db") as store:
+            book = GatewayBook(store.database)
+            row = await book.put(f"signal:{OWNER}", {"text": "owed"}, {"signal": ""})
+            adapter = make_adapter(gateway_kind("signal"), context)
+            host: Any = SimpleNamespace(database=store.database)
+            house: Any = SimpleNamespace()
+            gateway = RunningGateway("signal", adapter, settings, host, 1.0, str(tmp_path), house)
+            signal.hold_accounts.clear()
+            running = asyncio.create_task(gateway.run())
+            await asyncio.to_thread(signal.asked_for_accounts.wait, 20)
+            for _ in range(5):
+                gateway.owe()
+                assert await book.receipt(row) == ("waiting", "")
+            assert signal.shown == []
+            signal.hold_accounts.set()
+            while (await book.receipt(row))[0] == "waiting":
+                await asyncio.sleep(0.01)
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+            assert await book.receipt(row) == ("sent", "")
+            # The loop closes the sockets a moment after the client.
+            await asyncio.sleep(0.05)
+        assert [each.text for each in signal.shown] == ["owed"]
+        assert signal.refusals == []
+
+
+async def test_the_end_of_a_turn_ends_no_message_of_the_next_one(tmp_path: Path) -> None:
+    async with await Store.open(tmp_path / "state.db") as store:
+
+        def both(c: Any) -> list[tuple[int, str]]:
+            for number, node in ((1, 5), (2, 9)):
+                incoming = Incoming(id=str(number), place=HERE, sender=Sender("me"), text="do it")
+                assert message_rows.receive(c, "telegram", incoming, time.time())
+                c.execute(
+                    "UPDATE received SET state = 'taken', session = 's', node = ? WHERE message = ?",
+                    (node, str(number)),
+                )
+            message_rows.turn_over(c, "s", 6)
+            return c.execute("SELECT node, state FROM received ORDER BY id").fetchall()
+
+        assert await store.database.write(both) == [(5, "done"), (9, "taken")]
+
+
+async def test_a_message_shown_while_a_turn_ran_takes_up_no_later_answer(tmp_path: Path) -> None:
+    async with await Store.open(tmp_path / "state.db") as store:
+
+        def told(c: Any) -> list[tuple[str, str]]:
+            now = time.time()
+            body = {"text": "reads a file"}
+            row = message_rows.deliver(c, "telegram", HERE, "text", body, now, session="s", state="draft")
+            message_rows.sent(c, row, "77")
+            message_rows.bind(c, "telegram", HERE, "s", 0, False, now)
+            message_rows.drop_drafts(c, "telegram", HERE, "s")
+            bound = message_rows.bound(c, "telegram", HERE)
+            assert bound is not None
+            assert message_rows.tell(c, "telegram", bound, 3, [{"text": "An answer."}], now)
+            return c.execute("SELECT message, state FROM deliveries ORDER BY id").fetchall()
+
+        assert await store.database.write(told) == [("77", "sent"), ("", "waiting")]
+
+
+def test_commands_may_begin_with_either_mark() -> None:
+    for text in ("/model gpt", "!model gpt", "  !MODEL  gpt "):
+        found = command_of(text)
+        assert found is not None
+        assert (found[0].name, found[1]) == ("model", "gpt")
+    for text in ("!important: read this", "! model", "model", "/etc/hosts is broken"):
+        assert command_of(text) is None
+
+
+def test_every_platform_has_settings() -> None:
+    from agent.gateways.kinds import gateway_kinds
+
+    assert set(gateway_kinds()) == set(MessengerSettings.model_fields)

@@ -1,0 +1,82 @@
+"""The service killed at any moment while people write on every messenger."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from tests.support.chat_platform import until
+from tests.support.chat_stage import ChatStage
+from tests.support.loop_platforms import (
+    DiscordPlatform,
+    MailPlatform,
+    MatrixPlatform,
+    SlackPlatform,
+    WhatsAppPlatform,
+)
+from tests.support.signal_server import SignalServer
+from tests.support.telegram_server import TelegramServer
+from tests.support.webhook_server import WebhookServer
+
+ALL_PLATFORMS = (
+    TelegramServer,
+    SignalServer,
+    WebhookServer,
+    SlackPlatform,
+    DiscordPlatform,
+    MatrixPlatform,
+    WhatsAppPlatform,
+    MailPlatform,
+)
+CALLING = ("webhook", "whatsapp")
+"""They bring a message only while the service listens."""
+ONCE = ("matrix", "discord", "webhook")
+"""They know a message again that is sent a second time."""
+LOOK = 10
+"""Kills after which everything is looked at."""
+
+
+def kill_at_any_moment(stage: ChatStage, restarts: int) -> None:
+    """Each message is one turn, answered at least once; twice only if it was on its way at the kill."""
+    chance = random.Random(restarts)
+    wanted: dict[str, list[str]] = {name: [] for name in stage.platforms}
+
+    def write(name: str, number: int) -> None:
+        words = f"kill{restarts}-{number}-{name}"
+        stage.platforms[name].write(words)
+        wanted[name].append(words)
+
+    for name in stage.platforms:
+        # Discord tells later what was missed only in channels that were heard of before.
+        write(name, -1)
+    _answered(stage, wanted)
+    for number in range(restarts):
+        later = [name for name in stage.platforms if name not in CALLING and chance.random() < 0.3]
+        for name in stage.platforms:
+            if name not in later:
+                write(name, number)
+        time.sleep(chance.uniform(0, 0.5))
+        stage.service.kill()
+        for name in later:
+            write(name, number)
+        stage.start()
+        if number % LOOK == LOOK - 1:
+            _answered(stage, wanted)
+    _answered(stage, wanted)
+    stage.settled()
+    said = stage.user_messages()
+    for name, messages in wanted.items():
+        for words in messages:
+            assert said.count(words) == 1, words
+            times = _times(stage, name, words)
+            assert 1 <= times <= (1 if name in ONCE else 2), f"{words}: {times} times"
+
+
+def _answered(stage: ChatStage, wanted: dict[str, list[str]]) -> None:
+    for name, messages in wanted.items():
+        for words in messages:
+            until(lambda n=name, w=words: _times(stage, n, w), f"an answer to {words}", 60)
+
+
+def _times(stage: ChatStage, name: str, words: str) -> int:
+    return sum(each.text == f"Echo: {words}" for each in stage.platforms[name].shown)
