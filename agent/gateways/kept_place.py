@@ -1,4 +1,4 @@
-"""Where an adapter has read to, in a private file behind what was stored. Functions block."""
+"""Place up to which an adapter has read, in a private file behind what was stored. Functions block."""
 
 from __future__ import annotations
 
