@@ -30,7 +30,9 @@ async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path:
         context = GatewayContext("signal", settings, {}, tmp_path)
         async with await Store.open(tmp_path / "state.db") as store:
             book = GatewayBook(store.database)
-            row = await book.put(f"signal:{OWNER}", {"text": "owed"}, {"signal": ""})
+            row = await store.database.write(
+                lambda c: message_rows.deliver(c, "signal", Place(OWNER), "text", {"text": "owed"}, 0.0)
+            )
             adapter = make_adapter(gateway_kind("signal"), context)
             host: Any = SimpleNamespace(database=store.database)
             house: Any = SimpleNamespace()
