@@ -233,6 +233,7 @@ def _scripts(
     passthrough = tuple(base.settings.terminal.env_passthrough)
     runner = CodeRunner(boundary, secrets=secrets, passthrough=passthrough)
     wanted.closers.append(runner.aclose)
-    if wanted.rules is None:
+    # Where nobody waits for an answer, few sessions run a script, and many may be open at once.
+    if wanted.rules is None and base.options.attended:
         warm_up(runner, talk.tools, base.tools, wanted.workspace, base.settings.code.mode)
     return runner
