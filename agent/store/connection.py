@@ -4,6 +4,9 @@ A transaction is a function that gets the connection. It runs on aiosqlite's
 thread from BEGIN to COMMIT, so it costs the event loop one hand-over, and a
 cancelled task can neither cut it in half nor leave it open: a transaction that
 was handed over happens.
+
+Writes that wait for each other are committed together, each within a savepoint of its
+own: the disk is asked once for all of them, and one that fails takes no other with it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -31,10 +35,29 @@ WAIT = 15.0
 """Seconds to wait for another process that holds the lock before giving up."""
 
 _TRIES = 4
+_MOST_TOGETHER = 32
+"""Writes that are committed together."""
 _FEW_PAGES = 512
 """KiB."""
 _PAUSE = (0.005, 0.05)
 """Seconds between two tries, drawn at random so that two processes do not keep step."""
+
+
+class _Write:
+    """A write that waits, and what became of it."""
+
+    def __init__(self, work: Work[Any]) -> None:
+        self.work = work
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.over = False
+
+    def settle(self, run: Callable[[Work[Any]], Any]) -> None:
+        """Let `run` do it, and keep what comes of it for whoever waits."""
+        try:
+            self.value, self.error = run(self.work), None
+        except BaseException as error:
+            self.error = error
 
 
 class _Outcome:
@@ -73,6 +96,8 @@ class Database:
         self._connection = connection
         self._wait = wait
         self._closed = False
+        self._writes: deque[_Write] = deque()
+        """What no transaction has taken up yet."""
 
     @classmethod
     async def connect(cls, path: Path, *, wait: float = WAIT) -> Database:
@@ -92,18 +117,30 @@ class Database:
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on one consistent view. Raises `StoreError`."""
-        return await self._run("BEGIN", work)
+        return await self._run(lambda connection: _attempt(connection, "BEGIN", work, self._wait))
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction: all of it or nothing. `work` may run again if the lock was busy.
 
         Raises `StoreError`, and whatever `work` raises; then nothing was written.
         """
-        return await self._run("BEGIN IMMEDIATE", work)
+        self._check()
+        write = _Write(work)
+        self._writes.append(write)
+
+        def settled(connection: sqlite3.Connection) -> Any:
+            # An earlier one may have taken it along.
+            while not write.over:
+                self._commit_together(connection)
+            if write.error is not None:
+                raise write.error
+            return write.value
+
+        return await self._run(settled)
 
     async def bare(self, work: Work[T]) -> T:
         """Run `work` outside a transaction, for pragmas. Raises `StoreError`."""
-        return await self._run("", work)
+        return await self._run(work)
 
     async def close(self) -> None:
         """Finish what is queued and close. May be called again."""
@@ -111,21 +148,56 @@ class Database:
             self._closed = True
             await self._connection.close()
 
-    async def _run(self, begin: str, work: Work[T]) -> T:
+    def _check(self) -> None:
         if self._closed:
             raise StoreError(f"{self.path} was closed; open the store again.")
 
-        def attempt(connection: sqlite3.Connection) -> T:
-            return _attempt(connection, begin, work, self._wait)
-
+    async def _run(self, work: Work[T]) -> T:
+        self._check()
         try:
             # A function instead of a statement: see `_Connection`.
-            return cast("T", await self._connection.execute_fetchall(cast("str", attempt)))
+            return cast("T", await self._connection.execute_fetchall(cast("str", work)))
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
         except (OverflowError, UnicodeEncodeError) as error:
             # A number or a name from outside that no row can have.
             raise StoreError(f"{self.path} holds nothing by such a name or number ({error}).") from error
+
+    def _commit_together(self, connection: sqlite3.Connection) -> None:
+        """Carry out the writes that wait, the oldest first. Never raises for what one of them does."""
+        writes = [self._writes.popleft() for _ in range(min(len(self._writes), _MOST_TOGETHER))]
+
+        def alone(work: Work[Any]) -> Any:
+            return _attempt(connection, "BEGIN IMMEDIATE", work, self._wait)
+
+        def together(connection: sqlite3.Connection) -> None:
+            for write in writes:
+                write.settle(lambda work: _within(connection, work))
+                error = write.error
+                if isinstance(error, sqlite3.Error) and (is_busy(error) or not connection.in_transaction):
+                    raise error
+
+        if len(writes) == 1:
+            writes[0].settle(alone)
+        else:
+            try:
+                _attempt(connection, "BEGIN IMMEDIATE", together, self._wait)
+            except sqlite3.Error as error:
+                self._apart(writes, error, alone)
+        for write in writes:
+            write.over = True
+
+    def _apart(
+        self, writes: Sequence[_Write], error: sqlite3.Error, alone: Callable[[Work[Any]], Any]
+    ) -> None:
+        """What becomes of writes that could not be committed together: nothing of them happened so far."""
+        for write in writes:
+            if is_busy(error):
+                # All of them have waited long enough.
+                write.error = error
+            else:
+                # Such as a full disk: each finds out by itself.
+                write.settle(alone)
 
 
 @contextmanager
@@ -150,9 +222,21 @@ def _attempt(connection: sqlite3.Connection, begin: str, work: Work[T], wait: fl
             time.sleep(random.uniform(*_PAUSE))
 
 
+def _within(connection: sqlite3.Connection, work: Work[T]) -> T:
+    """Run `work` within a transaction: all of it or nothing."""
+    connection.execute("SAVEPOINT one")
+    try:
+        result = work(connection)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO one")
+            connection.execute("RELEASE one")
+        raise
+    connection.execute("RELEASE one")
+    return result
+
+
 def _once(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
-    if not begin:
-        return work(connection)
     connection.execute(begin)
     try:
         result = work(connection)
