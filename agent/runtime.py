@@ -15,6 +15,7 @@ from agent.assembly.agent import AgentSpec, open_agent
 from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, further_tools, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
+from agent.assembly.plugin_memory import open_notes
 from agent.assembly.plugin_search import plugin_search
 from agent.assembly.routes import RoutePlan, plan_routes
 from agent.assembly.session_browsers import note_settings
@@ -49,7 +50,7 @@ from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
-from agent.sessions.session_prompt import kept_back, memory_files, tone_of
+from agent.sessions.session_prompt import kept_back, tone_of
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.decisions import Decisions
@@ -97,14 +98,15 @@ async def open_engine(
         stream.subscribe(listener)
     secrets = _secrets(loaded, plan)
     store = await Store.open(home.database, secrets=secrets)
-    notes = memory_files(home, options.workspace, loaded.settings)
+    plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
+    notes, wrong = await open_notes(home, options.workspace, loaded.settings, plugins)
+    problems += wrong
     recall = Recall(
         store,
         sources=recall_sources(store, home, options.workspace, loaded.settings, notes),
         meaning=open_meaning(store, loaded.settings, loaded.environ),
     )
     stream.subscribe(lambda _event: recall.stir())
-    plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
     closers: list[Closer] = [store.close, recall.close, swept(home.copies, store), plugins.aclose]
     base = SharedServices(
         options=options,
@@ -116,6 +118,7 @@ async def open_engine(
         variables=loaded.environ,
         store=store,
         recall=recall,
+        notes=notes,
         tools=registry.copy(),
         plugins=plugins,
         stream=stream,
@@ -147,9 +150,6 @@ def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Pa
             "This project brings settings of its own, which were not read; see `hermes config trust`."
         )
     problems += [plan.problem] if plan.problem else []
-    if loaded.settings.memory.enabled:
-        blocks = memory_files(home, workspace, loaded.settings).read_blocks()
-        problems += [block.problem for block in blocks if block.problem]
     if loaded.settings.context.file_chars:
         from agent.context.context_files import unread
 
@@ -289,11 +289,10 @@ def _spec(
 ) -> AgentSpec:
     """The session's own agent."""
     asker = PersonAsker(pending_requests, MAIN_AGENT)
-    notes = memory_files(base.home, base.options.workspace, base.settings)
     session = talk.session
     asks = base.settings.memory.write_approval == "ask"
     memory = SessionMemory(
-        notes,
+        base.notes,
         session.id,
         lambda: session.path[-1].id if session.path else None,
         asker,
@@ -427,6 +426,7 @@ def _services(
     return Services(
         store=base.store,
         recall=base.recall,
+        notes=base.notes,
         home=base.home,
         settings=base.settings,
         registry=base.tools,

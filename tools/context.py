@@ -26,7 +26,7 @@ from tools.web_reader import WebReader
 if TYPE_CHECKING:
     from tools.browser.browsers import Browsers
     from tools.code.runner import CodeRunner
-    from tools.senses.services import Senses
+    from tools.senses.services import Permit, Senses
     from tools.skill_keeper import SkillKeeper
     from tools.terminal.terminals import Terminals
 
@@ -232,8 +232,13 @@ class MemoryView:
 class MemoryKeeper(Protocol):
     """Notes that outlive the session."""
 
-    async def write(self, target: str, changes: Sequence[MemoryChange]) -> MemoryView:
-        """Apply changes together, or none of them. Raises `ToolError` with `current_entries` and `usage`."""
+    async def write(
+        self, target: str, changes: Sequence[MemoryChange], permit: Permit | None = None
+    ) -> MemoryView:
+        """Apply changes together, or none of them. Raises `ToolError` with `current_entries` and `usage`.
+
+        `permit` is asked where the notes leave for a service.
+        """
         ...
 
 

@@ -45,7 +45,7 @@ def changes(arguments: Mapping[str, Any]) -> tuple[MemoryChange, ...]:
 
 async def memory(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Write entries; the result holds them all."""
-    view = await context.memory.write(str(arguments["target"]), changes(arguments))
+    view = await context.memory.write(str(arguments["target"]), changes(arguments), context.permit)
     return _result(view)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.assembly.plugin_memory import kept_elsewhere as kept_elsewhere
     from agent.memory.entries import MemoryOperation as MemoryOperation
     from agent.memory.entries import MemoryWriteError as MemoryWriteError
     from agent.memory.entries import preview as preview
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
+        "agent.assembly.plugin_memory": "kept_elsewhere",
         "agent.memory.entries": "MemoryOperation MemoryWriteError preview usage",
         "agent.memory.files": "MemoryContents MemoryFile MemoryFileError",
         "agent.memory.origins": "Origin",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agent.plugins.problem import PluginError as PluginError
     from agent.plugins.problem import PluginFailedError as PluginFailedError
     from agent.plugins.problem import quoted as quoted
+    from agent.plugins.registrations import RegisteredProvider as RegisteredProvider
     from agent.plugins.registrations import Registrations as Registrations
     from agent.plugins.runner import PluginRunner as PluginRunner
     from agent.plugins.shelf import ShelvedPlugin as ShelvedPlugin
@@ -48,7 +49,7 @@ __getattr__ = exports(
         "agent.plugins.manifest": "is_name",
         "agent.plugins.package": "PluginPackage read_plugin",
         "agent.plugins.problem": "PluginError PluginFailedError quoted",
-        "agent.plugins.registrations": "Registrations",
+        "agent.plugins.registrations": "RegisteredProvider Registrations",
         "agent.plugins.runner": "PluginRunner",
         "agent.plugins.shelf": "ShelvedPlugin find find_agreed",
     },

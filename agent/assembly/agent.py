@@ -39,6 +39,7 @@ from agent.context.layer import CHARACTERS_PER_TOKEN
 from agent.events import Event, TurnEnded
 from agent.further_tools import FurtherTools
 from agent.home import Home
+from agent.memory.service import MemoryProvider
 from agent.messages import ToolCall
 from agent.model.effort import SessionEffort
 from agent.model.profile import Profile
@@ -101,6 +102,8 @@ class AgentServices:
     attachments: AttachmentStore
     options: Mapping[str, Any]
     """Settings that tools read, by their names."""
+    notes: MemoryProvider
+    """The notes that outlive a session."""
     hooks: CallHooks
     """What may have a say in calls and answers."""
     effort: SessionEffort
@@ -215,6 +218,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
             services.settings,
             spec.profile,
             tools,
+            services.notes,
             spec.meter.window,
             services.plugins,
         )

@@ -27,8 +27,7 @@ class PluginSearch:
 
     @property
     def address(self) -> str:
-        plugin = self.runner.shelved.plugin
-        return ", ".join(plugin.capabilities.hosts if plugin is not None else ()) or HERE
+        return ", ".join(self.runner.hosts) or HERE
 
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         found = await self.runner.ask("provider", f"search {self.provider}", {"query": query, "limit": limit})

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from agent.assembly.plugin_senses import plugin_services
 from agent.attachments import AttachmentStore
 from agent.model.catalog import ModelInfo
 from agent.senses.readiness import readiness
@@ -26,7 +27,8 @@ def offer_ready(base: SharedServices) -> None:
     """Have this session offer those tools of the senses that can work. Looks at the disk."""
     target = base.plan.targets[0]
     sees = target.info.images is not False and target.tool_mode == "native"
-    for each in readiness(base.settings, base.variables, sees=sees):
+    brought = {tool: service.name for tool, service in plugin_services(base.plugins).items()}
+    for each in readiness(base.settings, base.variables, sees=sees, brought=brought):
         entry = base.tools.get(each.tool)
         if entry is not None and each.works:
             base.tools.put(replace(entry, check_fn=None))
@@ -59,7 +61,10 @@ class SessionSenses:
 
         base, metering = self._base, self._talk.metering
         sees = bool(routes) and routes[0].images
-        ready = {each.tool: each for each in readiness(base.settings, base.variables, sees=sees)}
+        brought = plugin_services(base.plugins)
+        names = {tool: service.name for tool, service in brought.items()}
+        stands = readiness(base.settings, base.variables, sees=sees, brought=names)
+        ready = {each.tool: each for each in stands}
         vision = base.settings.vision
 
         async def side() -> ModelRoute | None:
@@ -85,7 +90,9 @@ class SessionSenses:
 
         account = ServiceAccount(metering.account, log_of)
         chats = Chats(OutgoingMessages(base.settings.gateways, base.secrets), base.store.database)
-        return AgentSenses(base.settings, base.variables, ready, self._online(), account, eyes, chats)
+        return AgentSenses(
+            base.settings, base.variables, ready, self._online(), account, eyes, chats, brought
+        )
 
     def _online(self) -> Online:
         from agent.net.door import Door

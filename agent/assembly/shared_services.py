@@ -10,6 +10,7 @@ from agent.assembly.routes import RoutePlan
 from agent.events import Event
 from agent.home import Home
 from agent.hooks.declared import Hook
+from agent.memory.service import MemoryProvider
 from agent.options import Options
 from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
@@ -41,6 +42,8 @@ class SharedServices:
     """`environ` with `~/.hermes/.env` below it, where keys of providers are looked up."""
     store: Store
     recall: Recall
+    notes: MemoryProvider
+    """The notes that outlive a session: in files, or kept by a plugin."""
     tools: Registry
     """The tools of this session: those of the program, of plugins and of servers."""
     plugins: SessionPlugins

@@ -140,6 +140,7 @@ class ContextSettings(SettingsSection):
 
 class MemorySettings(SettingsSection):
     enabled: bool = Field(True, description="Whether notes outlive a session and are shown in the prompt.")
+    provider: str = Field("auto", description="Who keeps the notes: `files`, `auto`, or `PLUGIN.SERVICE`.")
     write_approval: Literal["off", "ask"] = Field(
         "off",
         description="Whether a person is asked before the agent writes a note.",

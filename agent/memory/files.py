@@ -50,6 +50,8 @@ class MemoryContents:
     exists: bool = True
     note: str = ""
     """What a person should hear about this read or write; empty as a rule."""
+    on_disk: bool = True
+    """Whether `path` is a file; else it only says who keeps the notes."""
 
 
 class MemoryFile:

@@ -19,6 +19,7 @@ from agent.memory.service import MemoryProvider, MemoryWrite, vetted
 from tools.actions import Action, WritePath
 from tools.context import Asker, MemoryChange, MemoryView
 from tools.results import ToolError
+from tools.senses.services import Permit
 
 MOST_REFUSALS = 3
 """Refused writes of one turn after which the model is told to let it be."""
@@ -45,7 +46,9 @@ class SessionMemory:
         """These notes as one call writes to them."""
         return MemoryOfCall(self, call)
 
-    async def write(self, call: str, target: str, changes: Sequence[MemoryChange]) -> MemoryView:
+    async def write(
+        self, call: str, target: str, changes: Sequence[MemoryChange], permit: Permit | None = None
+    ) -> MemoryView:
         if target not in SCOPES:
             raise ToolError(f"Unknown target {target[:40]!r}; use {', '.join(SCOPES)}.")
         scope = cast(Scope, target)
@@ -54,6 +57,8 @@ class SessionMemory:
         ]
         if self.asks and not await self._agreed(scope, operations):
             raise ToolError("The user did not agree to this note; go on without it.", status="declined")
+        if permit is not None and (leaving := self.provider.leaving()) is not None:
+            await permit(leaving)
         await self._announce(call, scope)
         origin = Origin(time.time(), self.session, self.node())
         try:
@@ -71,7 +76,10 @@ class SessionMemory:
 
     async def _announce(self, call: str, scope: Scope) -> None:
         with suppress(MemoryFileError):  # the write says what is wrong
-            path = (await self.provider.read(scope)).path
+            now = await self.provider.read(scope)
+            if not now.on_disk:
+                return
+            path = now.path
             path = await asyncio.to_thread(path.parent.resolve) / path.name
             await self.writing(call, WritePath(tool="memory", path=path))
 
@@ -100,8 +108,10 @@ class MemoryOfCall:
     notes: SessionMemory
     call: str
 
-    async def write(self, target: str, changes: Sequence[MemoryChange]) -> MemoryView:
-        return await self.notes.write(self.call, target, changes)
+    async def write(
+        self, target: str, changes: Sequence[MemoryChange], permit: Permit | None = None
+    ) -> MemoryView:
+        return await self.notes.write(self.call, target, changes, permit)
 
 
 def _line(operation: MemoryOperation) -> str:
@@ -118,7 +128,7 @@ def _view(scope: Scope, written: MemoryWrite) -> MemoryView:
     now = written.after
     return MemoryView(
         target=scope,
-        path=from_home(now.path),
+        path=from_home(now.path) if now.on_disk else str(now.path),
         shown_in=SHOWN_IN[scope],
         entries=vetted(now)[0],
         usage=usage(now.entries, now.limit),

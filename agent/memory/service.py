@@ -18,6 +18,7 @@ from agent.memory.entries import Entries, MemoryOperation, MemoryWriteError, siz
 from agent.memory.files import MemoryContents, MemoryFile, MemoryFileError
 from agent.memory.origins import Origin
 from agent.memory.scopes import LIMITS, SCOPES, MemoryFolders, Scope, block, project_root
+from tools.actions import Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,10 @@ class MemoryWrite:
 
 class MemoryProvider(Protocol):
     """A store of memory for one workspace."""
+
+    def leaving(self) -> Action | None:
+        """The act of giving a note to a service, on which the gate decides; None for files here."""
+        ...
 
     async def read(self, scope: Scope) -> MemoryContents:
         """A scope as it is now. Raises `MemoryFileError` if it cannot be read."""
@@ -72,6 +77,9 @@ class MemoryFiles:
         self._folders = MemoryFolders(Path(os.path.realpath(root)))
         self._project = project_root(workspace)
         self._limits = limits
+
+    def leaving(self) -> Action | None:
+        return None
 
     def file(self, scope: Scope) -> MemoryFile:
         """The file of a scope."""
@@ -138,6 +146,5 @@ def vetted(memory: MemoryContents) -> tuple[Entries, str]:
     if not blocked:
         return tuple(shown), ""
     which = "an entry" if blocked == 1 else f"{blocked} entries"
-    return tuple(
-        shown
-    ), f"{memory.path.name}: {which} held back as possible injection; see `hermes memory list`."
+    mend = "see `hermes memory list`" if memory.on_disk else "have it removed with the memory tool"
+    return tuple(shown), f"{memory.path.name}: {which} held back as possible injection; {mend}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from agent.plugins.in_process import InProcessPlugin
 from agent.plugins.package import PluginPackage, read_skill
 from agent.plugins.problem import PluginError, PluginFailedError, SkippedPart, quoted
 from agent.plugins.process import PluginLaunch, PluginProcess
-from agent.plugins.registrations import Registrations, checked
+from agent.plugins.registrations import RegisteredProvider, Registrations, checked
 from agent.plugins.shelf import ShelvedPlugin, find
 from agent.safety.sandbox.probe import SandboxMode, probe
 from agent.skills.frontmatter import SkillFormatError
@@ -131,10 +131,24 @@ def _of_code(plugin: PluginPackage, around: PluginEnvironment) -> Iterator[str]:
         yield f"  {NO_BOUNDARY}"
 
 
+AgreeTo = Callable[[Sequence[RegisteredProvider]], Awaitable[bool]]
+"""Asks a person whether services of a plugin are used, which is known only once its code is loaded."""
+
+
+async def _all(_services: Sequence[RegisteredProvider]) -> bool:
+    return True
+
+
 async def enable(
-    shelved: ShelvedPlugin, around: PluginEnvironment, agreement: Agreement, taken: Collection[str] = ()
+    shelved: ShelvedPlugin,
+    around: PluginEnvironment,
+    agreement: Agreement,
+    taken: Collection[str] = (),
+    agree_to: AgreeTo = _all,
 ) -> Registrations:
     """Agree to a plugin as its files are now; what it registers. `taken` are names of tools there are.
+
+    `agree_to` is asked about its services, such as one that keeps memory; without a yes they are not used.
 
     Its code is loaded once, behind its boundary. Raises `PluginError` where that makes no sense, and
     `PluginFailedError` when its code cannot be loaded and it has nothing else.
@@ -150,6 +164,8 @@ async def enable(
     if plugin.handler is not None:
         registered = await _registered(plugin, shelved, around, within=within)
     registered = _without_taken(_found(plugin, registered), taken)
+    if registered.providers and not await agree_to(registered.providers):
+        registered = _without_services(registered)
     if shelved.consent is not None:
         skins.remove(around.home, shelved.consent.registered.skins)
     if digest(hashes(plugin.root)) != digest(before):
@@ -233,6 +249,13 @@ def _without_taken(registered: Registrations, taken: Collection[str]) -> Registr
         tools=tuple(each for each in registered.tools if each.name not in taken),
         skipped=(*registered.skipped, *skipped),
     )
+
+
+def _without_services(registered: Registrations) -> Registrations:
+    skipped = tuple(
+        SkippedPart(f"{each.kind} {each.name}", "you did not agree to it") for each in registered.providers
+    )
+    return replace(registered, providers=(), skipped=(*registered.skipped, *skipped))
 
 
 def _usable(shelved: ShelvedPlugin) -> PluginPackage:

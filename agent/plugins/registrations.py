@@ -19,8 +19,16 @@ LONGEST_SECTION = 4_000
 """Characters of a section of the system prompt."""
 LARGEST_SCHEMA = 20_000
 """Characters of the parameters of a tool."""
-PROVIDER_KINDS = ("search",)
-"""What asks services of plugins so far."""
+PROVIDER_KINDS = ("search", "memory", "image", "speech", "transcribe")
+"""Kinds of services that are asked."""
+_WORK = {
+    "search": "answers searches of the web",
+    "memory": "keeps the notes of memory, in place of your files",
+    "image": "draws pictures",
+    "speech": "reads texts aloud",
+    "transcribe": "writes down recordings",
+}
+"""What is said of a service before a person agrees to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,11 @@ class RegisteredProvider:
 
     kind: str
     name: str
+
+    @property
+    def sentence(self) -> str:
+        """What it does, for a person who is asked."""
+        return f"{self.name} ({self.kind}) {_WORK[self.kind]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

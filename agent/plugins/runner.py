@@ -42,6 +42,12 @@ class PluginRunner:
         return self.shelved.name
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that it declares, and that its boundary lets it reach."""
+        plugin = self.shelved.plugin
+        return plugin.capabilities.hosts if plugin is not None else ()
+
+    @property
     def failure(self) -> PluginFailure | None:
         """What went wrong last; None where nothing did."""
         if not self._last:

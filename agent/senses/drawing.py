@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.net.door import DoorLimits
+from agent.senses.kinds import picture_ending
 from agent.senses.online import FormPart, Online, ServiceAddress
 from agent.senses.spending import ServiceAccount
 from tools.actions import Fetch
@@ -55,7 +56,9 @@ class Artist:
         async with self._account.paying(name, self._settings.price):
             make = self._by_openai if backend == "openai" else self._by_fal
             data, note, seed = await make(service, drawing, permit)
-        return Made(data=data, ending=_ending(data), by=name, note=note, cost=self._settings.price, seed=seed)
+        return Made(
+            data=data, ending=picture_ending(data), by=name, note=note, cost=self._settings.price, seed=seed
+        )
 
     def _service(self, backend: str) -> ServiceAddress:
         settings = self._settings
@@ -82,7 +85,7 @@ class Artist:
         if drawing.like:
             parts = [FormPart(name=key, data=str(value).encode()) for key, value in body.items()]
             for number, data in enumerate(drawing.like, 1):
-                ending = _ending(data)
+                ending = picture_ending(data)
                 media = "image/jpeg" if ending == ".jpg" else "image/png"
                 parts.append(FormPart(name="image[]", data=data, file=f"{number}{ending}", media_type=media))
             answer = await self._online.json_form(service, "/images/edits", parts, self._limits)
@@ -129,7 +132,7 @@ class Artist:
             data = await self._online.made_picture(url, Fetch(tool=TOOL, url=url), permit)
         else:
             raise ToolError("The image service sent no picture.")
-        if not _ending(data):
+        if not picture_ending(data):
             raise ToolError("The image service sent something that is no png, jpeg or webp picture.")
         return data
 
@@ -141,16 +144,8 @@ def _first(answer: Any, key: str) -> Mapping[str, Any]:
     return found[0]
 
 
-def _ending(data: bytes) -> str:
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return ".png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return ".jpg"
-    return ".webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
-
-
 def _media(data: bytes) -> str:
-    return {".jpg": "image/jpeg", ".webp": "image/webp"}.get(_ending(data), "image/png")
+    return {".jpg": "image/jpeg", ".webp": "image/webp"}.get(picture_ending(data), "image/png")
 
 
 def pattern(drawing: PictureOrder) -> Made:

@@ -64,14 +64,7 @@ class Transcriber:
         self, backend: str, data: bytes, name: str, language: str, permit: Permit
     ) -> Mapping[str, Any]:
         """What is said in a recording, by `openai` or `local`. Raises `ToolError`."""
-        ending = Path(name).suffix.lower()
-        if ending not in _KINDS:
-            raise ToolError(f"{name} is no recording that is known; {', '.join(_KINDS)} are.")
-        if not data:
-            raise ToolError(f"{name} is empty.")
-        language = language.strip().lower()
-        if language and not (language.isascii() and language.isalpha() and len(language) <= 3):
-            raise ToolError("The language is two letters, such as en.")
+        ending, language = checked(data, name, language)
         if backend == "local":
             await permit(UseService(tool=TOOL, kind="hear", service="this machine"))
             said = await _on_this_machine(data, ending, self._settings.model, language)
@@ -97,6 +90,19 @@ class Transcriber:
         if settings.price is not None:
             result["cost_usd"] = settings.price
         return result
+
+
+def checked(data: bytes, name: str, language: str) -> tuple[str, str]:
+    """The ending of a recording's name, and its language. Raises `ToolError` for what makes no sense."""
+    ending = Path(name).suffix.lower()
+    if ending not in _KINDS:
+        raise ToolError(f"{name} is no recording that is known; {', '.join(_KINDS)} are.")
+    if not data:
+        raise ToolError(f"{name} is empty.")
+    language = language.strip().lower()
+    if language and not (language.isascii() and language.isalpha() and len(language) <= 3):
+        raise ToolError("The language is two letters, such as en.")
+    return ending, language
 
 
 async def _on_this_machine(data: bytes, ending: str, model: str, language: str) -> dict[str, str]:

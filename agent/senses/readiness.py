@@ -13,6 +13,8 @@ from agent.senses.speaking import espeak, hibari_is_installed
 if TYPE_CHECKING:
     from agent.config.schema import Settings
 
+NOTHING: Mapping[str, str] = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
@@ -31,13 +33,15 @@ class Readiness:
         return bool(self.by)
 
 
-def readiness(settings: Settings, environ: Mapping[str, str], *, sees: bool) -> tuple[Readiness, ...]:
-    """All of them. `sees`: whether the model reads pictures itself."""
+def readiness(
+    settings: Settings, environ: Mapping[str, str], *, sees: bool, brought: Mapping[str, str] = NOTHING
+) -> tuple[Readiness, ...]:
+    """All of them. `sees`: whether the model reads pictures; `brought`: services of plugins, by tool."""
     return (
         _vision(settings, sees),
-        _image(settings, environ),
-        _speech(settings, environ),
-        _transcribe(settings, environ),
+        _image(settings, environ, brought.get("image_generate", "")),
+        _speech(settings, environ, brought.get("text_to_speech", "")),
+        _transcribe(settings, environ, brought.get("transcribe", "")),
         _home(settings, environ),
         _messages(settings, environ),
     )
@@ -58,14 +62,14 @@ def _vision(settings: Settings, sees: bool) -> Readiness:
     )
 
 
-def _image(settings: Settings, environ: Mapping[str, str]) -> Readiness:
+def _image(settings: Settings, environ: Mapping[str, str], brought: str) -> Readiness:
     image = settings.image
     ready = {
         "openai": bool(image.base_url),
         "fal": bool(environ.get(image.fal_key_env)) and "/" in image.model,
         "local": image.backend == "local",
     }
-    by = _chosen(image.backend, ready)
+    by = _chosen(image.backend, brought, ready)
     return Readiness(
         tool="image_generate",
         by=by,
@@ -77,7 +81,7 @@ def _image(settings: Settings, environ: Mapping[str, str]) -> Readiness:
     )
 
 
-def _speech(settings: Settings, environ: Mapping[str, str]) -> Readiness:
+def _speech(settings: Settings, environ: Mapping[str, str], brought: str) -> Readiness:
     speech = settings.speech
     ready = {
         "openai": bool(speech.base_url),
@@ -85,7 +89,7 @@ def _speech(settings: Settings, environ: Mapping[str, str]) -> Readiness:
         "hibari": hibari_is_installed(),
         "espeak": bool(espeak(environ.get("PATH", ""))),
     }
-    by = _chosen(speech.backend, ready)
+    by = _chosen(speech.backend, brought, ready)
     return Readiness(
         tool="text_to_speech",
         by=by,
@@ -95,9 +99,11 @@ def _speech(settings: Settings, environ: Mapping[str, str]) -> Readiness:
     )
 
 
-def _transcribe(settings: Settings, environ: Mapping[str, str]) -> Readiness:
+def _transcribe(settings: Settings, environ: Mapping[str, str], brought: str) -> Readiness:
     transcribe = settings.transcribe
-    by = _chosen(transcribe.backend, {"openai": bool(transcribe.base_url), "local": whisper_is_installed()})
+    by = _chosen(
+        transcribe.backend, brought, {"openai": bool(transcribe.base_url), "local": whisper_is_installed()}
+    )
     return Readiness(
         tool="transcribe",
         by=by,
@@ -134,9 +140,10 @@ def _messages(settings: Settings, environ: Mapping[str, str]) -> Readiness:
     return Readiness(tool="send_message", missing=missing, mend=mend, is_chosen=bool(named))
 
 
-def _chosen(backend: str, ready: Mapping[str, bool]) -> str:
+def _chosen(backend: str, brought: str, ready: Mapping[str, bool]) -> str:
+    """What a tool works by: with `auto` the service of a plugin comes first."""
     if backend == "auto":
-        return next((name for name, is_ready in ready.items() if is_ready), "")
+        return brought or next((name for name, is_ready in ready.items() if is_ready), "")
     return backend if ready.get(backend) else ""
 
 

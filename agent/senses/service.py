@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from agent.senses.brought import BroughtService, drawn, heard, spoken
 from agent.senses.drawing import Artist
-from agent.senses.hearing import Transcriber
+from agent.senses.hearing import Transcriber, checked
 from agent.senses.home_devices import HomeDevices
 from agent.senses.looking import Eyes, look
 from agent.senses.messages import Chats, Messenger
@@ -33,7 +34,9 @@ class AgentSenses:
         account: ServiceAccount,
         eyes: Eyes,
         chats: Chats,
+        brought: Mapping[str, BroughtService] | None = None,
     ) -> None:
+        """`brought`: by its tool, the service of a plugin."""
         self._settings = settings
         self._environ = environ
         self._ready = ready
@@ -41,6 +44,7 @@ class AgentSenses:
         self._account = account
         self._eyes = eyes
         self._chats = chats
+        self._brought = brought or {}
 
     async def fetch(self, url: str, tool: str, permit: Permit) -> bytes:
         return await self._online.picture(url, tool, permit)
@@ -49,16 +53,26 @@ class AgentSenses:
         return await look(self._eyes, data, name, question, permit)
 
     async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
+        by = self._by("image_generate")
+        if (service := self._asked("image_generate", by)) is not None:
+            progress(f"{service.name} draws")
+            return await drawn(service, drawing, permit)
         artist = Artist(self._settings.image, self._environ, self._online, self._account)
-        return await artist.draw(self._by("image_generate"), drawing, permit, progress)
+        return await artist.draw(by, drawing, permit, progress)
 
     async def speak(self, text: str, voice: str, permit: Permit) -> Made:
+        by = self._by("text_to_speech")
+        if (service := self._asked("text_to_speech", by)) is not None:
+            return await spoken(service, text, voice or self._settings.speech.voice, permit)
         speaker = Speaker(self._settings.speech, self._environ, self._online, self._account)
-        return await speaker.speak(self._by("text_to_speech"), text, voice, permit)
+        return await speaker.speak(by, text, voice, permit)
 
     async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
+        by = self._by("transcribe")
+        if (service := self._asked("transcribe", by)) is not None:
+            return await heard(service, data, *checked(data, name, language), permit)
         listener = Transcriber(self._settings.transcribe, self._environ, self._online, self._account)
-        return await listener.hear(self._by("transcribe"), data, name, language, permit)
+        return await listener.hear(by, data, name, language, permit)
 
     async def home(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
         url = self._by("homeassistant")
@@ -69,6 +83,11 @@ class AgentSenses:
         self._by("send_message")
         messenger = Messenger(self._settings.messages.targets, self._environ, self._online, self._chats)
         return await messenger.send(target, text, title, permit)
+
+    def _asked(self, tool: str, by: str) -> BroughtService | None:
+        """The service of a plugin, where the tool works by one."""
+        service = self._brought.get(tool)
+        return service if service is not None and service.name == by else None
 
     def _by(self, tool: str) -> str:
         ready = self._ready[tool]

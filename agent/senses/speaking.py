@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from agent.net.door import DoorLimits
 from agent.senses.children import command
+from agent.senses.kinds import sound_ending
 from agent.senses.online import Online, ServiceAddress
 from agent.senses.spending import ServiceAccount
 from tools.results import ToolError
@@ -75,7 +76,7 @@ class Speaker:
         name = f"{backend}/{settings.model if backend == 'openai' else _ELEVENLABS_MODEL}"
         async with self._account.paying(name, price):
             answer = await self._online.raw(service, path, body, limits=_LIMITS)
-            if (ending := _ending(answer.body)) == "":
+            if (ending := sound_ending(answer.body)) == "":
                 raise ToolError(f"{service.name} sent something that is no sound.")
         return Made(data=answer.body, ending=ending, by=name, cost=price)
 
@@ -185,14 +186,3 @@ async def by_espeak(program: str, text: str, voice: str) -> bytes:
     if not sound.startswith(b"RIFF"):
         raise ToolError("espeak-ng made no sound; its voice may not be installed.")
     return sound
-
-
-def _ending(data: bytes) -> str:
-    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
-        return ".wav"
-    if data.startswith(b"OggS"):
-        return ".ogg"
-    if data.startswith(b"fLaC"):
-        return ".flac"
-    is_mp3 = data.startswith(b"ID3") or (len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0)
-    return ".mp3" if is_mp3 else ""

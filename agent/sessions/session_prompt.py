@@ -15,7 +15,7 @@ from agent.context.quarantine import kept_back_notices, passages_of
 from agent.context.system_prompt import joined
 from agent.home import Home
 from agent.memory.scopes import Scope, project_id, project_root
-from agent.memory.service import MemoryFiles
+from agent.memory.service import MemoryBlock, MemoryFiles, MemoryProvider
 from agent.model.profile import Profile
 from agent.model.protocol import ToolSpec
 from agent.plugins.session_plugins import SessionPlugins
@@ -37,13 +37,15 @@ async def ensure_system(
     settings: Settings,
     profile: Profile,
     tools: Sequence[ToolSpec],
+    notes: MemoryProvider,
     window: int | None = None,
     plugins: SessionPlugins | None = None,
 ) -> bool:
     """Put the system prompt in force; True if a resumed session had to get a new one.
 
     A stored prompt is kept byte for byte as long as profile and tools are the same. `window` is that of
-    the model, in tokens, of which the layers get a share. `plugins` add sections and skills.
+    the model, in tokens, of which the layers get a share. `notes` are shown as they stand now; `plugins`
+    add sections and skills.
     """
     offered = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
@@ -55,9 +57,13 @@ async def ensure_system(
         and stored.data.get("tools") == offered
     ):
         return False
-    learned = await _learned(session, workspace, settings) if profile.system_prompt is None else ()
+    learned: Sequence[str] = ()
+    remembered: Sequence[MemoryBlock] = ()
+    if profile.system_prompt is None:
+        learned = await _learned(session, workspace, settings)
+        remembered = await notes.blocks() if settings.memory.enabled else ()
     parts = await asyncio.to_thread(
-        _prompt, workspace, home, settings, profile, tools, window, learned, plugins
+        _prompt, workspace, home, settings, profile, tools, window, learned, remembered, plugins
     )
     about = {"profile": profile.name, "tools": offered, "parts": recorded(parts)}
     await session.add("system", joined(parts), about)
@@ -80,8 +86,9 @@ def _prompt(
     profile: Profile,
     tools: Sequence[ToolSpec],
     window: int | None,
-    learned: Sequence[str] = (),
-    plugins: SessionPlugins | None = None,
+    learned: Sequence[str],
+    remembered: Sequence[MemoryBlock],
+    plugins: SessionPlugins | None,
 ) -> tuple[Part, ...]:
     today = date.today().isoformat()
     if profile.system_prompt is not None:
@@ -92,7 +99,6 @@ def _prompt(
     from agent.context.system_prompt import system_prompt
     from agent.workspace.repository import branch
 
-    blocks = memory_files(home, workspace, settings).read_blocks() if settings.memory.enabled else ()
     limit = settings.context.file_chars
     allowed = allowed_passages(home)
     soul = soul_file(home.soul, limit, allowed) if profile.context_files else None
@@ -104,7 +110,7 @@ def _prompt(
         tools=[tool.name for tool in tools],
         platform=f"{platform.system()} {platform.machine()}",
         tone=tone_of(settings)[0],
-        memory=[block for block in blocks if block.text],
+        memory=[block for block in remembered if block.text],
         learnings=learned,
         brief=profile.brief,
         skills=_skills(home, workspace, settings, plugins) if profile.context_files else (),
@@ -147,13 +153,13 @@ def _skills(
 
 def memory_files(home: Home, workspace: Path, settings: Settings) -> MemoryFiles:
     """The notes that outlive a session, as the settings size them."""
+    return MemoryFiles(home.memories, workspace, memory_limits(settings))
+
+
+def memory_limits(settings: Settings) -> dict[Scope, int]:
+    """Characters that each scope of the notes may hold."""
     sizes = settings.memory
-    limits: dict[Scope, int] = {
-        "memory": sizes.memory_chars,
-        "user": sizes.user_chars,
-        "project": sizes.project_chars,
-    }
-    return MemoryFiles(home.memories, workspace, limits)
+    return {"memory": sizes.memory_chars, "user": sizes.user_chars, "project": sizes.project_chars}
 
 
 def tone_of(settings: Settings) -> tuple[str, str]:

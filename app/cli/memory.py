@@ -58,10 +58,16 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
     from agent.api.config import load
-    from agent.api.memory import memory_files
+    from agent.api.memory import kept_elsewhere, memory_files
 
     home, here = Home.locate(), Path.cwd()
-    files = memory_files(home, here, load(home, dict(os.environ), here).settings)
+    settings = load(home, dict(os.environ), here).settings
+    files = memory_files(home, here, settings)
+    if keeper := kept_elsewhere(home, here, settings):
+        say(
+            f"The plugin service {keeper} keeps the notes of sessions here; these files are not used.",
+            sys.stderr,
+        )
     scope = cast("Scope", args.scope or "memory")
     match args.action:
         case "list":

@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,14 @@ from agent.errors import ConfigError, ExitCode
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.api.plugins import Agreement, PluginEnvironment, PluginPackage, Registrations, ShelvedPlugin
+    from agent.api.plugins import (
+        Agreement,
+        PluginEnvironment,
+        PluginPackage,
+        RegisteredProvider,
+        Registrations,
+        ShelvedPlugin,
+    )
 
 MARKS = {"enabled": "✓", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
 
@@ -206,9 +213,15 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
     from agent.api.plugins import Agreement, enable, taken_names
 
     agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
-    registered = asyncio.run(
-        enable(shelved, _environment(home), agreement, taken_names(home, Path.cwd(), shelved.folder))
-    )
+
+    async def agree_to(services: Sequence[RegisteredProvider]) -> bool:
+        say(f"  {shelved.name} offers services:")
+        for each in services:
+            say(f"    {each.sentence}")
+        return args.yes or _confirmed("Use them?")
+
+    taken = taken_names(home, Path.cwd(), shelved.folder)
+    registered = asyncio.run(enable(shelved, _environment(home), agreement, taken, agree_to))
     for title, names in registered.titles():
         say(f"  {title}: {', '.join(names)}")
     for line in _skipped(registered):

@@ -10,22 +10,24 @@ from app.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
     from app.conversation.open_search_hit import SearchHitPorts
-    from app.ports import DialogPort
+    from app.ports import DialogPort, NoticePort
 
-    class MemoryPorts(DialogPort, SearchHitPorts, Protocol):
+    class MemoryPorts(DialogPort, SearchHitPorts, NoticePort, Protocol):
         """What the memory screen asks of the application."""
 
 
 async def _memory(app: MemoryPorts, argument: str) -> None:
     from agent.api.config import load
     from agent.api.home import Home
-    from agent.api.memory import memory_files
+    from agent.api.memory import kept_elsewhere, memory_files
     from app.conversation.open_search_hit import show_place
     from app.screens.memory import MemoryScreen
 
     client = app.need_client()
     home = Home.locate()
     settings = await asyncio.to_thread(lambda: load(home, dict(os.environ), client.workspace).settings)
+    if keeper := await asyncio.to_thread(kept_elsewhere, home, client.workspace, settings):
+        app.say(f"The plugin service {keeper} keeps the notes of sessions here; these files are not used.")
     source = await app.push_screen_wait(
         MemoryScreen(memory_files(home, client.workspace, settings), at=argument)
     )

@@ -13,9 +13,9 @@ from app.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
     from agent.api.home import Home
-    from agent.api.plugins import PluginEnvironment, PluginFailure, ShelvedPlugin
+    from agent.api.plugins import PluginEnvironment, PluginFailure, RegisteredProvider, ShelvedPlugin
     from app.ports import DialogPort, SessionPort
-    from app.screens.plugins import PluginRow
+    from app.screens.plugins import AgreeTo, PluginRow
 
     class PluginsPorts(DialogPort, SessionPort, Protocol):
         """What the screen of plugins asks of the application."""
@@ -42,7 +42,7 @@ class DiskPlugins:
         around = self._around()
         return [self._row(each, around) for each in find(self.home, self.workspace)]
 
-    async def enable(self, row: PluginRow) -> str:
+    async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
         from agent.api.plugins import Agreement, PluginError, enable, find, taken_names
 
         def found() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
@@ -54,7 +54,11 @@ class DiskPlugins:
             raise PluginError(f"The plugin {row.name} is gone.")
         if shelved.difference() != row.changed:
             raise PluginError(f"The files of {row.name} changed again; look at what changed, then agree.")
-        registered = await enable(shelved, around, Agreement(), taken)
+
+        async def agreed(services: Sequence[RegisteredProvider]) -> bool:
+            return await agree_to([each.sentence for each in services])
+
+        registered = await enable(shelved, around, Agreement(), taken, agreed)
         wrong = "".join(f" Not used: {each.part}, as {each.reason}." for each in registered.skipped)
         return f"{row.name} is enabled from the next session on.{wrong}"
 

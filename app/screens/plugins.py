@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
@@ -57,6 +58,10 @@ class PluginRow:
     """What besides has to be agreed to on the command line; empty where nothing has."""
 
 
+AgreeTo = Callable[[Sequence[str]], Awaitable[bool]]
+"""Asks whether services are used, by a sentence each."""
+
+
 class PluginPort(Protocol):
     """Where the screen gets plugins from."""
 
@@ -64,8 +69,11 @@ class PluginPort(Protocol):
         """All plugins. Touches the disk."""
         ...
 
-    async def enable(self, row: PluginRow) -> str:
-        """Agree to one as its files are now; a sentence about what came of it. Raises `HermesError`."""
+    async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
+        """Agree to one as its files are now; a sentence about what came of it. Raises `HermesError`.
+
+        `agree_to` is asked about services that its code offers, which is known only once it is loaded.
+        """
         ...
 
     def disable(self, row: PluginRow) -> None:
@@ -111,12 +119,16 @@ class PluginsScreen(EntryPage[None, PluginRow]):
         if not await self.app.push_screen_wait(ConfirmDialog(question(row), "Enable")):
             return
         try:
-            said = await self._plugins.enable(row)
+            said = await self._plugins.enable(row, partial(self._agree_to, row))
         except HermesError as error:
             self.complain(error)
             return
         self.notify(line(said), markup=False)
         self._load(row.name)
+
+    async def _agree_to(self, row: PluginRow, services: Sequence[str]) -> bool:
+        text = "\n".join(map(clean, [f"Use the services of {row.name}?", "", *services]))
+        return bool(await self.app.push_screen_wait(ConfirmDialog(text, "Use them", "Do without")))
 
     @work(exclusive=True, group="change")
     async def action_disable(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from agent.plugins.shelf import find
 from app.commands.plugins_command import DiskPlugins
 from app.screens import dialog as dialogs
 from app.screens.dialog import Dialog
-from app.screens.plugins import PluginRow, PluginsScreen
+from app.screens.plugins import AgreeTo, PluginRow, PluginsScreen
 from tests.support.plugins import agree_to, write_plugin
 from tests.support.staged import Staged, scene
 from tests.support.waiting import until
@@ -67,7 +68,8 @@ class Shown:
     def load(self) -> list[PluginRow]:
         return self.rows
 
-    async def enable(self, row: PluginRow) -> str:
+    async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
+        await agree_to(("attic (memory) keeps the notes of memory, in place of your files",))
         return f"{row.name} is enabled."
 
     def disable(self, row: PluginRow) -> None:
@@ -110,6 +112,10 @@ def test_the_plugins_look_as_they_should(
     assert snap_compare(Staged(skin) if skin else Staged(), terminal_size=size, run_before=run)
 
 
+async def agreed(_services: Sequence[str]) -> bool:
+    return True
+
+
 async def test_a_plugin_is_enabled_as_it_is_and_disabled(tmp_path: Path) -> None:
     home, work = Home(tmp_path / "home"), tmp_path / "work"
     work.mkdir()
@@ -122,7 +128,7 @@ async def test_a_plugin_is_enabled_as_it_is_and_disabled(tmp_path: Path) -> None
     (row,) = plugins.load()
     assert (row.state, row.changed) == ("changed", ("~ handler.py",))
     if not row.needs:
-        assert "enabled" in await plugins.enable(row)
+        assert "enabled" in await plugins.enable(row, agreed)
         assert [each.is_on for each in find(home, work)] == [True]
     plugins.disable(row)
     assert [each.standing for each in find(home, work)] == ["disabled"]

@@ -16,10 +16,13 @@ class UseService(Action):
 
     kind: str
     service: str
-    """Where it goes: a host, or `this machine`."""
+    """Where it goes: a host, `this machine`, or a service of a plugin."""
+    hosts: str = ""
+    """The hosts that a plugin may send it to."""
 
     def headline(self) -> str:
-        return f"have {self.service} work on this: {self.kind}"
+        reached = f" (which reaches {self.hosts})" if self.hosts else ""
+        return f"have {self.service}{reached} work on this: {self.kind}"
 
 
 UseService.effect = declare_effect(

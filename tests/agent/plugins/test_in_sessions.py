@@ -30,7 +30,7 @@ def register(ctx):
     ctx.register_skill("more/whisper")
     ctx.register_hook("before_tool", check)
     ctx.register_provider("search", "shelf", find)
-    ctx.register_provider("memory", "attic", find)
+    ctx.register_provider("smell", "attic", find)
     ctx.register_hook("session_end", lambda event: (ctx.data / "ended").write_text("x") and None)
 
 def find(asked):

@@ -67,7 +67,10 @@ class Context:
         self._take("skin", self._below(path), None)
 
     def register_provider(self, kind: str, name: str, handler: Callable[[dict[str, Any]], Any]) -> None:
-        """A service of the kind `search`. `handler` gets `query` and `limit`, and returns results."""
+        """A service that Hermes asks: `search`, `memory`, `image`, `speech` or `transcribe`.
+
+        What `handler` gets and returns is in docs/plugins.md, by kind.
+        """
         self._take("provider", name, handler, provider=str(kind))
 
     def entries(self) -> list[dict[str, Any]]:
