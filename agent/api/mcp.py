@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from agent.mcp.server_config import ServerConfig as ServerConfig
     from agent.mcp.server_config import address_config as address_config
     from agent.mcp.server_config import server_config as server_config
-    from agent.mcp.service import ServerState as ServerState
-    from agent.mcp.service import ToolState as ToolState
+    from agent.mcp.server_state import ServerState as ServerState
+    from agent.mcp.server_state import ToolState as ToolState
     from agent.mcp.starting import LaunchEnvironment as LaunchEnvironment
     from agent.mcp.starting import launch_of as launch_of
     from agent.mcp.starting import token_path as token_path
@@ -64,7 +64,7 @@ __getattr__ = exports(
         "agent.mcp.server_config": "ServerConfig address_config server_config",
         "agent.event_data": "FormReply",
         "agent.server_events": "FormAsked ServerLogged",
-        "agent.mcp.service": "ServerState ToolState",
+        "agent.mcp.server_state": "ServerState ToolState",
         "agent.mcp.starting": "LaunchEnvironment launch_of token_path",
         "agent.mcp.tokens": "TokenFile",
     },

@@ -20,6 +20,22 @@ class Servers(Protocol):
         """End a server and start it again."""
         ...
 
+    async def sign_in(self, server: str) -> None:
+        """Sign in; ends when the person came back, failed or left it. `states` tells the address."""
+        ...
+
+    async def leave_sign_in(self, server: str) -> None:
+        """Leave a sign-in that is under way."""
+        ...
+
+    async def came_back(self, server: str, address: str) -> None:
+        """Take the address at which a browser on another machine ended."""
+        ...
+
+    async def sign_out(self, server: str) -> bool:
+        """Forget what signing in gave; False if nobody was signed in."""
+        ...
+
     async def agree(self, server: str) -> None:
         """Agree to a server of the project, and to its tools as they are now."""
         ...

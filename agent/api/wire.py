@@ -35,7 +35,7 @@ MODULES = frozenset(
         "agent.messages",
         "agent.mcp.forms",
         "agent.mcp.health",
-        "agent.mcp.service",
+        "agent.mcp.server_state",
         "agent.model.detect",
         "agent.model.protocol",
         "agent.options",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from agent.mcp.clocks import CallClocks
@@ -53,6 +54,8 @@ class Server:
         self._about: dict[str, Any] = {}
         self._starting = asyncio.Lock()
         self._clocks = CallClocks()
+        self._signing = ExitStack()
+        """Keeps the clocks standing while a person is away to sign in, which has a time of its own."""
         self._seconds = 60.0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -90,6 +93,8 @@ class Server:
             self.health = self.health.stopped()
             await asyncio.shield(self._let_go())
             raise
+        finally:
+            self._signing.close()
         self.health = self.health.ready(self._about["protocol"], time.monotonic() - began)
 
     async def _failed(self, clause: str, *, sign_in: bool = False) -> ServerError:
@@ -128,6 +133,8 @@ class Server:
             if error.sign_in:
                 self.health = self.health.needs_sign_in()
             raise ServerError(self.name, str(error), gone=error.gone, sign_in=error.sign_in) from None
+        finally:
+            self._signing.close()
 
     async def close(self) -> None:
         """End it. It starts again when it is used again."""
@@ -178,5 +185,7 @@ class Server:
         self._hear(event, fields)
 
     async def _asked(self, kind: str, params: Any) -> Any:
+        if kind == "sign_in":
+            self._signing.enter_context(self._clocks.standing())
         with self._clocks.standing():
             return await self._answer(kind, params)

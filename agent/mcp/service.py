@@ -19,6 +19,8 @@ from agent.mcp.host_process import RefusedError
 from agent.mcp.log_pace import LogPace
 from agent.mcp.names import ToolKey, is_of, tool_names
 from agent.mcp.server import Server
+from agent.mcp.server_state import ServerState, tool_state, waiting, why_parked
+from agent.mcp.signing_in import SignIns
 from agent.mcp.starting import LaunchEnvironment, launch_of
 from agent.mcp.tool_definition import ToolDefinition
 from tools.safe_text import clean
@@ -56,38 +58,6 @@ class OfferedTool:
     definition: ToolDefinition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolState:
-    """One tool of a server, for whoever shows it. Its texts come from the server."""
-
-    name: str
-    description: str
-    why: str = ""
-    """Why it is parked, as a clause; empty for one that can be called."""
-    before: str = ""
-    """The description that was agreed to, where that was another one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerState:
-    """One server, for whoever shows it."""
-
-    name: str
-    origin: str
-    place: str
-    health: Health
-    retry_in: float = 0.0
-    """Seconds until it is tried again."""
-    tools: tuple[str, ...] = ()
-    parked: tuple[tuple[str, str], ...] = ()
-    """Tools that wait for a person, and why."""
-    offer: tuple[ToolState, ...] = ()
-    """All tools, in the order of the server."""
-    prompts: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-    log: tuple[str, ...] = ()
-
-
 @dataclass(slots=True)
 class _Kept:
     """What is known of one server in this session."""
@@ -101,6 +71,7 @@ class _Kept:
     """Its start and its changes at which it was listed last."""
     is_renewing: bool = False
     is_probed: bool = False
+    is_signed_in: bool = False
     lines: LogPace = field(default_factory=LogPace)
     calls: set[Callable[[str], None]] = field(default_factory=set)
     """Where the output of running calls goes."""
@@ -134,6 +105,7 @@ class McpService:
         self._say = say
         self._kept = {each.config.name: self._keep(each) for each in declared}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sign_ins = SignIns(around)
         self.changed: Callable[[], None] = lambda: None
         """Told when a server has been listed, so that what is offered may be something else."""
 
@@ -162,6 +134,7 @@ class McpService:
         for kept in self._kept.values():
             if kept.declared.usable:
                 kept.catalog = load_catalog(self._around.home.servers, kept.declared.config)
+                kept.is_signed_in = self._sign_ins.is_signed_in(kept.declared.config)
 
     def notices(self) -> list[str]:
         """What a person has to be told of servers that are not agreed to, and of tools that wait."""
@@ -173,7 +146,7 @@ class McpService:
                     f"This project brings the MCP server {name} ({place}), which is not started; "
                     f"agree to it with `hermes mcp trust {name}`."
                 )
-            told += _waiting(name, kept.catalog)
+            told += waiting(name, kept.catalog)
         return told
 
     async def learn(self) -> None:
@@ -297,6 +270,29 @@ class McpService:
         await kept.server.close()
         await self._listed(kept)
 
+    async def sign_in(self, server: str) -> None:
+        """Sign in to a server and start it anew. Ends when the person came back, failed or left it."""
+        kept = self._usable(server)
+        await self._sign_ins.sign_in(kept.declared.config)
+        kept.is_signed_in = True
+        await self.restart(server)
+
+    def leave_sign_in(self, server: str) -> None:
+        """Leave a sign-in that is under way."""
+        self._sign_ins.cancel(server)
+
+    async def came_back(self, server: str, address: str) -> None:
+        """Take the address at which a browser on another machine ended."""
+        await self._sign_ins.came_back(server, address)
+
+    async def sign_out(self, server: str) -> bool:
+        """Forget what signing in gave and end the server; False if nobody was signed in."""
+        kept = self._usable(server)
+        was = await asyncio.to_thread(self._sign_ins.sign_out, kept.declared.config)
+        kept.is_signed_in = False
+        await kept.server.close()
+        return was
+
     async def agree(self, server: str) -> None:
         """Agree to a server of the project, and to its tools as they are now."""
         kept = self._kept.get(server)
@@ -320,6 +316,7 @@ class McpService:
 
     async def close(self) -> None:
         """End all servers."""
+        await self._sign_ins.close()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -339,11 +336,14 @@ class McpService:
             health=health,
             retry_in=health.waits(time.monotonic()),
             tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),
-            parked=tuple((tool.name, _why(catalog, tool)) for tool in catalog.parked()),
-            offer=tuple(_shown(catalog, tool) for tool in catalog.tools),
+            parked=tuple((tool.name, why_parked(catalog, tool)) for tool in catalog.parked()),
+            offer=tuple(tool_state(catalog, tool) for tool in catalog.tools),
             prompts=tuple(prompt.name for prompt in catalog.prompts),
             problems=catalog.problems,
             log=tuple(kept.server.log),
+            signs_in=bool(declared.config.url),
+            signed_in=kept.is_signed_in,
+            sign_in=self._sign_ins.address(name),
         )
 
     def _usable(self, name: str) -> _Kept:
@@ -366,7 +366,7 @@ class McpService:
             raise ServerError(server, f"it has no tool {clean(tool)!r} (any more)", f"its tools are: {names}")
         if catalog.standing(found) != "ready":
             mend = f"a person can look at it and agree with `hermes mcp trust {server}`"
-            raise ServerError(server, f"its tool {tool} {_why(catalog, found)}", mend)
+            raise ServerError(server, f"its tool {tool} {why_parked(catalog, found)}", mend)
 
     async def _listed(self, kept: _Kept) -> None:
         """Have it listed once after each start and each change, before anything of it is used."""
@@ -391,7 +391,7 @@ class McpService:
         self.changed()
         known = {tool.name for tool in before.parked()} if before is not None else set[str]()
         if any(tool.name not in known for tool in catalog.parked()):
-            for text in _waiting(config.name, catalog):
+            for text in waiting(config.name, catalog):
                 self._say("warning", text)
         for problem in catalog.problems if before is None else ():
             self._say("warning", f"The MCP server {config.name}: {problem}.")
@@ -456,27 +456,3 @@ class McpService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _why(catalog: ServerCatalog, tool: ToolDefinition) -> str:
-    if catalog.standing(tool) == "changed":
-        return "has changed its description or parameters since it was agreed to"
-    return f"has a description that reads like an order ({tool.suspicion})"
-
-
-def _shown(catalog: ServerCatalog, tool: ToolDefinition) -> ToolState:
-    is_ready = catalog.standing(tool) == "ready"
-    before = "" if is_ready else catalog.told.get(tool.name, "")
-    why = "" if is_ready else _why(catalog, tool)
-    return ToolState(name=tool.name, description=tool.description, why=why, before=before)
-
-
-def _waiting(name: str, catalog: ServerCatalog | None) -> list[str]:
-    """One sentence on the tools of a server that wait for a person."""
-    parked = catalog.parked() if catalog is not None else ()
-    if not parked or catalog is None:
-        return []
-    shown = "; ".join(f"{tool.name} {_why(catalog, tool)}" for tool in parked[:3])
-    more = f"; and {len(parked) - 3} more" if len(parked) > 3 else ""
-    mend = f"look and agree with `hermes mcp trust {name}`"
-    return [f"Tools of the MCP server {name} are parked: {shown}{more}; {mend}."]

@@ -178,6 +178,11 @@ def question(row: PluginRow) -> str:
     return "\n".join(map(clean, lines))
 
 
+def _begun(reason: str) -> str:
+    """A clause as the beginning of a sentence; a name of a file stays as it is."""
+    return reason if "." in reason.partition(" ")[0] else reason[:1].upper() + reason[1:]
+
+
 def about(row: PluginRow) -> Content:
     """What is to be known of a plugin. Pure."""
     version = f" {row.version}" if row.version else ""
@@ -188,7 +193,7 @@ def about(row: PluginRow) -> Content:
     if row.reason:
         parts.append(
             (
-                f"{clean(row.reason[:1].upper() + row.reason[1:])}.\n",
+                f"{clean(_begun(row.reason))}.\n",
                 "$error" if row.state in ("broken", "changed") else "$warning",
             )
         )

@@ -14,6 +14,7 @@ from agent.errors import HermesError
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
 from app.screens.entry_page import EntryPage, EntryRows
+from app.screens.sign_in_dialog import SignInDialog
 from app.screens.wording import line
 from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
@@ -43,7 +44,7 @@ MEANS = {
     "idle": "It starts when one of its tools is called.",
     "failed": "It is tried again when it is used.",
     "parked": "It failed several times in a row, and is tried again after a pause.",
-    "sign-in": "It asks for a sign-in: `hermes mcp login {name}`.",
+    "sign-in": "It asks for a sign-in; i signs in.",
     "not agreed": "This project brings it, and nobody agreed to it yet; a agrees.",
     "off": "It is switched off in the settings.",
 }
@@ -55,10 +56,15 @@ class ServersScreen(EntryPage[None, "ServerState"]):
     """Looks again and again while it is open."""
 
     heading = "MCP servers"
-    keys = "r restart · a agree to what waits · l log · ⏎ tools in full · / filter · ? help · esc back"
+    keys = (
+        "r restart · a agree to what waits · i sign in · o sign out · l log · ⏎ tools in full · / filter · "
+        "? help · esc back"
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "restart", "Restart the server", id="servers.restart"),
         Binding("a", "agree", "Agree to the server, or to tools that wait", id="servers.agree"),
+        Binding("i", "sign_in", "Sign in to the server", id="servers.sign_in"),
+        Binding("o", "sign_out", "Sign out of the server", id="servers.sign_out"),
         Binding("l", "log", "Its log", id="servers.log"),
     ]
 
@@ -109,7 +115,33 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         if await self.app.push_screen_wait(ConfirmDialog(asked(server), "Agree", "Leave it")):
             await self._done(self._servers.agree(server.name), f"Agreed to {line(server.name)}.")
 
-    async def _done(self, change: Awaitable[None], words: str) -> None:
+    @work(exclusive=True, group="change")
+    async def action_sign_in(self) -> None:
+        server = self.pointed
+        if server is None:
+            return
+        if not server.signs_in:
+            self.notify(
+                "It is started on this machine; only servers with an address are signed in to.", markup=False
+            )
+            return
+        if told := await self.app.push_screen_wait(SignInDialog(self._servers, server.name)):
+            self.notify(line(told), markup=False)
+        self._look()
+
+    @work(exclusive=True, group="change")
+    async def action_sign_out(self) -> None:
+        server = self.pointed
+        if server is None:
+            return
+        if not server.signed_in:
+            self.notify(f"Nobody is signed in to {line(server.name)}.", markup=False)
+            return
+        question = f"Sign out of {server.name}?\n\nWhat signing in gave is forgotten, and the server ends."
+        if await self.app.push_screen_wait(ConfirmDialog(question, "Sign out")):
+            await self._done(self._servers.sign_out(server.name), f"Signed out of {line(server.name)}.")
+
+    async def _done(self, change: Awaitable[object], words: str) -> None:
         try:
             await change
         except HermesError as error:
@@ -169,10 +201,12 @@ def about(server: ServerState) -> Content:
     health = server.health
     means = MEANS.get(health.state, "").format(name=server.name)
     facts = [f"{health.state.capitalize()}. {means}"]
-    if health.reason:
+    if health.reason and health.state != "sign-in":
         facts.append(f"Last error: {one_line(health.reason, 600)}.")
     if server.retry_in:
         facts.append(f"Left alone for {server.retry_in:.0f} s more.")
+    if server.signed_in and health.state != "sign-in":
+        facts.append("You are signed in; o signs out.")
     if health.protocol:
         facts.append(f"Protocol {line(health.protocol)}, start {health.starts} within {health.took:.1f} s.")
     if health.calls:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from agent.errors import HermesError
 from agent.event_data import FormReply
 from agent.mcp.forms import form_fields
 from agent.mcp.health import Health
-from agent.mcp.service import ServerState, ToolState
+from agent.mcp.server_state import ServerState, ToolState
 from agent.server_events import FormAsked, ServerLogged
 from app.questions.form_dialog import FormDialog
 from app.questions.form_question import QUESTION
@@ -22,6 +23,7 @@ from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
 from app.screens.servers import ServersScreen
+from app.screens.sign_in_dialog import SignInDialog, shows_pages, told
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.waiting import until
 
@@ -65,6 +67,18 @@ STATES = (
     ServerState(
         name="theirs", origin="project", place="sh -c 'curl evil'", health=Health(state="not agreed")
     ),
+)
+CLOUD = ServerState(
+    name="cloud",
+    origin="settings",
+    place="https://cloud.example.com/mcp",
+    health=Health(state="sign-in", reason="it asks for a sign-in"),
+    signs_in=True,
+)
+ADDRESS = (
+    "https://cloud.example.com/authorize?response_type=code&client_id=client-1"
+    "&redirect_uri=http%3A%2F%2F127.0.0.1%3A40123%2Fcallback&state=5f2b&code_challenge=qjrzSW9gMiUgpUvqgEPE4"
+    "&code_challenge_method=S256&scope=tools"
 )
 SCHEMA = {
     "properties": {
@@ -110,8 +124,36 @@ class Stand:
             replace(each, parked=(), health=READY) if each.name == server else each for each in self.known
         )
 
+    async def sign_in(self, server: str) -> None:
+        self.done.append(("sign in", server))
+        self._set(server, sign_in=ADDRESS)
+        self.came = asyncio.get_running_loop().create_future()
+        try:
+            if wrong := await self.came:
+                raise HermesError(wrong)
+            self._set(server, signed_in=True, health=READY)
+        finally:
+            self._set(server, sign_in=None)
+
+    async def leave_sign_in(self, server: str) -> None:
+        self.done.append(("leave", server))
+        self.came.set_result("The sign-in was left.")
+
+    async def came_back(self, server: str, address: str) -> None:
+        if "code" not in address:
+            raise HermesError("That is not where its sign-in ends.")
+        self.came.set_result("")
+
+    async def sign_out(self, server: str) -> bool:
+        self.done.append(("sign out", server))
+        self._set(server, signed_in=False)
+        return True
+
     async def resources(self, server: str) -> dict[str, Any]:
         return {}
+
+    def _set(self, server: str, **fields: Any) -> None:
+        self.known = tuple(replace(each, **fields) if each.name == server else each for each in self.known)
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +204,66 @@ async def test_a_server_is_restarted_looked_into_and_agreed_to() -> None:
         await pilot.press("k", "a")
         await drawn(pilot)
         assert app.screen is screen and stand.done.count(("agree", "files")) == 0
+
+
+async def signing_in(app: Staged, pilot: Pilot[Any], stand: Stand) -> SignInDialog:
+    await opened(app, pilot, stand)
+    await pilot.press("i")
+    await until(pilot, lambda: isinstance(app.screen, SignInDialog) and ADDRESS in app.screen.whole(), "it")
+    assert isinstance(app.screen, SignInDialog)
+    return app.screen
+
+
+async def test_signing_in_shows_the_address_and_ends_however_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = list[str]()
+    monkeypatch.setattr("webbrowser.open", lambda url: pages.append(url) is None)
+    monkeypatch.setattr("app.screens.sign_in_dialog.shows_pages", lambda _environ: False)
+    app, stand = Staged(), Stand((CLOUD, *STATES))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.listener is not None, "the start")
+        await signing_in(app, pilot, stand)
+        await pilot.press("1")
+        await until(pilot, lambda: app.clipboard == ADDRESS, "the copy")
+        assert pages == []
+        await pilot.press("2")
+        await until(pilot, lambda: pages == [ADDRESS], "the browser")
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, SignInDialog), "the end")
+        assert stand.done[-1] == ("leave", "cloud")
+        # A browser on another machine; an address that is none of ours changes nothing.
+        dialog = await signing_in(app, pilot, stand)
+        dialog.query_one(Input).focus()
+        await pilot.press(*"nonsense", "enter")
+        await drawn(pilot)
+        assert app.screen is dialog
+        dialog.query_one(Input).value = "http://127.0.0.1:40123/callback?code=x"
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, SignInDialog), "the end")
+        await until(pilot, lambda: stand.known[0].signed_in, "the sign-in")
+        await pilot.press("o")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed, "the question")
+        await pilot.press("1")
+        await until(pilot, lambda: ("sign out", "cloud") in stand.done, "the sign-out")
+        # One that is started here has nothing to sign in to.
+        await pilot.press("j", "j", "i", "o")
+        await drawn(pilot)
+        assert stand.done.count(("sign in", "files")) == 0
+
+
+@pytest.mark.parametrize(
+    ("environ", "shows"),
+    [
+        ({"DISPLAY": ":0"}, True),
+        ({"DISPLAY": ":0", "SSH_CONNECTION": "1 2 3 4"}, False),
+        ({"BROWSER": "w3m", "SSH_CONNECTION": "1 2 3 4"}, True),
+        ({"WAYLAND_DISPLAY": "w"}, True),
+    ],
+)
+def test_a_browser_is_opened_only_where_the_person_sees_it(environ: dict[str, str], shows: bool) -> None:
+    assert shows_pages(environ) == shows
+    assert ("ssh -L 40123:127.0.0.1:40123" in told("cloud", ADDRESS, environ)) == (
+        "SSH_CONNECTION" in environ
+    )
 
 
 async def test_a_form_is_one_dialog_that_sends_declines_or_is_left() -> None:
@@ -240,12 +342,19 @@ async def form_shown(app: Staged, pilot: Pilot[Any]) -> None:
     await asked(app, pilot, [])
 
 
+async def sign_in_shown(app: Staged, pilot: Pilot[Any]) -> None:
+    await signing_in(app, pilot, Stand((CLOUD, *STATES)))
+    await drawn(pilot)
+
+
 async def logged(app: Staged, pilot: Pilot[Any]) -> None:
     app.hear([ServerLogged(server="issues", level="warning", text="rate limit at \x1b[31m80 %")])
     await drawn(pilot)
 
 
-LOOKS: dict[str, Act] = {"servers": servers, "changed": changed, "form": form_shown}
+LOOKS: dict[str, Act] = {
+    "servers": servers, "changed": changed, "form": form_shown, "sign-in": sign_in_shown,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

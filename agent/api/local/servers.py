@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.mcp.service import McpService, ServerState
+from agent.mcp.server_state import ServerState
+from agent.mcp.service import McpService
 
 
 class LocalServers:
@@ -19,6 +20,18 @@ class LocalServers:
 
     async def restart(self, server: str) -> None:
         await self._service.restart(server)
+
+    async def sign_in(self, server: str) -> None:
+        await self._service.sign_in(server)
+
+    async def leave_sign_in(self, server: str) -> None:
+        self._service.leave_sign_in(server)
+
+    async def came_back(self, server: str, address: str) -> None:
+        await self._service.came_back(server, address)
+
+    async def sign_out(self, server: str) -> bool:
+        return await self._service.sign_out(server)
 
     async def agree(self, server: str) -> None:
         await self._service.agree(server)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import os
+import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,10 +15,18 @@ from typing import Any
 
 import pytest
 
+from agent.assembly.session_servers import SessionAnswers
+from agent.config.schema import McpServerSettings, SandboxSettings
+from agent.home import Home
+from agent.mcp.declared import DeclaredServer
 from agent.mcp.errors import ServerError
 from agent.mcp.host.connection import ServerConnection
 from agent.mcp.host.faults import CallFaultError
 from agent.mcp.launch import ServerLaunch, SignIn
+from agent.mcp.server import Server
+from agent.mcp.server_config import server_config
+from agent.mcp.service import McpService
+from agent.mcp.starting import LaunchEnvironment
 from tests.support.web_server import WebServer, web_server
 
 
@@ -156,3 +167,100 @@ async def test_a_renewal_that_is_refused_asks_for_a_new_sign_in(tmp_path: Path) 
             await said(web, tmp_path, interactive=False)
         assert raised.value.sign_in
         assert await said(web, tmp_path) == "hi"
+
+
+def service_of(web: WebServer, folder: Path, told: list[str]) -> McpService:
+    home, config = (
+        Home(folder / "home"),
+        server_config("web", McpServerSettings.model_validate({"url": f"{web.url}/mcp"})),
+    )
+    around = LaunchEnvironment(
+        home=home,
+        workspace=folder,
+        files=folder / "files",
+        sandbox=SandboxSettings.model_validate({}),
+        variables=os.environ,
+    )
+    declared = DeclaredServer(config=config, origin="settings")
+    return McpService([declared], around, SessionAnswers(), lambda _kind, text: told.append(text))
+
+
+def is_starting(server: Server) -> bool:
+    return server.health.state == "starting"
+
+
+async def address_of(service: McpService) -> str:
+    """Where a person has to sign in, as soon as the server has said so."""
+    async with asyncio.timeout(60):
+        while not (address := service.servers()[0].sign_in):
+            await asyncio.sleep(0.02)
+    return address
+
+
+async def test_a_session_signs_in_waits_for_the_person_and_signs_out(tmp_path: Path) -> None:
+    with web_server(asks_sign_in=True) as web:
+        service = service_of(web, tmp_path, [])
+        try:
+            with pytest.raises(ServerError, match="asks for a sign-in"):
+                await service.call("web", "echo", {"text": "hi"})
+            assert service.servers()[0].health.state == "sign-in"
+            signing = asyncio.create_task(service.sign_in("web"))
+            address = await address_of(service)
+            # While the person is away no clock runs.
+            (server,) = [each for each in gc.get_objects() if isinstance(each, Server) and is_starting(each)]
+            assert [timer.when() for timer in server._clocks._timers] == [None]
+            with pytest.raises(ServerError, match="already"):
+                await service.sign_in("web")
+            with pytest.raises(ServerError, match="not where its sign-in ends"):
+                await service.came_back("web", "http://evil.example/callback?code=1")
+            await asyncio.to_thread(follow, address)
+            await asyncio.wait_for(signing, 60)
+            state = service.servers()[0]
+            assert (state.health.state, state.signed_in, state.sign_in) == ("ready", True, None)
+            assert (await service.call("web", "echo", {"text": "hi"}))["content"] == "hi"
+            assert await service.sign_out("web") and not await service.sign_out("web")
+            with pytest.raises(ServerError, match="asks for a sign-in"):
+                await service.call("web", "echo", {"text": "hi"})
+        finally:
+            await service.close()
+
+
+async def test_a_sign_in_that_is_left_refused_or_brought_back_from_elsewhere(tmp_path: Path) -> None:
+    with web_server(asks_sign_in=True) as web:
+        service = service_of(web, tmp_path, [])
+        try:
+            signing = asyncio.create_task(service.sign_in("web"))
+            await address_of(service)
+            service.leave_sign_in("web")
+            with pytest.raises(ServerError, match="the sign-in was left"):
+                await signing
+            assert service.servers()[0].sign_in is None
+            web.broken["authorize"] = (302, {"error": "access_denied"})
+            signing = asyncio.create_task(service.sign_in("web"))
+            await asyncio.to_thread(follow, await address_of(service))
+            with pytest.raises(ServerError, match="access_denied"):
+                await signing
+            web.broken.clear()
+            signing = asyncio.create_task(service.sign_in("web"))
+            address = await address_of(service)
+
+            def ends_at() -> str:
+                """What stands in the address line of a browser that cannot reach this machine."""
+                opener = urllib.request.build_opener(Stays())
+                with pytest.raises(urllib.error.HTTPError) as raised:
+                    opener.open(address, timeout=20)
+                with raised.value as page:
+                    return page.headers["Location"]
+
+            await service.came_back("web", f" {await asyncio.to_thread(ends_at)}\n")
+            await asyncio.wait_for(signing, 60)
+            assert service.servers()[0].signed_in
+        finally:
+            await service.close()
+
+
+class Stays(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        return None
