@@ -30,6 +30,8 @@ def script(request):
         return say("Done.") if done else call("terminal", command="git push origin main\u202e")
     if "which" in last:
         return say("Thanks.") if done else call("clarify", question="Which?", choices=["red", "blue"])
+    if "missing" in last:
+        return say("Not there.") if done else call("read_file", path="no/such.txt")
     return say(MD)
 """
 
@@ -135,6 +137,14 @@ def test_an_approval_is_answered_on_the_page_after_a_moment(
     browser.until("!document.querySelector('.request')")
     resolved = [each for each in head.events(session) if each["type"] == "request_resolved"]
     assert resolved[-1]["outcome"] == "deny" and "Linux" in resolved[-1]["by"]
+
+
+def test_a_failed_call_shows_its_sentence(head: Head, browser: Browser, session: str) -> None:
+    browser.until("document.querySelector('#send').textContent === 'Send'")
+    head.say(session, "read what is missing")
+    browser.until("document.querySelector('.call.failed pre.words')")
+    told = browser.run("document.querySelector('.call.failed pre.words').textContent")
+    assert told.startswith("no/such.txt does not exist") and "{" not in told
 
 
 def test_a_question_that_somebody_else_answers_goes_away(head: Head, browser: Browser, session: str) -> None:

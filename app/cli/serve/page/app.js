@@ -35,6 +35,7 @@ async function enter() {
     if (error instanceof Refused && error.status === 401) pairing(); else retry();
     return;
   }
+  document.body.classList.remove("unpaired");
   for (const id of ["prompt", "begin"]) byId(id).hidden = !may("talk");
   await list();
   const wanted = location.hash.startsWith("#session=") ? location.hash.slice(9) : localStorage.session;
@@ -53,6 +54,7 @@ function nameOfDevice() {
 }
 
 function pairing(error) {
+  document.body.classList.add("unpaired");
   const field = make("input", { id: "code", autocomplete: "one-time-code", autocapitalize: "characters", spellcheck: "false", placeholder: "ABCD-EFGH-JKMN" });
   const words = make("p", { role: "alert" }, error || "");
   const form = make("form", { class: "welcome" },

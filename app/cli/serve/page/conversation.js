@@ -25,10 +25,13 @@ export class Conversation {
     this.loading = null;
     this.scrolled = () => this.onScroll();
     this.scroll.addEventListener("scroll", this.scrolled, { passive: true });
+    // A phone that is turned, or a panel that opens, leaves the end in view.
+    this.resized = new ResizeObserver(() => this.follow());
+    this.resized.observe(this.scroll);
     byId("down").onclick = () => this.toEnd();
   }
 
-  close() { this.scroll.removeEventListener("scroll", this.scrolled); this.closed = true; }
+  close() { this.scroll.removeEventListener("scroll", this.scrolled); this.resized.disconnect(); this.closed = true; }
 
   begin(history) {
     this.first = history.first;
@@ -267,7 +270,19 @@ export class Conversation {
 function detail(event) {
   const shown = event.display.detail;
   if (shown && shown.diff !== undefined) return diff(shown.diff);
-  return make("pre", { tabindex: "0" }, revealed(shown && shown.text !== undefined ? shown.text : event.result));
+  if (shown && shown.text !== undefined) return make("pre", { tabindex: "0" }, revealed(shown.text));
+  const text = sentence(event.result);
+  return make("pre", { tabindex: "0", class: text === event.result ? "" : "words" }, revealed(text));
+}
+
+// A tool that fails answers {"error": sentence, …}: the sentence first, then what else it says, one line a field.
+function sentence(result) {
+  let told;
+  try { told = JSON.parse(result); } catch { return result; }
+  if (typeof told?.error !== "string") return result;
+  const { error, ...more } = told;
+  const lines = Object.entries(more).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return [error, ...lines].join("\n");
 }
 
 export function diff(text) {
