@@ -1,7 +1,7 @@
 """Hostile requests as they go over the wire, and the statuses that turn them away.
 
 Words in capitals are put in by `spelled`: HOST and PORT of the service, tokens (OWNER, LOOK, TALK, OLD), a
-used CODE, S for the path of a session, R for that of a request that waits in it, LENGTH for that of the body.
+used CODE, an EXPIRED one, S for the path of a session, R for that of a request that waits in it, LENGTH for that of the body.
 """
 
 from __future__ import annotations
@@ -117,6 +117,9 @@ CASES: dict[str, tuple[str, tuple[int, ...]]] = {
     "socket that is none": (get("S/ws", OWNER), (404, 426)),
     # Pairing
     "a used code": (post("/api/pair", body='{"code":"CODE"}'), (403, 429)),
+    "an expired code": (post("/api/pair", body='{"code":"EXPIRED"}'), (403,)),
+    "an expired code, replayed": (post("/api/pair", body='{"code":"EXPIRED"}'), (403,)),
+    "an expired code for a cookie": (post("/api/pair", body='{"code":"EXPIRED","cookie":true}'), (403,)),
     "a made-up code": (post("/api/pair", body='{"code":"AAAA-BBBB-CCCC"}'), (403, 429)),
     "the beginning of a code": (post("/api/pair", body='{"code":"AAAA"}'), (403, 429)),
     "no code": (post("/api/pair", body="{}"), (400,)),
@@ -217,7 +220,7 @@ CASES: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def spelled(text: str, words: dict[str, str], port: int) -> bytes:
-    for name in ("HOST", "LOOK", "TALK", "OWNER", "OLD", "CODE"):
+    for name in ("HOST", "LOOK", "TALK", "OWNER", "OLD", "CODE", "EXPIRED"):
         text = text.replace(f"={name}", f"={words[name]}").replace(f" {name}", f" {words[name]}")
         text = text.replace(f'"{name}"', f'"{words[name]}"').replace(f"//{name}", f"//{words[name]}")
         text = text.replace(f"/{name} ", f"/{words[name]} ").replace(f":{name}", f":{words[name]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +40,7 @@ def stage(service: Service, workspace: Path) -> Iterator[Stage]:
     session = owner.session(workspace)
     owner.say(session, "ask")
     asked = owner.until(session, "approval")[-1]
+    past = Credentials(service.home / "serve", now=lambda: time.time() - 700)
     words = {
         "HOST": f"127.0.0.1:{service.port}",
         "LOOK": look.token,
@@ -46,6 +48,7 @@ def stage(service: Service, workspace: Path) -> Iterator[Stage]:
         "OWNER": owner.token,
         "OLD": old.token,
         "CODE": used,
+        "EXPIRED": past.make_code("approve")[0],
         "S": f"/api/sessions/{session}",
         "R": f"/api/sessions/{session}/requests/{asked['id']}",
     }
