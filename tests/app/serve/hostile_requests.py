@@ -1,7 +1,8 @@
 """Hostile requests as they go over the wire, and the statuses that turn them away.
 
 Words in capitals are put in by `spelled`: HOST and PORT of the service, tokens (OWNER, LOOK, TALK, OLD), a
-used CODE, an EXPIRED one, S for the path of a session, R for that of a request that waits in it, LENGTH for that of the body.
+used CODE, an EXPIRED one, S for the path of a session, R for that of a request that waits in it, LENGTH for
+that of the body.
 """
 
 from __future__ import annotations
