@@ -5,7 +5,7 @@ A scripted model makes it first in every play, written in ever other ways, and m
 of a world share one home and nothing else; the folder is made anew each time. Then the same homes see calls
 much like the traps that work, which should all run.
 
-    python benchmarks/learnings.py [--plays 10] [--clean 500] [--worlds 20]
+    python benchmarks/learnings.py [--plays 10] [--clean 500] [--worlds 22]
 """
 
 from __future__ import annotations

@@ -29,9 +29,12 @@ from textual.pilot import Pilot
 
 from agent.api.session import AgentConversation
 from agent.config.schema import Settings
-from agent.events import AgentEnded, AgentProgressed, AgentStarted, QueueChanged, TextAdded
+from agent.context.compaction import CompactionPlan
+from agent.context.fold import ContextFold, fold_text
+from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QueueChanged, TextAdded
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
+from agent.store.nodes import Node
 from agent.workspace.repository import Checkout
 from app.conversation import active_conversation
 from app.screens import dialog as dialogs
@@ -39,13 +42,18 @@ from app.screens.agents.merge import MergeScreen
 from app.screens.context import ContextScreen
 from app.screens.models.models import ModelsScreen
 from app.screens.sessions.sessions import SessionsScreen
+from app.screens.skill_candidate import CandidateScreen
 from tests.app import agents_stage
+from tests.app import test_memory_screen as memories
+from tests.app import test_skill_offers as offers
+from tests.app import test_skills_screen as skills_stage
 from tests.app.going_back_stage import PLAN, RESTORE
 from tests.app.test_context_screen import FULL
 from tests.app.test_looks_of_dialogs import DIALOGS
 from tests.app.test_models_screen import HOME, KEYS, Menu
 from tests.support import shelf, story
 from tests.support.staged import Act, Staged, drawn, scene
+from tests.support.waiting import until
 
 TALL, WIDE, NARROW, BARE = (120, 38), (120, 36), (80, 24), (59, 24)
 FONT = "DejaVu Sans Mono"
@@ -183,6 +191,56 @@ async def context(app: Staged, pilot: Pilot[Any]) -> None:
     app.push_screen(ContextScreen(count))
 
 
+SAID = "The invoice totals are off by a cent for JPY. Find out why and fix it."
+FOLD = ContextFold(
+    start=20,
+    summary="## Goal\nRound each currency with the digits it has.\n## Open\n- the docs of `money.round()`",
+    decisions=("Decimal instead of float",),
+    before=151_200,
+    after=9_400,
+)
+"""What a compaction kept."""
+
+
+async def memory(app: Staged, pilot: Pilot[Any]) -> None:
+    """Notes of all scopes, one of which is kept out of the prompt."""
+    with tempfile.TemporaryDirectory() as folder:
+        await memories.opened(app, pilot, memories.filled(Path(folder), attack=True), [])
+        await drawn(pilot)
+        await pilot.press("j", "j", "j")
+        await pilot.pause(SETTLING)
+
+
+async def skills(app: Staged, pilot: Pilot[Any]) -> None:
+    """A skill in which the scan found something."""
+    screen = await skills_stage.opened(app, pilot, skills_stage.shelf(Path.home()), [])
+    await drawn(pilot)
+    await pilot.press("j", "j", "j", "j")
+    await until(pilot, lambda: screen.told == "quick-win", "the scan")
+    await pilot.pause(SETTLING)
+
+
+async def report(app: Staged, pilot: Pilot[Any]) -> None:
+    """What is shown of a skill from elsewhere before it is installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        await offers.opened(app, pilot, offers.market(Path(folder)), "quick", [])
+        await drawn(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, CandidateScreen), "the skill")
+        await pilot.pause(SETTLING)
+
+
+async def compaction(app: Staged, pilot: Pilot[Any]) -> None:
+    """A fold of the conversation, opened."""
+    words = Node(id=1, session="s", parent=None, kind="user", created=0.0, content=SAID, data={})
+    room = CompactionPlan("fold", FOLD.data(), 0, fold_text(FOLD, [words]))
+    app.hear([story.opened(), *story.asked(), story.used(), story.ended()])
+    app.hear([Noticed(kind="compaction", text=room.sentence(), detail=room.detail)])
+    await drawn(pilot)
+    app.actions.unfold("")
+    await pilot.pause(SETTLING)
+
+
 async def agents(app: Staged, pilot: Pilot[Any]) -> None:
     """Several agents at work, one of which asks."""
     agents_stage.busy(app)
@@ -241,6 +299,10 @@ PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
     ("settings", over(keys("f2")), NARROW, FOUR),
     ("models", over(models), NARROW, ("night",)),
     ("context", over(context), NARROW, ("night",)),
+    ("memory", over(memory), NARROW, ("night",)),
+    ("skills-findings", over(skills), NARROW, ("night",)),
+    ("skill-report", over(report), NARROW, ("night",)),
+    ("compaction-opened", compaction, WIDE, ("night",)),
     ("help", over(keys("f1")), NARROW, ("night",)),
     ("agents", agents, WIDE, ("night",)),
     ("agent", attached, WIDE, ("night",)),

@@ -13,7 +13,7 @@ from app.screens.confirm import ConfirmDialog
 from app.screens.head import ScreenHeader
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP
-from app.screens.skill_report import candidate_lines, content_lines
+from app.screens.skill_report import candidate_lines, content_lines, hanging
 from app.screens.wording import Skinned, line
 from tools.safe_text import reveal
 
@@ -36,7 +36,7 @@ class CandidateScreen(ClosableModal[bool]):
         super().__init__()
         self._candidate = candidate
         lines = [*candidate_lines(candidate), "", *content_lines(candidate)]
-        self.reader = Skinned("\n".join(lines), reveal, wrap=True, focusable=True, margin=1)
+        self.reader = Skinned("\n".join(lines), reveal, wrap=True, focusable=True, margin=1, gutter=hanging)
 
     @property
     def is_allowed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,11 @@ MOST_FINDINGS = 40
 
 MOST_SHOWN = 200_000
 """Characters of the files that are shown."""
+
+PLACES = 12
+"""The column in which the place of a finding begins."""
+
+_FINDING = re.compile(r"  (?:critical|high|medium|low) {2,}\S")
 
 _DECIDED = {"yes": "it may be installed", "no": "it is not installed", "ask": "it is installed after a yes"}
 
@@ -64,6 +70,13 @@ def file_lines(sizes: Mapping[str, int], runnable: frozenset[str] = frozenset())
     width = max(map(len, sizes), default=0)
     for path, size in sizes.items():
         yield f"  {path:{width}}  {size:>9,} bytes" + ("  can be run" if path in runnable else "")
+
+
+def hanging(text: str) -> int:
+    """Columns that what wraps of a line stays in: its indent, or of a finding that of its place. Pure."""
+    if _FINDING.match(text):
+        return PLACES
+    return min(len(text) - len(text.lstrip(" ")), PLACES)
 
 
 def scan_lines(scan: SkillScan) -> Iterator[str]:

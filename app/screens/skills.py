@@ -83,6 +83,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
 
     heading = "Skills"
     keys = "⏎ read · r run · space on/off · i install · / filter · ? help · esc back"
+    ways_on = "i install"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "run", "Begin a message that runs the skill", id="skills.run"),
         Binding("i", "app.order('program.install_skill')", "Install from elsewhere", id="skills.install"),
@@ -167,7 +168,7 @@ class SkillRows(EntryRows[SkillRow]):
         super().__init__(
             key=lambda row: row.name,
             words=lambda row: f"{row.scope} {row.name} {one_line(row.description, 2_000)}",
-            empty="There are no skills here.",
+            empty="There are no skills here. i installs one; the agent writes others.",
         )
 
     def draw_entry(self, entry: SkillRow, width: int) -> list[Text]:

@@ -105,13 +105,18 @@ def safe_path(path: str) -> str:
     """`path` if it names a place below the skill on every system. Raises `HubRefusedError`."""
     problem = ""
     parts = path.split("/")
+    looks = unicodedata.normalize("NFKC", path)
     if not path or len(path) > LONGEST_PATH or any(len(part.encode()) > LONGEST_NAME for part in parts):
         problem = "is empty or too long"
-    elif path.startswith(("/", "~")) or _DRIVE.match(path) or "\\" in path:
+    elif path.startswith(("/", "~")) or _DRIVE.match(path) or "\\" in looks:
         problem = "is not a path below the skill"
-    elif any(part in ("", ".", "..") for part in parts):
+    elif any(part in ("", ".", "..") for part in (*parts, *looks.split("/"))):
         problem = "leads out of the skill or around in it"
-    elif steers(path) or any(part != part.strip() or part.endswith(".") for part in parts):
+    elif (
+        steers(path)
+        or looks.count("/") >= len(parts)
+        or any(part != part.strip() or part.endswith(".") for part in parts)
+    ):
         problem = "holds characters that hide or that disks read differently"
     elif any(part.casefold() in (".git", ".hg", ".svn") for part in parts):
         problem = "belongs to a version control system"

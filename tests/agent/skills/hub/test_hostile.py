@@ -168,6 +168,8 @@ ARCHIVES = {
     "a device in a tar": tarred({"SKILL.md": b""}, tarfile.CHRTYPE),
     "a pipe in a tar": tarred({"SKILL.md": b""}, tarfile.FIFOTYPE),
     "a path above in a tar": tarred(SKILL | {"../../evil": b""}),
+    "a path that looks like one above": tarred(SKILL | {"\u2024\u2024/evil": b""}),
+    "a slash that looks like one": tarred(SKILL | {"a\uff0fevil": b""}),
     "an absolute path in a tar": tarred(SKILL | {"/evil": b""}),
     "a tar bomb": bomb(60_000_000),
     "a torn tar": tarred(SKILL)[:-12],
