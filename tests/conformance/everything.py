@@ -133,16 +133,21 @@ class _Player:
         return text, done.returncode == 0 and wanted in sent, done.stderr + sent[-1_500:]
 
     def _hermes(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*HERMES, *arguments],
-            env=environment(self._home, self._model.base_url),
-            cwd=self._work,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        """Run a command of ours. One that does not end in time counts as failed, and says so."""
+        command = [*HERMES, *arguments]
+        try:
+            return subprocess.run(
+                command,
+                env=environment(self._home, self._model.base_url),
+                cwd=self._work,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, 124, "", f"did not end within {SECONDS} s\n")
 
 
 @contextmanager
