@@ -34,6 +34,14 @@ class RunFigures:
     session: str = ""
     error: str = ""
 
+    @property
+    def why(self) -> str:
+        """Why a run did not pass: its error, else the first check that failed, else its outcome."""
+        broken = next((check for check in self.checks if check["passed"] is False), None)
+        if self.error or broken is None:
+            return self.error or self.outcome
+        return " – ".join(part for part in (broken["check"], broken["detail"]) if part)
+
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:

@@ -47,11 +47,7 @@ def _row(name: str, runs: list[RunFigures]) -> str:
     passed = sum(each.passed for each in runs)
     label = ("passed" if passed else "failed") if len(runs) == 1 else f"{passed} of {len(runs)}"
     failed = next((each for each in runs if not each.passed), None)
-    why = ""
-    if failed is not None:
-        broken = next((check for check in failed.checks if check["passed"] is False), None)
-        told = failed.error or (f"{broken['check']} {broken['detail']}" if broken else failed.outcome)
-        why = f'<br><span class="dim">{_text(told[:300])}</span>'
+    why = f'<br><span class="dim">{_text(failed.why[:300])}</span>' if failed is not None else ""
     figures = [
         f"{fmean(each.score for each in runs):.2f}",
         f"{fmean(each.calls for each in runs):.1f}",
@@ -77,8 +73,11 @@ def _plot(result: SuiteResult) -> str:
         for tone, y, tall in (("rest", 0.0, height), ("bar", top, height - top)):
             place_of = f'x="{x:.1f}" y="{y:.1f}" width="{bar:.1f}" height="{tall:.1f}"'
             parts.append(f'<rect class="{tone}" {place_of}>{title}</rect>')
-    label = f"Share of runs that passed, for each of {len(tasks)} tasks"
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    label = (
+        "Share of the runs that passed, one bar for each task in the order of the table; a full bar is 100 %"
+    )
+    drawn = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    return f"<figure><figcaption>{label}.</figcaption>{drawn}</figure>"
 
 
 def _text(text: str) -> str:

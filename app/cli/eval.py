@@ -115,9 +115,7 @@ def _print_result(result: SuiteResult, folder: Path) -> None:
     ):
         say(f"  {name:<14} {value}")
     for each in failed_runs(result)[:20]:
-        broken = next((check for check in each.checks if check["passed"] is False), None)
-        told = each.error or (f"{broken['check']} {broken['detail']}" if broken else each.outcome)
-        say(f"  ✗ {each.task}: {' '.join(told.split())[:100]}")
+        say(f"  ✗ {each.task}: {' '.join(each.why.split())[:100]}")
     say(f"Report: {folder / 'report.html'}")
 
 

@@ -85,3 +85,19 @@ def test_a_page_shows_outside_text_as_text():
     text = page(replace(whole, runs_of_tasks=(whole.runs_of_tasks[0], hostile)))
     assert "<script" not in text and "<b>" not in text and "\x1b" not in text and "&lt;b&gt;no" in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize(
+    ("detail", "error", "said"),
+    [
+        ("the file exists", "", "file: path a, exists False – the file exists"),
+        ("", "", "file: path a, exists False"),
+        ("the file exists", "The model is gone.", "The model is gone."),
+    ],
+)
+def test_a_report_keeps_a_check_and_why_it_failed_apart(detail: str, error: str, said: str):
+    check = {"check": "file: path a, exists False", "passed": False, "detail": detail}
+    failed = RunFigures("one", 1, False, 0.0, 0, 0, None, 1.0, "done", (check,), error=error)
+    text = page(SuiteResult("mine", 1, 0, "", "", (failed,)))
+    assert f'<span class="dim">{said}</span>' in text
+    assert text.count("<figcaption>Share of the runs that passed") == 1
