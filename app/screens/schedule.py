@@ -24,13 +24,16 @@ from widgets.row_text import one_line, spread
 if TYPE_CHECKING:
     from agent.api.schedule import Job, JobBook, JobRun
 
-EMPTY = "No jobs yet. `a` makes one, `hermes cron add` makes one with all it may have, and so does the agent."
+EMPTY = "No jobs yet. Press `a` to add one, ask the agent for one, or run `hermes cron add` for all options."
 LOGGED = 12
 """Runs of a job that are shown."""
 MOST_RUNS = 200
 """Runs that the log of a job shows."""
 INKS = {"done": "success", "failed": "error", "interrupted": "error", "running": "accent"}
 MARKS = {"done": "✓", "failed": "✗", "interrupted": "■", "running": "▶", "waiting": "○", "skipped": "⊘"}
+
+UNDELIVERED = ("waiting", "failed")
+"""States of a delivery that are shown."""
 
 
 class ScheduleScreen(EntryPage[None, "Job"]):
@@ -171,7 +174,8 @@ class JobRows(EntryRows["Job"]):
     def draw_entry(self, entry: Job, width: int) -> list[Text]:
         last = next(iter(self.runs.get(entry.id, ())), None)
         state = last.state if last is not None else ""
-        left = Text(" ").append(f"{MARKS.get(state, '·')} ", self.ink(INKS.get(state, "dim")))
+        # Apart from the space, so that a skin which underlines an error underlines its mark alone.
+        left = Text(" ").append(MARKS.get(state, "·"), self.ink(INKS.get(state, "dim"))).append(" ")
         left.append(one_line(entry.title), self.ink("text" if entry.state == "active" else "dim"))
         due = when(entry.next) if entry.state == "active" else entry.state
         return [spread(left, Text(f" {due} ", self.ink("dim")), width)]
@@ -191,15 +195,18 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
     intent = job.intent
     more = [f"missed: {intent.missed}", f"overlap: {intent.overlap}", f"deliver: {intent.deliver}"]
     more += [f"repeat: {job.runs} of {intent.repeat}"] if intent.repeat is not None else []
-    more += [f"allowed: {', '.join(intent.allow)}"] if intent.allow else []
     parts: list[str | tuple[str, str]] = [
         one_line(intent.prompt or intent.script, 2_000),
         (f"\n\n{intent.parsed().explained()} ({one_line(intent.zone, 60)})\n", "$text-muted"),
         (one_line(" · ".join(more), 600), "$text-muted"),
+        (f"\nallowed: {one_line(', '.join(intent.allow), 600)}" if intent.allow else "", "$text-muted"),
         (f"\nin {one_line(intent.cwd, 200)}\n\n", "$text-muted"),
     ]
     for run in runs:
-        parts.append(f"{MARKS[run.state]} {when(run.due / 1000)}  {run.why}, {run.state}{took(run)}\n")
+        parts.append((f"{MARKS[run.state]} ", f"${INKS.get(run.state, 'text-muted')}"))
+        parts.append(f"{_headed(run)}\n")
+        if run.delivery in UNDELIVERED:
+            parts.append((f"  delivery {run.delivery}\n", "$text-muted"))
         if text := one_line(run.error or run.output, 300):
             parts.append((f"  {text}\n", "$text-muted"))
     if not runs:
@@ -223,7 +230,8 @@ def logged(runs: Sequence[JobRun]) -> str:
             filter(
                 None,
                 [
-                    f"{MARKS[run.state]} {when(run.due / 1000)}  {run.why}, {run.state}{took(run)}",
+                    f"{MARKS[run.state]} {_headed(run)}",
+                    f"  delivery {run.delivery}" if run.delivery in UNDELIVERED else "",
                     *(f"  refused: {each}" for each in run.receipt.get("refused") or ()),
                     run.error.strip(),
                     run.output.rstrip(),
@@ -235,6 +243,12 @@ def logged(runs: Sequence[JobRun]) -> str:
     return "\n\n".join(parts)
 
 
+def _headed(run: JobRun) -> str:
+    """When a run was due, what came of it, and why it began where it was not due. Pure."""
+    why = "" if run.why == "due" else f"{run.why}, "
+    return f"{when(run.due / 1000)}  {why}{run.state}{took(run)}"
+
+
 def took(run: JobRun) -> str:
     """What a run took, such as `, 4 s, 1,200 tokens, $0.01`. Pure."""
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
@@ -244,6 +258,5 @@ def took(run: JobRun) -> str:
         f"{tokens:,} tokens" if tokens else "",
         f"${cost:.2f}" if cost and cost >= 0.01 else f"${cost:.4f}" if cost else "",
         f"{len(refused)} refused" if refused else "",
-        f"delivery {run.delivery}" if run.delivery in ("waiting", "failed") else "",
     ]
     return "".join(f", {word}" for word in words if word)

@@ -48,7 +48,8 @@ async def test_keys_run_pause_and_delete_the_job_under_the_cursor(tmp_path: Path
             await until(pilot, lambda: screen.loaded, "the list")
             await drawn(pilot)
             said = str(screen.query_one("#entry-text").render())
-            assert "[bold]look[/]" in said and "4 s, 1,200 tokens, $0.01, 1 refused" in said
+            assert "[bold]look[/]" in said and "asked, done, 4 s, 1,200 tokens, $0.01, 1 refused" in said
+            assert "  delivery waiting" in said.splitlines()
             await pilot.press("r")
             await until(pilot, lambda: begun == ["run"], "the run")
             await pilot.press("p")
@@ -227,8 +228,11 @@ async def test_a_store_that_cannot_be_read_does_not_look_empty(tmp_path: Path) -
         *thoroughly(
             ("jobs", "", "paper"),
             ("refused", "down down down down", "mono"),
+            ("failed", "down", "contrast-light"),
             ("log", "down enter", "night"),
+            ("log", "down enter", "contrast-light"),
             ("empty", "", "night"),
+            ("empty", "", "paper"),
         ),
     ],
     ids=lambda picture: f"{picture[0]}-{picture[2]}",

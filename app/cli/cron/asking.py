@@ -35,7 +35,7 @@ def declare(actions: Any) -> None:
         metavar="ISO",
         help="strictly after this time (default: now); wall time of the zone",
     )
-    parser.add_argument("-n", dest="count", type=_count, metavar="COUNT", help="how many (default: 5)")
+    parser.add_argument("-n", dest="count", type=whole_number, metavar="COUNT", help="how many (default: 5)")
     parser.add_argument(
         "--stdin",
         action="store_true",
@@ -44,7 +44,8 @@ def declare(actions: Any) -> None:
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
 
-def _count(text: str) -> int:
+def whole_number(text: str) -> int:
+    """The number of an option such as `-n`. Raises `ArgumentTypeError`."""
     if not text.isascii() or not text.isdigit() or len(text) > 6:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number above 0")
     return int(text)

@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import ExitCode
+from agent.errors import ConfigError, ExitCode
+from app.cli.cron.asking import whole_number
 from app.cli.output import say
 from tools.safe_text import clean
 
@@ -42,7 +43,9 @@ def declare(actions: Any) -> None:
         _action(actions, name, text).add_argument("job", metavar="JOB", help="id, start of an id, or name")
     log = _action(actions, "log", "show the newest runs, with their receipts")
     log.add_argument("job", nargs="?", default="", metavar="JOB", help="of this job only")
-    log.add_argument("-n", dest="count", type=int, default=20, metavar="COUNT", help="how many (default: 20)")
+    log.add_argument(
+        "-n", dest="count", type=whole_number, default=20, metavar="COUNT", help="how many (default: 20)"
+    )
 
 
 def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
@@ -111,9 +114,12 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
                 await _made("Added", home, store, await book.add(wanted), args.as_json)
             case "edit":
                 before = (await book.job(args.job)).intent.allow
-                await _made(
-                    "Changed", home, store, await book.edit(args.job, _wanted(args, before)), args.as_json
-                )
+                if not (wanted := _wanted(args, before)):
+                    raise ConfigError(
+                        "Nothing is to be changed; give what is, such as --schedule 'every 2h'; "
+                        "see `hermes cron edit --help`."
+                    )
+                await _made("Changed", home, store, await book.edit(args.job, wanted), args.as_json)
             case "pause":
                 _show("Paused", await book.pause(args.job), args.as_json)
             case "resume":
@@ -126,6 +132,14 @@ def _here() -> str:
     return str(Path.cwd())
 
 
+def _folder(given: str) -> str:
+    """The folder of `--cwd` in full. Raises `ConfigError` where there is none."""
+    folder = Path(given).expanduser().absolute()
+    if not folder.is_dir():
+        raise ConfigError(f"There is no folder {_line(folder)}; make it, or give another --cwd.")
+    return str(folder)
+
+
 def _wanted(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, Any]:
     """What is asked for; `before` are the rules that a job has."""
     from agent.api.schedule import delivery_rule
@@ -136,7 +150,7 @@ def _wanted(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, A
     )
     found = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.cwd is not None:
-        found["cwd"] = str(Path(args.cwd).absolute())
+        found["cwd"] = _folder(args.cwd)
     if rule := delivery_rule(found.get("deliver", "")):
         # Who names the target here has said yes to it.
         found["allow"] = [*found.get("allow", before), rule]
@@ -218,5 +232,5 @@ def _show(done: str, job: Job, as_json: bool, refused: Sequence[str] = ()) -> No
         say(f"  {_line(sentence)}")
 
 
-def _line(text: str | Sequence[str]) -> str:
+def _line(text: object) -> str:
     return " ".join(clean(str(text)).split())

@@ -57,17 +57,20 @@ async def _run(args: argparse.Namespace) -> int:
 
     home = Home.locate()
     settings = (await asyncio.to_thread(load, home, dict(os.environ), Path.cwd())).settings
-    codes: list[str] = []
+    failed = set[int]()
 
     def told(job: Job, run: JobRun) -> None:
-        codes.append(run.state)
+        if run.state == "failed":
+            failed.add(run.id)
         print(json.dumps({**run.as_json(), "name": job.title, "output": run.output}), flush=True)
 
     async with await Store.open(home.database, secrets=secrets_of_home()) as store:
         runner = open_runner(store.database, home, settings, told)
         if args.job:
-            await JobBook(store.database, home.schedule).ask_for(args.job)
-        if args.once or args.job:
+            asked = await JobBook(store.database, home.schedule).ask_for(args.job)
+            await runner.once()
+            return int(ExitCode.FAILED if asked.id in failed else ExitCode.DONE)
+        if args.once:
             await runner.once()
             return int(ExitCode.DONE)
         stop = asyncio.Event()

@@ -1,0 +1,82 @@
+"""`hermes cron`: jobs and the heartbeat as commands, on a real home."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.schedule.heartbeat import FILE
+from app.main import main
+from tests.support.command import environment, events, run
+from tests.support.model_server import ModelServer, by_step, say
+
+
+def cron(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What a command prints, on stderr where it is refused."""
+    assert main(["cron", *arguments]) == code
+    printed = capsys.readouterr()
+    return printed.err if code == 2 else printed.out
+
+
+def test_a_job_is_made_changed_run_and_removed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert cron(capsys, "list") == "No jobs.\n" and not (tmp_path / "home" / "state.db").exists()
+    cron(capsys, "add", "every 2h", "--script", "echo well", "--name", "eyes", "--deliver", "none")
+    mistakes: tuple[tuple[list[str], str], ...] = (
+        (["edit", "eyes"], "Nothing is to be changed"),
+        (["edit", "eyes", "--cwd", "lost"], "There is no folder"),
+        (["edit", "eyes", "--schedule", "soon"], "is no schedule"),
+        (["add", "1h", "Look.", "--cwd", str(tmp_path / "lost")], "There is no folder"),
+        (["add", "1h", "Look.", "--name", "eyes"], "There is a job 'eyes' already"),
+        (["add", "1h", "Look.", "--context-from", "nobody"], "'nobody' is no job"),
+        (["add", "1h", "Look.", "--deliver", "pigeon"], "is no way to deliver"),
+        (["add", "1h"], "either a prompt or a script"),
+        (["pause", "nobody"], "'nobody' is no job"),
+        (["run", "nobody"], "'nobody' is no job"),
+    )
+    for words, said in mistakes:
+        told = cron(capsys, *words, code=2)
+        assert said in told and told.count("\n") == 1
+    assert json.loads(cron(capsys, "run", "eyes"))["output"] == "well\n"
+    cron(capsys, "edit", "eyes", "--script", "exit 3", "--cwd", ".")
+    assert json.loads(cron(capsys, "run", "eyes", code=1))["error"] == "exit code 3"
+    assert [each["state"] for each in json.loads(cron(capsys, "log", "--json"))["runs"]] == ["failed", "done"]
+    assert "paused" in cron(capsys, "pause", "eyes") and "next" in cron(capsys, "resume", "eyes")
+    assert cron(capsys, "run", "--once") == ""
+    cron(capsys, "remove", "eyes")
+    assert cron(capsys, "list") == "No jobs.\n"
+
+
+async def test_the_heartbeat_asks_once_for_a_change_and_nothing_while_idle(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.yaml").write_text("heartbeat: {interval: 60}\n")
+
+    async def beat() -> list[dict[str, Any]]:
+        """Let a beat be due, and do it in a process; its runs."""
+        for state in (home / "schedule").glob("*.json"):
+            state.write_text(json.dumps({**json.loads(state.read_text()), "last": 0}))
+        done = await asyncio.to_thread(run, "cron", "run", "--once", env=env, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        return events(done.stdout)
+
+    script = by_step([say("HEARTBEAT_OK"), say("Water the plants.")])
+    async with ModelServer(script) as server:
+        env = environment(home, server.base_url)
+        assert await beat() == [] and server.requests == []
+        (home / FILE).write_text("Look after the plants.\n")
+        (first,) = await beat()
+        assert (first["state"], first["delivery"], len(server.requests)) == ("done", "none", 1)
+        assert "Look after the plants." in str(server.requests[0].body["messages"][-1]["content"])
+        assert [await beat() for _ in range(2)] == [[], []] and len(server.requests) == 1
+        (home / FILE).write_text("Look after the plants, and the cat.\n")
+        (second,) = await beat()
+        assert (second["output"], second["delivery"]) == ("Water the plants.", "waiting")
+        assert second["session"] == first["session"] and len(server.requests) == 2
