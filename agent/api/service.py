@@ -15,12 +15,20 @@ async def move_session(service: Path, session: str, where: str) -> str:
 
     `service` is its socket. Raises `HermesError`.
     """
+    told: str = await _asked(service, {"move": {"session": session, "to": where}})
+    return told
+
+
+async def check_move(service: Path, where: str) -> None:
+    """See whether the service lets a session move there. Raises `HermesError` with the reason if not."""
+    await _asked(service, {"check_move": where})
+
+
+async def _asked(service: Path, question: Mapping[str, Any]) -> Any:
     link = Link(_unheard, lambda _how: None)
     await link.connect(service)
     try:
-        move = {"session": session, "to": where}
-        told: str = decode(await link.ask(lambda number: {"call": number, "move": move}))
-        return told
+        return decode(await link.ask(lambda number: {"call": number, **question}))
     finally:
         await link.close()
 

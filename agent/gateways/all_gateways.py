@@ -7,13 +7,14 @@ import logging
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, HermesError
 from agent.gateways import message_rows
 from agent.gateways.adapter import CallAnswer, GatewayContext, HookedAdapter, Place, PlatformCall
 from agent.gateways.kinds import gateway_kinds, make_adapter
-from agent.gateways.moving import HERE, move
+from agent.gateways.moving import HERE, move, refuse_group
 from agent.gateways.outgoing import ChatTarget, OutgoingMessages
 from agent.gateways.running_gateway import RunningGateway
 from agent.home import private_folder
@@ -102,15 +103,7 @@ class AllGateways:
 
         `where` is a target of messages, or one of `moving.HERE`. Raises `ConfigError`.
         """
-        target = where.strip().lower() if ":" not in where else where.strip()
-        to: ChatTarget | None = None
-        if target not in HERE:
-            outgoing = OutgoingMessages(self._settings.gateways, {})
-            to = await self._host.database.read(lambda c: outgoing.find(c, target))
-            if to.gateway not in self._running:
-                raise ConfigError(
-                    f"{to.gateway} does not run with this service; `hermes gateway status` says why."
-                )
+        to = await self.destination(where)
         path = await session.client.whole_path()
         end = path[-1].id if path else 0
         done = await self._host.database.write(lambda c: move(c, session.id, session.title, end, to))
@@ -122,6 +115,25 @@ class AllGateways:
             return "It goes on here; no chat has it any more."
         self.moved(to.gateway, to.place)
         return f"It goes on in your chat at {to.gateway} too; `/move here` takes it back."
+
+    async def destination(self, where: str) -> ChatTarget | None:
+        """The chat a session can move to; None for the terminal. Raises `ConfigError` if there is none."""
+        target = where.strip().lower() if ":" not in where else where.strip()
+        if target in HERE:
+            return None
+        outgoing = OutgoingMessages(self._settings.gateways, {})
+
+        def find(c: Connection) -> ChatTarget:
+            found = outgoing.find(c, target)
+            refuse_group(c, found)
+            return found
+
+        to = await self._host.database.read(find)
+        if to.gateway not in self._running:
+            raise ConfigError(
+                f"{to.gateway} does not run with this service; `hermes gateway status` says why."
+            )
+        return to
 
     async def aclose(self) -> None:
         """Let go of all platforms; what was not sent waits. Never raises."""

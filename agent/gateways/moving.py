@@ -31,9 +31,7 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
     """
     now, left = time.time(), list[tuple[str, Place]]()
     if to is not None:
-        there = message_rows.bound(c, to.gateway, to.place)
-        if there is not None and there.is_group:
-            raise ConfigError("A session moves into a chat of your own, not where others read along.")
+        refuse_group(c, to)
     words = f"It goes on at {to.gateway}." if to is not None else back_words(session)
     for gateway, each in message_rows.places_of(c, session):
         if to is not None and (gateway, each.place) == (to.gateway, to.place):
@@ -46,6 +44,13 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
         body = {"text": f"Here goes on: {title or session}"}
         message_rows.deliver(c, to.gateway, to.place, "text", body, now)
     return SessionMove(tuple(left), to)
+
+
+def refuse_group(c: Connection, to: ChatTarget) -> None:
+    """Raises `ConfigError` for a chat in which others read."""
+    there = message_rows.bound(c, to.gateway, to.place)
+    if there is not None and there.is_group:
+        raise ConfigError("A session moves into a chat of your own, not where others read along.")
 
 
 def back_words(session: str) -> str:

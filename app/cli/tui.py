@@ -47,6 +47,11 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
     async def open_session(wish: SessionRequest, listener: Listener) -> SessionClient:
         nonlocal attached
         through = attached or wish.attach
+        if app.host.is_served and not wish.attach:
+            from app.cli.serve.running import running_service
+
+            # Where the service has ended, what it had is gone on with here.
+            through = running_service(home.root / "serve") is not None
         # Imported here, in a thread: the screen is drawn before the engine is read.
         show = changing(app.shown.preview)
         if not app.host.session and (wanted := goes_on(wish)) is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from app.commands.command_kind import AppCommand
-from app.commands.serve_command import hand_over
+from app.commands.serve_command import bring_service, hand_over
 
 if TYPE_CHECKING:
     from app.commands.serve_command import ServePorts
@@ -16,12 +16,17 @@ USAGE = "Write where it goes on: /move telegram, or /move here to take it out of
 
 async def _move(app: ServePorts, where: str) -> None:
     from agent.api.home import Home
-    from agent.api.service import move_session
+    from agent.api.service import check_move, move_session
 
     if not where:
         raise HermesError(USAGE)
+    service = Home.locate().service_socket
+    if not app.host.is_served:
+        # A refusal leaves the session where it is.
+        await bring_service(app)
+        await check_move(service, where)
     await hand_over(app)
-    told = await move_session(Home.locate().service_socket, app.need_client().id, where)
+    told = await move_session(service, app.need_client().id, where)
     app.say(told, timeout=15)
 
 

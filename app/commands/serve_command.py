@@ -42,16 +42,25 @@ async def hand_over(app: ServePorts) -> str:
     if app.host.is_served:
         running = running_service(folder)
         return running["url"] if running else ""
+    await bring_service(app)
+    running = running_service(folder)
+    await app.open_session(SessionRequest(resume=client.id, model=client.model, attach=True))
+    return running["url"] if running else ""
+
+
+async def bring_service(app: ServePorts) -> None:
+    """Wait until the session can be handed over and a service runs. Raises `HermesError`."""
+    from agent.api.home import Home
+    from app.cli.serve.running import running_service
+
+    client = app.need_client()
     # A turn is put away a moment after its last words.
     with suppress(TimeoutError):
         await asyncio.wait_for(client.idle(), SETTLING)
     if client.busy:
         raise HermesError("A turn is running; the session is handed over between turns. Stop it first.")
-    if running_service(folder) is None:
+    if running_service(Home.locate().root / "serve") is None:
         await _started()
-    running = running_service(folder)
-    await app.open_session(SessionRequest(resume=client.id, model=client.model, attach=True))
-    return running["url"] if running else ""
 
 
 async def _started() -> None:

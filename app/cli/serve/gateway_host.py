@@ -153,6 +153,13 @@ class Messengers:
         except HermesError as error:
             raise TurnedAwayError(409, str(error)) from error
 
+    async def check_move(self, where: str) -> None:
+        """See whether a session can move there. Raises `TurnedAwayError`."""
+        try:
+            await self.gateways.destination(where)
+        except HermesError as error:
+            raise TurnedAwayError(409, str(error)) from error
+
     async def aclose(self) -> None:
         """Let go of the platforms. Never raises."""
         self._hub.opened = lambda _session: None

@@ -89,7 +89,7 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
         await terminals.listen()
         messengers = await Messengers.start(hub, home, loaded.settings, loaded.environ)
         calls.append(messengers.gateways)
-        hub.mover = messengers.move
+        hub.mover, hub.move_checker = messengers.move, messengers.check_move
         loop = asyncio.get_running_loop()
         ending = asyncio.Event()
         for number in SIGNALS:

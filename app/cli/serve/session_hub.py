@@ -22,6 +22,7 @@ Mover = Callable[[HostedSession, str], Awaitable[str]]
 
 SURFACE = "serve"
 """How permissions and the audit log call what begins here."""
+NOT_YET = "The messengers of the service are not there yet."
 LISTED = 200
 """Sessions of one list."""
 
@@ -38,6 +39,8 @@ class SessionHub:
         """Hears of each session that is open from now on."""
         self.mover: Mover | None = None
         """Lets a chat go on with a session; there once the messengers run."""
+        self.move_checker: Callable[[str], Awaitable[None]] | None = None
+        """Says whether a session can move somewhere; there once the messengers run."""
 
     @property
     def sessions(self) -> tuple[HostedSession, ...]:
@@ -86,8 +89,14 @@ class SessionHub:
     async def move(self, session: HostedSession, where: str) -> str:
         """Let your chat at a messenger go on with a session; in words. Raises `TurnedAwayError`."""
         if self.mover is None:
-            raise TurnedAwayError(503, "The messengers of the service are not there yet.")
+            raise TurnedAwayError(503, NOT_YET)
         return await self.mover(session, where)
+
+    async def check_move(self, where: str) -> None:
+        """See whether a session can move there, before it is handed over. Raises `TurnedAwayError`."""
+        if self.move_checker is None:
+            raise TurnedAwayError(503, NOT_YET)
+        await self.move_checker(where)
 
     async def found(self, text: str, model: str | None = None) -> HostedSession:
         """A stored session by id, beginning of an id, or title; `model` answers in it if it is not open yet.

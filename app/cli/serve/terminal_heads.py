@@ -174,12 +174,20 @@ class _TerminalHead(EngineServer):
         match frame:
             case {"call": int(number), "move": {"session": str(id), "to": str(where)}}:
                 self._begin(number, self._move(id, where))
+            case {"call": int(number), "check_move": str(where)}:
+                self._begin(number, self._check_move(where))
             case _:
                 super().handle(frame)
 
     async def _move(self, id: str, where: str) -> str:
         try:
             return await self._hub.move(await self._hub.session(id), where)
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+
+    async def _check_move(self, where: str) -> None:
+        try:
+            await self._hub.check_move(where)
         except TurnedAwayError as refusal:
             raise HermesError(str(refusal)) from refusal
 

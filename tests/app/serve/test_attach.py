@@ -6,7 +6,8 @@ import asyncio
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from agent.store.store import Store
 from app.cli.serve.doors import TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.session_hub import SessionHub
+from app.commands.move_command import COMMAND as MOVE
 from tests.support import command
 from tests.support.service import Head, Service
 from tools.context import PersonAnswer
@@ -119,6 +121,33 @@ async def test_a_session_that_is_handed_over_keeps_its_model(
     with pytest.raises(TurnedAwayError):
         await SessionHub(home, "mine/usual").found(record.id)
     assert wanted == ["mine/other", "mine/usual"]
+
+
+class Screen:
+    """What `/move` asks of the application; notes what becomes of the session."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.host = SimpleNamespace(is_served=False)
+        self.opened: list[Any] = []
+
+    def need_client(self) -> Any:
+        return self.client
+
+    async def open_session(self, wish: Any) -> None:
+        self.opened.append(wish)
+
+
+async def test_a_messenger_that_cannot_take_the_session_leaves_it_where_it_is(
+    service: Service, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(service.home))
+    screen = Screen(await Terminal(service).attach(workspace, None))
+    for where, reason in (("telegram", "is not set up"), ("nowhere", "There is no messenger")):
+        with pytest.raises(HermesError, match=reason):
+            await cast("Any", MOVE.action)(screen, where)
+    assert screen.opened == []
+    await screen.client.aclose()
 
 
 async def test_what_is_not_there_is_said(service: Service, workspace: Path, tmp_path: Path) -> None:
