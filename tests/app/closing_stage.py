@@ -77,6 +77,7 @@ from app.screens.sessions.sessions import SessionsScreen
 from app.screens.settings.settings import SettingsScreen
 from app.screens.settings.settings_edit import ChoiceEditor, LineEditor
 from app.screens.settings.settings_rows import SettingRow
+from app.screens.sign_in_dialog import SignInDialog
 from app.screens.skill_candidate import CandidateScreen
 from app.screens.skill_offers import SkillOffersScreen
 from app.screens.skills import SkillsScreen
@@ -292,6 +293,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     SessionsScreen: Opened(at_once(lambda world, _: SessionsScreen(stored(world), "")), "r"),
     ServersScreen: Opened(at_once(lambda *_: ServersScreen(ServerStand())), "r"),
     SettingsScreen: Opened(_settings),
+    SignInDialog: Opened(at_once(lambda *_: SignInDialog(ServerStand(), "linear", {}))),
     SkillsScreen: Opened(at_once(lambda world, _: SkillsScreen(skill_shelf(_fresh(world)))), "s"),
     SkillOffersScreen: Opened(
         at_once(lambda world, _: SkillOffersScreen(skill_market(_fresh(world)), "")), "s"
