@@ -47,7 +47,9 @@ class ResultComparison:
 
 
 def compare(first: SuiteResult, second: SuiteResult, seed: int = 0) -> ResultComparison:
-    """Compare `first` (A) with `second` (B) task by task. Raises `ConfigError` without a common task."""
+    """Compare `first` (A) with `second` (B) task by task. Raises `ConfigError` where the suites differ."""
+    if first.suite != second.suite:
+        raise ConfigError(f"A is of the suite {first.suite}, B of {second.suite}; compare runs of one suite.")
     old, new = first.by_task(), second.by_task()
     common = sorted(old.keys() & new.keys())
     if not common:

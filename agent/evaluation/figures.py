@@ -15,6 +15,8 @@ from agent.evaluation.statistics import bootstrap, pass_at, wilson
 
 RESULT = "result.json"
 VERSION = 1
+_TEXTS = ("task", "outcome", "session", "error")
+_COUNTS = ("run", "calls", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +123,43 @@ def read_result(where: Path) -> SuiteResult:
     try:
         given = json.loads(path.read_text("utf-8"))
         runs = [
-            RunFigures(**{**{k: v for k, v in each.items() if k != "pass"}, "checks": tuple(each["checks"])})
+            _checked(
+                RunFigures(
+                    **{**{k: v for k, v in each.items() if k != "pass"}, "checks": tuple(each["checks"])}
+                )
+            )
             for each in given["results"]
         ]
         named = {name: given[name] for name in ("suite", "runs", "seed", "model", "version")}
+        _require(named, ("suite", "model", "version"), str)
+        _require(named, ("runs", "seed"), int)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigError(f"{path} is no result of `hermes eval run`.") from None
     if not runs:
         raise ConfigError(f"{path} holds no runs.")
     return SuiteResult(**named, runs_of_tasks=tuple(runs))
+
+
+def _checked(run: RunFigures) -> RunFigures:
+    """The same run. Raises `TypeError` where a field is of another kind than it says."""
+    fields = asdict(run)
+    _require(fields, _TEXTS, str)
+    _require(fields, _COUNTS, int)
+    _require(fields, ("passed",), bool)
+    _require(fields, ("score", "seconds"), int | float)
+    _require(fields, ("cost",), int | float | None)
+    for check in run.checks:
+        _require(check, ("check", "detail"), str)
+        _require(check, ("passed",), bool | None)
+    return run
+
+
+def _require(fields: Mapping[str, Any], names: Sequence[str], kind: Any) -> None:
+    for name in names:
+        if not isinstance(fields[name], kind):
+            raise TypeError(name)
 
 
 def ordered(found: Sequence[RunFigures]) -> tuple[RunFigures, ...]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.errors import ConfigError
-from agent.evaluation.figures import RunFigures, SuiteResult
+from agent.evaluation.comparison import compare
+from agent.evaluation.figures import RunFigures, SuiteResult, read_result
 from agent.evaluation.inspect_log import inspect_log
 from agent.evaluation.wandb_run import write_run
 from agent.store.nodes import Node
+from app.cli.eval import _jobs
 
 CALL = {"id": "c1", "name": "read_file", "arguments": '{"path": "a"}'}
 PATH = [
@@ -69,3 +73,48 @@ def test_without_the_package_a_run_of_weights_and_biases_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
     with pytest.raises(ConfigError, match="extra `wandb`"):
         write_run(result(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "change"),
+    [
+        ("run", {"score": "a"}),
+        ("run", {"task": 5}),
+        ("run", {"passed": "no"}),
+        ("run", {"cost": []}),
+        ("run", {"checks": [1]}),
+        ("run", {"checks": [{"passed": False}]}),
+        ("run", {"unknown": 1}),
+        ("whole", {"suite": None}),
+        ("whole", {"runs": "2"}),
+        ("whole", {"results": [1]}),
+        ("whole", {"results": None}),
+    ],
+)
+def test_a_result_with_a_wrong_field_is_refused(tmp_path: Path, place: str, change: dict[str, Any]) -> None:
+    given = json.loads(json.dumps(result().to_json()))
+    (tmp_path / "result.json").write_text(json.dumps(given))
+    assert read_result(tmp_path) == result()
+    (given if place == "whole" else given["results"][0]).update(change)
+    (tmp_path / "result.json").write_text(json.dumps(given))
+    with pytest.raises(ConfigError, match="is no result of") as refused:
+        read_result(tmp_path)
+    assert refused.value.exit_code == 2
+
+
+def test_results_of_two_suites_are_not_compared() -> None:
+    with pytest.raises(ConfigError, match="A is of the suite mine, B of other"):
+        compare(result(), replace(result(), suite="other"))
+
+
+@pytest.mark.parametrize(
+    ("model", "configured", "jobs"),
+    [("local", "m", 1), ("", "local:a.gguf", 1), ("m", "local", 4), ("", "m", 4)],
+)
+def test_a_local_model_runs_one_task_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, configured: str, jobs: int
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    (tmp_path / "config.yaml").write_text(json.dumps({"model": {"name": configured}}))
+    monkeypatch.delenv("HERMES_MODEL", raising=False)
+    assert _jobs(model) == jobs
