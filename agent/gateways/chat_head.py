@@ -265,9 +265,21 @@ class ChatHead:
         session = await self.gateway.host.session(bound.session, surface)
         self.session = session
         self._leave = session.subscribe(self._events.put_nowait)
+        try:
+            await self._tell_missed(session, bound.told)
+            name, id = self.gateway.name, session.id
+            if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, id)):
+                await self._go_on(session)
+        except BaseException:
+            # Half of it would keep the next look from telling the rest.
+            self.detach()
+            raise
+
+    async def _tell_missed(self, session: ChatSession, told: int) -> None:
+        """Tell what a session said behind a node, before anything that is heard of it."""
         self._heard = max((node.id for node in session.client.path), default=0)
         for node in await session.client.whole_path():
-            if node.id <= bound.told:
+            if node.id <= told:
                 continue
             if node.kind == "user" and node.data.get("origin") in ("prompt", "queue", "steer"):
                 await self._tell_user(node.id, node.content, node.data.get(RECEIVED, 0))
@@ -275,9 +287,6 @@ class ChatHead:
                 # One that was cut off too: what goes on with it does not repeat it.
                 await self._tell(node.id, node.content)
         await self._questions.settle(session)
-        name = self.gateway.name
-        if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, session.id)):
-            await self._go_on(session)
 
     async def _go_on(self, session: ChatSession) -> None:
         """A turn that was cut off is carried to its end, unless a tool is in doubt."""

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,13 @@ def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
     from app.cli.serve.service import ServiceOptions, run_service
 
     options = ServiceOptions(host="127.0.0.1", port=args.port, model="demo" if args.demo else args.model)
-    asyncio.run(run_service(options, home, lambda url: say(f"hermes gateway: {', '.join(enabled)} ({url})")))
+
+    def ready(url: str) -> None:
+        say(f"hermes gateway: {', '.join(enabled)} ({url})")
+        # Whoever reads it through a pipe, such as a log, waits for it.
+        sys.stdout.flush()
+
+    asyncio.run(run_service(options, home, ready))
 
 
 async def _with_book(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:

@@ -30,8 +30,8 @@ ALL_PLATFORMS = (
 )
 CALLING = ("webhook", "whatsapp")
 """They bring a message only while the service listens."""
-ONCE = ("matrix", "discord", "webhook")
-"""They know a message again that is sent a second time."""
+ONCE = ("matrix", "discord", "webhook", "email")
+"""They know a message again that is sent a second time; mail by its Message-ID."""
 LOOK = 10
 """Kills after which everything is looked at."""
 
@@ -79,4 +79,6 @@ def _answered(stage: ChatStage, wanted: dict[str, list[str]]) -> None:
 
 
 def _times(stage: ChatStage, name: str, words: str) -> int:
-    return sum(each.text == f"Echo: {words}" for each in stage.platforms[name].shown)
+    found = [each.id for each in stage.platforms[name].shown if each.text == f"Echo: {words}"]
+    # Programs of mail show two of one Message-ID as one.
+    return len(set(found)) if name == "email" else len(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from collections.abc import Callable
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
@@ -27,7 +28,11 @@ class MailServer:
         self.refuse_recipient = 0
         """The code with which the next recipient is refused."""
         self.idling = 0
-        self._news = asyncio.Event()
+        self.beside: dict[str, Callable[[], object]] = {}
+        """What happens just when a command comes, by its beginning."""
+        self._news: dict[asyncio.StreamWriter, asyncio.Event] = {}
+        self._told: dict[asyncio.StreamWriter, int] = {}
+        """How many mails a session was told of: a number is told once, with the next answer."""
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
@@ -66,7 +71,8 @@ class MailServer:
 
     def put(self, mail: EmailMessage) -> str:
         self.mails.append(mail.as_bytes())
-        self._news.set()
+        for news in self._news.values():
+            news.set()
         return str(mail["Message-ID"])
 
     def _show(self, mail: EmailMessage) -> None:
@@ -82,11 +88,17 @@ class MailServer:
             while line := (await reader.readline()).decode().rstrip("\r\n"):
                 tag, _, command = line.partition(" ")
                 name = command.split(" ")[0].upper()
+                for beginning in [each for each in self.beside if command.startswith(each)]:
+                    self.beside.pop(beginning)()
                 if name == "IDLE":
                     await self._idle(reader, writer, tag)
                     continue
                 if answer := self._imap_answer(command):
                     writer.write(answer)
+                if command == "SELECT INBOX":
+                    self._told[writer] = len(self.mails)
+                elif writer in self._told:
+                    writer.write(self._exists(writer))
                 good = b"OK" if answer is not None else b"NO"
                 writer.write(tag.encode() + b" " + good + b" " + name.encode() + b" completed\r\n")
                 await writer.drain()
@@ -96,7 +108,16 @@ class MailServer:
             pass
         finally:
             self._writers.discard(writer)
+            self._told.pop(writer, None)
+            self._news.pop(writer, None)
             writer.close()
+
+    def _exists(self, writer: asyncio.StreamWriter) -> bytes:
+        """What a session has not been told yet."""
+        if self._told[writer] == len(self.mails):
+            return b""
+        self._told[writer] = len(self.mails)
+        return b"* %d EXISTS\r\n" % len(self.mails)
 
     def _imap_answer(self, command: str) -> bytes | None:
         """What comes before the end of a command; None refuses it."""
@@ -124,18 +145,18 @@ class MailServer:
 
     async def _idle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tag: str) -> None:
         self.idling += 1
-        writer.write(b"+ idling\r\n")
+        # In one piece, as it arrives on a busy machine.
+        writer.write(b"+ idling\r\n" + self._exists(writer))
+        news = self._news[writer] = asyncio.Event()
         await writer.drain()
-        unseen = any(each + 1 not in self.seen for each in range(len(self.mails)))
         done = asyncio.create_task(reader.readline())
         while not done.done():
-            if unseen or self._news.is_set():
-                writer.write(b"* %d EXISTS\r\n" % len(self.mails))
-                self._news.clear()
-                unseen = False
-            news = asyncio.create_task(self._news.wait())
-            await asyncio.wait([done, news], return_when=asyncio.FIRST_COMPLETED)
-            news.cancel()
+            coming = asyncio.create_task(news.wait())
+            await asyncio.wait([done, coming], return_when=asyncio.FIRST_COMPLETED)
+            coming.cancel()
+            news.clear()
+            writer.write(self._exists(writer))
+        del self._news[writer]
         if (said := done.result()) not in (b"DONE\r\n", b""):
             self.refusals.append(f"within IDLE: {said!r}")
         writer.write(tag.encode() + b" OK IDLE terminated\r\n")

@@ -110,7 +110,9 @@ class DiscordAdapter:
             """What cannot be stored ends the connection; it comes again with the next."""
             try:
                 async with one_by_one:
-                    await work()
+                    # What comes behind it would move the place of the channel beyond it.
+                    if not failed.done():
+                        await work()
             except Exception as error:
                 if not failed.done():
                     failed.set_exception(error)

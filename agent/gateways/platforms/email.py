@@ -50,6 +50,8 @@ IDLE = 25 * 60.0
 """A server may end a silence of half an hour."""
 LARGEST = 25_000_000
 """Bytes of a mail that is read."""
+LONGEST_LINE = 1_000_000
+"""Bytes of a line of the protocol."""
 LIMITS = PlatformLimits(text=100_000, form="html", send_file=15_000_000, fetch_file=LARGEST)
 _ID = re.compile(r"<[^<>\s]{1,500}>")
 _QUOTED = re.compile(r"^(>|On .{5,200} wrote:$|Am .{5,200} schrieb .{1,200}:$|-----Original Message-----)")
@@ -245,16 +247,16 @@ class _ImapFolder:
     def __init__(self, server: tuple[str, int], tls: bool) -> None:
         self._server = server
         self._tls = tls
-        self._connection: imaplib.IMAP4 | None = None
+        self._connection: _ImapConnection | None = None
         self._stopped = False
 
     def open(self, user: str, password: str) -> None:
         host, port = self._server
         with _imap_faults():
             self._connection = (
-                imaplib.IMAP4_SSL(host, port, ssl_context=ssl.create_default_context(), timeout=SECONDS)
+                _TlsImapConnection(host, port, ssl_context=ssl.create_default_context(), timeout=SECONDS)
                 if self._tls
-                else imaplib.IMAP4(host, port, timeout=SECONDS)
+                else _ImapConnection(host, port, timeout=SECONDS)
             )
             try:
                 self._connection.login(user, password)
@@ -268,6 +270,8 @@ class _ImapFolder:
 
     def unseen(self) -> list[str]:
         with _imap_faults():
+            # What the server tells from here on may not be among what is found.
+            self._opened.response("EXISTS")
             found = self._done(self._opened.uid("SEARCH", "UNSEEN"))
             return [each.decode("ascii") for each in (found[0] or b"").split()]
 
@@ -288,24 +292,35 @@ class _ImapFolder:
     def wait(self, poll: float) -> None:
         """Until there is news, where the server tells (IDLE), else for `poll` seconds; or until stopped."""
         with _imap_faults():
-            idles = "IDLE" in self._opened.capabilities
-            if idles:
-                self._opened.send(b"HERMES IDLE\r\n")
-                if not self._opened.readline().startswith(b"+"):
-                    raise GatewayError("The mail server does not wait for news.")
-            end = time.monotonic() + (IDLE if idles else poll)
-            while not self._stopped and time.monotonic() < end:
-                if idles and (self._pending() or select.select([self._opened.socket()], [], [], 0.25)[0]):
-                    break
-                if not idles:
+            connection = self._opened
+            if connection.response("EXISTS")[1] != [None]:
+                # It came with the end of another command, and a server tells it once.
+                return
+            if "IDLE" not in connection.capabilities:
+                end = time.monotonic() + poll
+                while not self._stopped and time.monotonic() < end:
                     time.sleep(min(0.25, poll))
-            if idles:
-                self._opened.send(b"DONE\r\n")
-                while not (line := self._opened.readline()).startswith(b"HERMES "):
-                    if not line:
-                        raise GatewayError("The mail server closed the connection.")
-            elif not self._stopped:
-                self._done(self._opened.noop())
+                if not self._stopped:
+                    self._done(connection.noop())
+                return
+            connection.send(b"HERMES IDLE\r\n")
+            news = self._lines_before(b"+")
+            end = time.monotonic() + IDLE
+            while not news and not self._stopped and time.monotonic() < end:
+                news = connection.has_input(0.25)
+            connection.send(b"DONE\r\n")
+            self._lines_before(b"HERMES ")
+
+    def _lines_before(self, start: bytes) -> bool:
+        """Read up to a line with this start; whether others came before it."""
+        others = False
+        while not (line := self._opened.readline()).startswith(start):
+            if not line:
+                raise GatewayError("The mail server closed the connection.")
+            if line.startswith(b"HERMES "):
+                raise GatewayError("The mail server does not wait for news.")
+            others = True
+        return others
 
     def stop(self) -> None:
         """Wait no longer. From any thread."""
@@ -321,21 +336,66 @@ class _ImapFolder:
                 connection.shutdown()
 
     @property
-    def _opened(self) -> imaplib.IMAP4:
+    def _opened(self) -> _ImapConnection:
         if self._connection is None:
             raise GatewayError("The mail server is not connected.")
         return self._connection
-
-    def _pending(self) -> bool:
-        """Whether the layer of TLS holds something that the socket no longer shows."""
-        held = self._opened.socket()
-        return isinstance(held, ssl.SSLSocket) and held.pending() > 0
 
     @staticmethod
     def _done(answer: tuple[str, Any]) -> Any:
         if answer[0] != "OK":
             raise GatewayError(f"The mail server answers {answer[0]}.")
         return answer[1]
+
+
+class _ImapConnection(imaplib.IMAP4):
+    """A connection that knows what it has read and not handed on.
+
+    The library keeps that to itself, so that waiting on the socket would miss news that came along with
+    the line before.
+    """
+
+    _held: bytearray
+
+    def open(self, *arguments: Any, **more: Any) -> None:
+        self._held = bytearray()
+        super().open(*arguments, **more)
+
+    def read(self, size: int) -> bytes:
+        while len(self._held) < size and self._fill():
+            pass
+        return self._taken(size)
+
+    def readline(self) -> bytes:
+        searched = 0
+        while (end := self._held.find(b"\n", searched)) < 0:
+            searched = len(self._held)
+            if searched > LONGEST_LINE:
+                raise self.abort("The line is too long.")
+            if not self._fill():
+                return self._taken(searched)
+        return self._taken(end + 1)
+
+    def has_input(self, seconds: float) -> bool:
+        """Whether the server said something, or says so within this time; True also if it hung up."""
+        held = self.sock
+        if self._held or (isinstance(held, ssl.SSLSocket) and held.pending()):
+            return True
+        return bool(select.select([held], [], [], seconds)[0])
+
+    def _fill(self) -> bool:
+        data = self.sock.recv(65_536)
+        self._held += data
+        return bool(data)
+
+    def _taken(self, size: int) -> bytes:
+        data = bytes(self._held[:size])
+        del self._held[:size]
+        return data
+
+
+class _TlsImapConnection(_ImapConnection, imaplib.IMAP4_SSL):
+    """The same within TLS."""
 
 
 @contextmanager

@@ -95,6 +95,15 @@ async def test_only_who_our_own_server_has_checked_is_that_person(
     assert {each.sender.id for each in bench.stored.values()} == {OWNER}
 
 
+async def test_a_mail_that_comes_beside_any_command_is_read(server: MailServer, bench: AdapterBench) -> None:
+    """The server tells of it once, with the end of that command, and nothing else comes afterwards."""
+    for number, command in enumerate(("UID SEARCH", "UID FETCH", "UID STORE", "IDLE")):
+        server.beside[command] = lambda command=command: server.write(f"beside {command}")
+        server.write(f"mail {number}")
+        await bench.until(lambda command=command: f"beside {command}" in str(list(bench.stored.values())))
+        assert len(bench.stored) == 2 * (number + 1)
+
+
 async def test_files_of_a_mail_are_read_when_they_are_wanted(server: MailServer, bench: AdapterBench) -> None:
     mail = EmailMessage()
     mail["From"], mail["To"], mail["Message-ID"] = OWNER, ADDRESS, "<pictures@example.net>"
