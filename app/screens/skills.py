@@ -231,10 +231,10 @@ def _findings(scan: SkillScan | None) -> list[tuple[str, str] | str]:
     tone = {"safe": "$success", "caution": "$warning", "dangerous": "$error"}[scan.verdict]
     parts: list[tuple[str, str] | str] = [("Scan: ", "$text-muted"), (f"{scan.verdict}\n", tone)]
     for each in scan.findings[:MOST_FINDINGS]:
-        parts.append((f"  {each.severity} ", _tone(each)))
+        parts.append((f"{each.severity} ", _tone(each)))
         parts.append(f"{clean(each.file)}{f':{each.line}' if each.line else ''} {clean(each.why)}\n")
     if len(scan.findings) > MOST_FINDINGS:
-        parts.append((f"  and {len(scan.findings) - MOST_FINDINGS} more\n", "$text-muted"))
+        parts.append((f"and {len(scan.findings) - MOST_FINDINGS} more\n", "$text-muted"))
     return [*parts, "\n"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -13,9 +14,9 @@ from agent.engine import Engine
 from agent.errors import HermesError
 from agent.events import Noticed, PrefixBroken
 from agent.sessions.folded_messages import FoldedMessages
-from tests.support.compacting import Worker, instructions, said_in, sizes, spread, tokens_of
+from tests.support.compacting import Worker, condenses, instructions, said_in, sizes, spread, tokens_of
 from tests.support.engines import Bench, bench
-from tests.support.model_server import Reply, call, refuse, say
+from tests.support.model_server import Recorded, Reply, call, refuse, say
 
 WINDOW = "providers: {{p: {{base_url: '{url}', models: {{scripted: {{context_window: {window}}}}}}}}}\n{more}"
 
@@ -198,6 +199,32 @@ async def test_nothing_is_folded_twice_without_anything_new(tmp_path: Path) -> N
             with pytest.raises(HermesError, match="Nothing was said since"):
                 await engine.compact()
         assert "The user asked to dwell on: the rounding" in said_in(b.server.requests[-1])
+
+
+async def test_what_is_said_while_a_summary_is_written_is_kept_word_for_word(tmp_path: Path) -> None:
+    worker, steered = Worker(), "STEERED: keep the old names"
+    loop, engines = asyncio.get_running_loop(), list[Engine]()
+
+    def script(request: Recorded) -> Reply:
+        if condenses(request):
+            loop.call_soon_threadsafe(engines[0].steer, steered)
+        return worker(request)
+
+    async with bench(tmp_path, script) as b:
+        windowed(b, 8_000)
+        files(b)
+        async with b.engine(model="p/scripted") as engine:
+            engines.append(engine)
+            for turn in range(20):
+                ended = await engine.run(f"RULE-{turn}. Look at src/file_{turn % 6}.py please.")
+                assert ended.outcome == "done", ended.error
+                if worker.summaries:
+                    break
+            await engine.idle()
+            await engine.run("And now finish.")
+        said = said_in(worker.asked[-1])
+        assert [rule for rule in range(turn + 1) if f"RULE-{rule}. " not in said] == []
+        assert said.count(steered) == worker.summaries == 1
 
 
 async def test_a_long_paste_becomes_a_mark_that_is_fetched_and_the_instruction_around_it_stays(

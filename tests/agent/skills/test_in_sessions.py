@@ -11,6 +11,7 @@ import pytest
 from agent.events import Noticed, PrefixBroken, ToolFinished
 from agent.home import Home
 from tests.support.engines import Bench, bench
+from tests.support.model_server import Recorded, Reply
 from tests.support.replies import by_step, call, calls, say
 from tests.support.skills import write_skill
 
@@ -104,6 +105,32 @@ async def test_a_skill_is_listed_read_and_its_files_too(tmp_path: Path) -> None:
         assert "no path below the folder" in outside["error"]
         assert "leads out of the folder" in link["error"]
         assert "did you mean `deploy`" in unknown["error"]
+
+
+async def test_a_skill_that_changes_on_disk_is_read_as_it_is_and_leaves_the_prompt_alone(
+    tmp_path: Path,
+) -> None:
+    def script(request: Recorded) -> Reply:
+        return say("ok") if request.messages[-1]["role"] == "tool" else call("skill_view", name="greet")
+
+    async with bench(tmp_path, script) as b:
+        file = write_skill(b.home / "skills", "greet", body="The old way.") / "SKILL.md"
+        whole = file.read_text()
+        async with b.engine() as engine:
+            for content, told in (
+                (whole, "The old way."),
+                (whole.replace("old", "new"), "The new way."),
+                ("---\nname: greet\n", "cannot be read: the YAML at the start is not closed"),
+                ("\0", "The skill greet cannot be read"),
+                (whole.replace("name: greet", "name: other"), "There is no skill `greet`."),
+            ):
+                file.write_text(content)
+                assert (await engine.run("Greet.")).outcome == "done"
+                assert told in b.server.requests[-1].messages[-1]["content"]
+            file.unlink()
+            await engine.run("Greet.")
+            assert "There is no skill `greet`." in b.server.requests[-1].messages[-1]["content"]
+        assert all(each.messages[0] == b.server.requests[0].messages[0] for each in b.server.requests)
 
 
 async def test_a_message_that_begins_with_a_skills_name_runs_it(tmp_path: Path) -> None:
