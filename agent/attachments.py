@@ -75,15 +75,13 @@ class AttachmentStore:
 
     def take(self, path: Path, mention: str = "") -> Attachment:
         """Keep the image at `path`. Raises `AttachmentError` naming what is wrong with it."""
-        descriptor, media, _ = _open(path)
-        with os.fdopen(descriptor, "rb") as file:
-            try:
-                data = file.read(LIMIT + 1)
-            except OSError as error:
-                raise _unreadable(path, error) from error
-        if len(data) > LIMIT:
-            raise _too_large(path, len(data))
+        media, data = _image(path)
         return self._taken(path, media, data, mention)
+
+    @staticmethod
+    def digest(path: Path) -> str:
+        """The hash under which `take` would keep the image at `path`. Raises `AttachmentError` likewise."""
+        return hashlib.sha256(_image(path)[1]).hexdigest()
 
     def keep(self, data: bytes, name: str, mention: str = "") -> Attachment:
         """Keep the image `data`. Raises `AttachmentError` if it is none, is too large, or cannot be kept."""
@@ -227,6 +225,19 @@ def size_text(size: int) -> str:
     if size < 999_500:
         return f"{size / 1_000:.0f} KB"
     return f"{size / 1_000_000:.1f} MB"
+
+
+def _image(path: Path) -> tuple[str, bytes]:
+    """The media type and the bytes of the image at `path`."""
+    descriptor, media, _ = _open(path)
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            data = file.read(LIMIT + 1)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    if len(data) > LIMIT:
+        raise _too_large(path, len(data))
+    return media, data
 
 
 def _open(path: Path) -> tuple[int, str, int]:

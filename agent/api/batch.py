@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.batch.distribution import distribution_of as distribution_of
     from agent.batch.results import ResultFolder as ResultFolder
     from agent.batch.results import TaskResult as TaskResult
     from agent.batch.run import RUNNERS as RUNNERS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
+        "agent.batch.distribution": "distribution_of",
         "agent.batch.results": "ResultFolder TaskResult",
         "agent.batch.run": "RUNNERS BatchOptions BatchProgress run_batch",
         "agent.batch.task_file": "NumberedTask read_tasks",

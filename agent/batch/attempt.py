@@ -43,6 +43,8 @@ class AssignedTask:
     """The session to go on with; empty for a new one."""
     source: str = ""
     """A folder whose content its folder begins with."""
+    toolsets: tuple[str, ...] = ()
+    """What a distribution drew; empty: what the task names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResul
         session=session,
         error=ended.error,
         cost=cost,
+        toolsets=assignment.toolsets or task.toolsets,
     )
 
 
@@ -137,8 +140,8 @@ async def _judged(conditions: Conditions, prompt: str, rubric: Any, answer: str)
 def _options(assignment: AssignedTask, conditions: Conditions, folder: Path) -> Options:
     task = assignment.task
     settings = {name: dict(section) for name, section in conditions.settings.items()}
-    if task.toolsets:
-        settings["tools"] = {"enabled": list(task.toolsets)}
+    if toolsets := assignment.toolsets or task.toolsets:
+        settings["tools"] = {"enabled": list(toolsets)}
     own = {name: getattr(task.budget, name) for name in ("turns", "tokens", "money")}
     if own := {name: value for name, value in own.items() if value is not None}:
         settings.setdefault("budget", {})["session"] = own

@@ -55,7 +55,8 @@ def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: st
     if ceilings:
         settings["budget"] = {"total": ceilings}
     if runner in ("docker", "ssh"):
-        settings["terminal"] = {"backend": runner}
+        # Not in the folder that the person's settings name: each task has one of its own.
+        settings["terminal"] = {"backend": runner, "workdir": ""}
     return settings
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from agent.batch.attempt import AssignedTask, Conditions
-from agent.batch.results import TaskResult
+from agent.batch.results import ResultsNotWrittenError, TaskResult
 from agent.batch.worker import LONGEST_LINE, assignment_json, conditions_json, result_of
 from agent.errors import HermesError
 
@@ -77,9 +77,11 @@ class _Worker:
     async def _running(self) -> asyncio.subprocess.Process:
         if self._process is not None and self._process.returncode is None and not _over(self._reading):
             return self._process
-        log = os.open(
-            self._conditions.folder.root / "worker.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-        )
+        path = self._conditions.folder.root / "worker.log"
+        try:
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise ResultsNotWrittenError(path, error) from error
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -10,14 +10,24 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from agent.checks.check import CheckResult
+from agent.errors import HermesError
 from agent.home import PRIVATE_FILE, private_folder
 
 RESULTS, JOURNAL = "results.jsonl", "journal.jsonl"
+
+
+class ResultsNotWrittenError(HermesError):
+    """A result, or that a task was begun, cannot be written down."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        reason = error.strerror or str(error)
+        super().__init__(f"{path} cannot be written: {reason}; mend that, and the same command goes on.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,8 @@ class TaskResult:
     error: str = ""
     cost: float | None = None
     """US dollars; None where a price is unknown."""
+    toolsets: tuple[str, ...] = ()
+    """What it was limited to, by the task or by a distribution; empty: the usual ones."""
 
     @property
     def passed(self) -> bool:
@@ -49,7 +61,7 @@ class TaskResult:
     def from_json(cls, given: Mapping[str, Any]) -> TaskResult:
         """Raises `KeyError` or `TypeError` for what is no result."""
         checks = tuple(CheckResult(**each) for each in given["checks"])
-        return cls(**{**given, "checks": checks})
+        return cls(**{**given, "checks": checks, "toolsets": tuple(given.get("toolsets") or ())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +116,33 @@ class ResultFolder:
         return found
 
     def note_begun(self, task: str, session: str, attempt: int) -> None:
-        """Write down that a task has a session, before its model is asked anything."""
+        """Write down that a task has a session, before its model is asked anything.
+
+        Raises `ResultsNotWrittenError`.
+        """
         _append(self.journal, {"task": task, "session": session, "attempt": attempt})
 
     def note_ended(self, result: TaskResult) -> None:
-        """Write down a result."""
+        """Write down a result. Raises `ResultsNotWrittenError`."""
         _append(self.results, result.to_json())
 
     def put_in_order(self, names: Sequence[str]) -> None:
-        """Write the results in the order of `names`, those of other tasks behind them. All or nothing."""
+        """Write the results in the order of `names`, those of other tasks behind them. All or nothing.
+
+        Raises `ResultsNotWrittenError`; then they stand as they were.
+        """
+        new = self.results.with_name(f".{RESULTS}.{secrets.token_hex(4)}")
+        try:
+            self._write_ordered(names, new)
+            new.replace(self.results)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise ResultsNotWrittenError(self.results, error) from error
+
+    def _write_ordered(self, names: Sequence[str], new: Path) -> None:
         places = {each.key: at for at, line in _lines(self.results) if (each := _result(line)) is not None}
         ordered = [places.pop(name) for name in names if name in places]
-        new = self.results.with_name(f".{RESULTS}.{secrets.token_hex(4)}")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         with os.fdopen(descriptor, "wb") as file, self.results.open("rb") as old:
             for place in (*ordered, *places.values()):
@@ -123,7 +150,6 @@ class ResultFolder:
                 file.write(old.readline())
             file.flush()
             os.fsync(file.fileno())
-        new.replace(self.results)
 
 
 def _result(line: Mapping[str, Any]) -> TaskResult | None:
@@ -138,14 +164,17 @@ def _line(given: Mapping[str, Any]) -> str:
 
 
 def _append(path: Path, given: Mapping[str, Any]) -> None:
-    # One write: lines of several processes never mix.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
     try:
-        rest = memoryview(_line(given).encode())
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-    finally:
-        os.close(descriptor)
+        # One write: lines of several processes never mix.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        try:
+            rest = memoryview(_line(given).encode())
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise ResultsNotWrittenError(path, error) from error
 
 
 def _end_line(path: Path) -> None:

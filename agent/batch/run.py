@@ -7,19 +7,21 @@ import fcntl
 import os
 import random
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from agent.batch.attempt import AssignedTask, Conditions
+from agent.batch.distribution import Distribution, drawn
 from agent.batch.folder import batch_settings, lay_home, variables
 from agent.batch.local_pool import LocalPool, Pool, WorkerDiedError
 from agent.batch.results import Begun, ResultFolder, TaskResult
 from agent.batch.task_file import NumberedTask
-from agent.config.loader import load
+from agent.config.loader import LoadedSettings, load
 from agent.errors import ConfigError, ExitCode, HermesError
 from agent.home import Home
+from agent.model.providers import resolve
 from agent.modes import ModeName
 from agent.spending.budget import Budget
 
@@ -27,6 +29,10 @@ Runner = Literal["local", "docker", "ssh", "ray"]
 RUNNERS: tuple[Runner, ...] = get_args(Runner)
 _KEPT = ("done", "denied")
 """Outcomes that asking again would not change."""
+_ONE_AT_ONCE = (
+    "One task at once: the model runs on this machine, and each session loads its weights anew. "
+    "A server of your own (`model.base_url`) serves several."
+)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
@@ -43,6 +49,8 @@ class BatchOptions:
     model: str = ""
     judge: str = ""
     """The model of checks that judge; empty: the usual one."""
+    distribution: Distribution = field(default_factory=dict)
+    """The chances of toolsets for tasks that name neither toolsets nor chances."""
     address: str = ""
     """Of a cluster, for `ray`."""
 
@@ -59,6 +67,8 @@ class BatchProgress:
     last: TaskResult | None = None
     resumed: int = 0
     """Tasks whose answers an earlier run has."""
+    note: str = ""
+    """A sentence about the whole run, such as why it takes one task at once."""
 
     def with_result(self, result: TaskResult) -> BatchProgress:
         """One more task has ended."""
@@ -89,13 +99,14 @@ class BatchRun:
         pool: Pool,
         options: BatchOptions,
         told: Told = lambda progress: None,
+        note: str = "",
     ) -> None:
         self._tasks = tasks
         self._folder = folder
         self._pool = pool
         self._options = options
         self._told = told
-        self._progress = BatchProgress(len(tasks))
+        self._progress = BatchProgress(len(tasks), note=note)
         names = {each.name for each in tasks}
         kept = {each.key: each for each in folder.ended() if each.key in names and each.outcome in _KEPT}
         for result in kept.values():
@@ -163,6 +174,7 @@ class BatchRun:
             attempt=attempt,
             session=session,
             source=numbered.source,
+            toolsets=self._toolsets(numbered),
         )
         try:
             result = await self._pool.attempt(assignment)
@@ -173,6 +185,12 @@ class BatchRun:
             result = replace(result, error=result.error.replace("this home", "this batch"))
             self._closed = "The ceiling of the batch is reached; raise --max-tokens or --max-cost to go on."
         return result
+
+    def _toolsets(self, numbered: NumberedTask) -> tuple[str, ...]:
+        task = numbered.task
+        if task.toolsets:
+            return ()
+        return drawn(task.distribution or self._options.distribution, numbered.name)
 
     def _tell(self, last: TaskResult | None = None) -> None:
         self._told(replace(self._progress, running=tuple(self._running.values()), last=last))
@@ -211,6 +229,11 @@ async def run_batch(
     lock = await asyncio.to_thread(_prepared, folder, home)
     try:
         loaded = await asyncio.to_thread(load, home, environ)
+        if options.runner == "ssh" and not loaded.settings.terminal.ssh.shared:
+            raise ConfigError(
+                "Tasks of --runner ssh work in folders under -o, which the host has to have under the same "
+                "path; if it does, set terminal.ssh.shared: true."
+            )
         conditions = Conditions(
             folder=folder,
             settings={**batch_settings(loaded, home, options.total, options.runner), **(more or {})},
@@ -220,13 +243,29 @@ async def run_batch(
             judge=options.judge,
             base=base,
         )
+        models = {each.task.model or options.model for each in tasks}
+        note = ""
+        if options.jobs > 1 and _loads_weights(loaded, models, conditions.environ):
+            options, note = replace(options, jobs=1), _ONE_AT_ONCE
         pool = await _pool(conditions, options)
         try:
-            return await BatchRun(tasks, folder, pool, options, told).run()
+            return await BatchRun(tasks, folder, pool, options, told, note).run()
         finally:
             await pool.aclose()
     finally:
         os.close(lock)
+
+
+def _loads_weights(loaded: LoadedSettings, models: Set[str], environ: Mapping[str, str]) -> bool:
+    """Whether a session with one of `models` begins a model on this machine."""
+    for model in models:
+        try:
+            targets = resolve(loaded.settings, environ, model)
+        except HermesError:
+            continue  # the task that names it tells why
+        if any(target.kind == "local" for target in targets):
+            return True
+    return False
 
 
 async def _pool(conditions: Conditions, options: BatchOptions) -> Pool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agent.attachments import AttachmentStore
+from agent.batch.distribution import Distribution, distribution_of
 from agent.checks.check import Check, checks_of
-from agent.errors import ConfigError
+from agent.errors import ConfigError, HermesError
 from agent.spending.budget import Budget
 
-FIELDS = ("prompt", "id", "files", "image", "checks", "budget", "model", "toolsets")
+FIELDS = ("prompt", "id", "files", "image", "checks", "budget", "model", "toolsets", "distribution")
 _MEASURES = {
     "requests": "turns",
     "turns": "turns",
@@ -38,6 +40,8 @@ class BatchTask:
     budget: Budget = field(default_factory=Budget)
     model: str = ""
     toolsets: tuple[str, ...] = ()
+    distribution: Distribution = field(default_factory=dict)
+    """The chances of toolsets, in lieu of `toolsets`."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """As the file says it, for another process."""
 
@@ -51,6 +55,8 @@ def task_of(given: object) -> BatchTask:
     prompt = given.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         raise ConfigError("`prompt` is missing or empty")
+    if given.get("toolsets") and given.get("distribution"):
+        raise ConfigError("`toolsets` and `distribution` exclude each other")
     return BatchTask(
         prompt=prompt,
         key=_key(given),
@@ -61,8 +67,24 @@ def task_of(given: object) -> BatchTask:
         budget=budget_of(given.get("budget") or {}),
         model=_text(given, "model"),
         toolsets=_names(given.get("toolsets") or []),
+        distribution=distribution_of(given.get("distribution") or {}),
         given=given,
     )
+
+
+def with_image(task: BatchTask, base: Path) -> BatchTask:
+    """The task with a key that holds what its image is, not only where. `base` is where that is found from.
+
+    Raises `ConfigError` with a clause where it cannot be read.
+    """
+    if not task.image:
+        return task
+    try:
+        digest = AttachmentStore.digest(base / task.image)
+    except HermesError as error:
+        raise ConfigError(f"`image`: {str(error).rstrip('.')}") from error
+    key = hashlib.sha256(f"{task.key} {digest}".encode()).hexdigest()[:24]
+    return replace(task, key=key)
 
 
 def budget_of(given: object) -> Budget:

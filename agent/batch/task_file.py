@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.batch.task import FIELDS, BatchTask, task_of
+from agent.batch.task import FIELDS, BatchTask, task_of, with_image
 from agent.errors import ConfigError
 
 MOST_BYTES = 1 << 30
-_STRUCTURED = ("files", "checks", "budget")
+_STRUCTURED = ("files", "checks", "budget", "distribution")
 """Columns of a table that hold JSON."""
 
 
@@ -55,13 +55,21 @@ def read_tasks(path: Path) -> list[NumberedTask]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     found: list[NumberedTask] = []
     seen: dict[str, int] = {}
+    called: dict[str, tuple[str, str]] = {}
     for where, given in reader(path.name, text):
         try:
-            task = task_of(given)
+            task = with_image(task_of(given), path.parent)
         except ConfigError as error:
             raise ConfigError(f"{path.name}, {where}: {error}.") from None
         seen[task.key] = seen.get(task.key, 0) + 1
-        found.append(NumberedTask(task, len(found) + 1, seen[task.key]))
+        numbered = NumberedTask(task, len(found) + 1, seen[task.key])
+        first, key = called.setdefault(numbered.shown, (where, task.key))
+        if key != task.key:
+            raise ConfigError(
+                f"{path.name}, {where}: the id {numbered.shown!r} is taken by another task ({first}); "
+                "give each its own."
+            )
+        found.append(numbered)
     if not found:
         raise ConfigError(f"{path.name} holds no task.")
     return found

@@ -88,7 +88,7 @@ def assignment_json(assignment: AssignedTask) -> dict[str, Any]:
 
 def assignment_of(given: Mapping[str, Any]) -> AssignedTask:
     """What `assignment_json` wrote."""
-    return AssignedTask(**{**given, "task": task_of(given["task"])})
+    return AssignedTask(**{**given, "task": task_of(given["task"]), "toolsets": tuple(given["toolsets"])})
 
 
 def result_of(given: Mapping[str, Any]) -> TaskResult:

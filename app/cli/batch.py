@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.api.batch import BatchProgress
 
 _RUNNERS = ("local", "docker", "ssh", "ray")
+_MOST_JOBS = 256
 _APPROVE = ("careful", "normal", "plan", "yolo", "deny")
 
 
@@ -39,7 +40,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     run.add_argument("file", metavar="FILE", type=Path)
     run.add_argument("-o", "--out", metavar="DIR", type=Path, help="folder of the results (FILE-results)")
-    run.add_argument("--jobs", type=number, default=4, metavar="N", help="tasks at once (4)")
+    run.add_argument("--jobs", type=jobs, default=4, metavar="N", help="tasks at once (4; at most 256)")
     run.add_argument(
         "--retries", type=_count, default=2, metavar="N", help="further tries of one that failed (2)"
     )
@@ -50,6 +51,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     run.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster, with --runner ray")
     run.add_argument("--model", default="", metavar="NAME", help="the model of tasks that name none")
+    run.add_argument(
+        "--distribution",
+        default="",
+        metavar="CHANCES",
+        help="chance in percent of each toolset, such as file=100,web=60, for tasks that name none",
+    )
     run.add_argument("--approve", choices=_APPROVE, help="what happens to actions; nobody is asked")
     run.add_argument(
         "--json", action="store_true", dest="as_json", help="print each result as a line of JSON"
@@ -71,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         approve=args.approve,
         model=args.model,
         address=args.address,
+        distribution=_chances(args.distribution),
     )
 
     async def work() -> BatchProgress:
@@ -93,6 +101,16 @@ def run(args: argparse.Namespace) -> int:
     if not args.as_json:
         _print_summary(ended, folder.results)
     return int(ExitCode.FAILED if ended.failed else ExitCode.DONE)
+
+
+def _chances(text: str) -> dict[str, float]:
+    from agent.api.batch import distribution_of
+    from agent.errors import ConfigError
+
+    try:
+        return distribution_of(text)
+    except ConfigError as error:
+        raise ConfigError(f"{str(error).replace('`distribution`', '--distribution')}.") from None
 
 
 def _print_summary(ended: BatchProgress, results: Path) -> None:
@@ -124,6 +142,7 @@ class _Lines:
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
+        self._noted = False
 
     def __enter__(self) -> _Lines:
         return self
@@ -132,6 +151,9 @@ class _Lines:
         pass
 
     def hear(self, progress: BatchProgress) -> None:
+        if progress.note and not self._noted:
+            self._noted = True
+            say(progress.note, sys.stderr)
         result = progress.last
         if result is None:
             return
@@ -158,6 +180,14 @@ def number(text: str) -> int:
     value = _count(text)
     if value < 1:
         raise argparse.ArgumentTypeError("has to be 1 or more")
+    return value
+
+
+def jobs(text: str) -> int:
+    """How many tasks are worked on at once, of an option."""
+    value = number(text)
+    if value > _MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"has to be {_MOST_JOBS} or less")
     return value
 
 

@@ -75,9 +75,10 @@ class LiveTable:
         for result in list(self._ended)[:room]:
             mark = Text("✓", "green") if result.passed else Text("✗", "red")
             ended.add_row(mark, Text(clean(line_of(result))))
+        note = [Text(progress.note, "yellow")] if progress.note else []
         bar = ProgressBar(total=max(1, progress.total), completed=progress.ended)
         hint = Text("ctrl+c stops; the same command goes on", "dim")
-        yield Group(head, bar, Text(), running, Text(), ended, Text(), hint)
+        yield Group(head, bar, *note, Text(), running, Text(), ended, Text(), hint)
 
 
 def _clock(seconds: float) -> str:

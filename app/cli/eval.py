@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
-from app.cli.batch import number, progress_view
+from app.cli.batch import jobs, number, progress_view
 from app.cli.output import say
 from app.version import version
 
@@ -32,7 +32,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     run.add_argument("--runs", type=number, metavar="K", help="how often each task runs")
     run.add_argument("--seed", type=int, default=0, metavar="N", help="for the intervals (0)")
     run.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder of the results (SUITE-results)")
-    run.add_argument("--jobs", type=number, metavar="N", help="tasks at once (4; 1 with a local model)")
+    run.add_argument(
+        "--jobs", type=jobs, default=4, metavar="N", help="tasks at once (4; 1 with a local model)"
+    )
     run.add_argument("--max-tokens", type=number, metavar="N", help="tokens all tasks may use together")
     run.add_argument("--model", default="", metavar="NAME", help="the model that is tried")
     run.add_argument("--judge", default="", metavar="NAME", help="the model of checks that judge")
@@ -71,7 +73,7 @@ def _run(args: argparse.Namespace) -> int:
     suite = read_suite(args.suite)
     folder = (args.out or Path(f"{Path(args.suite).name}-results")).absolute()
     options = BatchOptions(
-        jobs=args.jobs or _jobs(args.model),
+        jobs=args.jobs,
         total=Budget(tokens=args.max_tokens),
         model=args.model,
         judge=args.judge,
@@ -97,15 +99,6 @@ def _run(args: argparse.Namespace) -> int:
     else:
         _print_result(result, folder)
     return int(ExitCode.DONE)
-
-
-def _jobs(model: str) -> int:
-    """Tasks at once where nobody says: each session with a local model starts a server of its own."""
-    from agent.api.evaluation import load
-    from agent.api.home import Home
-
-    name = model or load(Home.locate()).settings.model.name
-    return 1 if name == "local" or name.startswith("local:") else 4
 
 
 def _print_result(result: SuiteResult, folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.batch.distribution import distribution_of, drawn
 from agent.batch.task_file import read_tasks
 from agent.errors import ConfigError
 from agent.spending.budget import Budget
@@ -59,6 +60,19 @@ def test_equal_tasks_are_numbered_and_the_id_does_not_count(tmp_path: Path):
         ("t.jsonl", '{"prompt": "a", "budget": {"cents": 1}}', "is unknown"),
         ("t.jsonl", '{"prompt": "a", "toolsets": 3}', "list of names"),
         ("t.jsonl", '{"prompt": "a", "checks": [{"x": 1}]}', "a check has one kind"),
+        ("t.jsonl", '{"prompt": "a", "files": {"a\\u0000b": ""}}', "no path within"),
+        (
+            "t.jsonl",
+            '{"prompt": "a", "id": "x"}\n{"prompt": "b", "id": "x"}',
+            r"line 2: the id 'x' is taken .*line 1",
+        ),
+        ("t.jsonl", '{"prompt": "a", "id": 2}\n{"prompt": "b"}', "line 2: the id '2' is taken"),
+        ("t.jsonl", '{"prompt": "a", "image": "none.png"}', "line 1: `image`: .*none.png"),
+        ("t.jsonl", '{"prompt": "a", "image": "t.jsonl"}', "line 1: `image`: t.jsonl is no png"),
+        ("t.jsonl", '{"prompt": "a", "image": "a\\u0000b"}', "line 1: `image`: "),
+        ("t.jsonl", '{"prompt": "a", "distribution": {"file": 101}}', "at most 100"),
+        ("t.jsonl", '{"prompt": "a", "distribution": "file"}', "chance of 'file'"),
+        ("t.jsonl", '{"prompt": "a", "distribution": {"file": 1}, "toolsets": "web"}', "exclude each other"),
         ("t.jsonl", "[" * 100_000, "is no JSON"),
         ("t.csv", "prompt,colour\na,b\n", "'colour' is unknown"),
         ("t.csv", "prompt\na,b\n", "more values than columns"),
@@ -72,6 +86,32 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text:
     path.write_text(text)
     with pytest.raises(ConfigError, match=said):
         read_tasks(path)
+
+
+def test_an_image_counts_by_what_it_is(tmp_path: Path):
+    path, image = tmp_path / "t.jsonl", tmp_path / "a.png"
+    path.write_text('{"prompt": "a", "image": "a.png"}')
+    names: list[str] = []
+    for data in (b"one", b"two", b"one"):
+        image.write_bytes(b"\x89PNG\r\n\x1a\n" + data)
+        names.append(read_tasks(path)[0].name)
+    assert names[0] == names[2] != names[1]
+
+
+def test_equal_lines_with_one_id_are_two_tasks(tmp_path: Path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"prompt": "a", "id": "x"}\n' * 2)
+    first, second = read_tasks(path)
+    assert (first.shown, second.shown, second.name) == ("x", "x", f"{first.name}-2")
+
+
+def test_toolsets_are_drawn_by_their_chance_and_the_same_for_a_name():
+    chances = distribution_of("file=100, web=25")
+    draws = [drawn(chances, f"task {number}") for number in range(2000)]
+    assert draws == [drawn(chances, f"task {number}") for number in range(2000)]
+    assert all("file" in draw for draw in draws)
+    assert 400 < sum("web" in draw for draw in draws) < 600
+    assert {drawn({"rare": 0.001, "less": 0.0001}, str(number)) for number in range(50)} == {("rare",)}
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path):

@@ -15,7 +15,6 @@ from agent.evaluation.figures import RunFigures, SuiteResult, read_result
 from agent.evaluation.inspect_log import inspect_log
 from agent.evaluation.wandb_run import write_run
 from agent.store.nodes import Node
-from app.cli.eval import _jobs
 
 CALL = {"id": "c1", "name": "read_file", "arguments": '{"path": "a"}'}
 PATH = [
@@ -105,16 +104,3 @@ def test_a_result_with_a_wrong_field_is_refused(tmp_path: Path, place: str, chan
 def test_results_of_two_suites_are_not_compared() -> None:
     with pytest.raises(ConfigError, match="A is of the suite mine, B of other"):
         compare(result(), replace(result(), suite="other"))
-
-
-@pytest.mark.parametrize(
-    ("model", "configured", "jobs"),
-    [("local", "m", 1), ("", "local:a.gguf", 1), ("m", "local", 4), ("", "m", 4)],
-)
-def test_a_local_model_runs_one_task_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, configured: str, jobs: int
-) -> None:
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    (tmp_path / "config.yaml").write_text(json.dumps({"model": {"name": configured}}))
-    monkeypatch.delenv("HERMES_MODEL", raising=False)
-    assert _jobs(model) == jobs
