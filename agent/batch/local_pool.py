@@ -109,7 +109,12 @@ class _Worker:
             while line := await process.stdout.readline():
                 said = json.loads(line)
                 future = self._waiting.get(said["number"])
-                if future is not None and not future.done():
+                if future is None or future.done():
+                    continue
+                if "fault" in said:
+                    told = f"The worker failed ({said['fault']}); worker.log has the details."
+                    future.set_exception(WorkerDiedError(told))
+                else:
                     future.set_result(result_of(said["result"]))
         code = await process.wait()
         for future in list(self._waiting.values()):

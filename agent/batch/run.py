@@ -31,7 +31,7 @@ _KEPT = ("done", "denied")
 """Outcomes that asking again would not change."""
 _ONE_AT_ONCE = (
     "One task at once: the model runs on this machine, and each session loads its weights anew. "
-    "A server of your own (`model.base_url`) serves several."
+    "A server of your own, named under `providers`, serves several."
 )
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 

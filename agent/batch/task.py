@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,7 @@ from agent.errors import ConfigError, HermesError
 from agent.spending.budget import Budget
 
 FIELDS = ("prompt", "id", "files", "image", "checks", "budget", "model", "toolsets", "distribution")
+_LONGEST_NAME = 255
 _MEASURES = {
     "requests": "turns",
     "turns": "turns",
@@ -59,7 +61,7 @@ def task_of(given: object) -> BatchTask:
         raise ConfigError("`toolsets` and `distribution` exclude each other")
     return BatchTask(
         prompt=prompt,
-        key=_key(given),
+        key=_hashed(given),
         id=_text(given, "id"),
         files=_files(given.get("files") or {}),
         image=_text(given, "image"),
@@ -98,8 +100,17 @@ def budget_of(given: object) -> Budget:
             raise ConfigError(f"`budget.{name}` is unknown; there are {', '.join(_MEASURES)}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
             raise ConfigError(f"`budget.{name}` has to be a number above 0")
+        if measure in ("turns", "tokens") and value < 1:
+            raise ConfigError(f"`budget.{name}` has to be 1 or more")
         values[measure] = float(value) if measure in ("money", "seconds") else int(value)
     return Budget(**values)
+
+
+def _hashed(given: Mapping[str, Any]) -> str:
+    try:
+        return _key(given)
+    except (ValueError, RecursionError):
+        raise ConfigError("a task cannot hold itself or be nested so deeply") from None
 
 
 def _key(given: Mapping[str, Any]) -> str:
@@ -134,4 +145,14 @@ def _files(given: object) -> dict[str, str]:
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or ".." in parts or "\0" in path or "\\" in path:
             raise ConfigError(f"`files` names {path!r}, which is no path within the folder of the task")
+        try:
+            long = max(len(os.fsencode(part)) for part in parts) > _LONGEST_NAME
+            text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise ConfigError(f"`files`: {path!r} holds half of a character (a lone surrogate)") from None
+        if long:
+            raise ConfigError(f"`files` names a file of more than {_LONGEST_NAME} bytes: {path[:40]!r}…")
+    places = {PurePosixPath(path) for path in given}
+    if inner := next((path for path in places if not places.isdisjoint(path.parents)), None):
+        raise ConfigError(f"`files` names {str(inner)!r}, and a folder of it as a file")
     return dict(given)

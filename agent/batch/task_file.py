@@ -82,16 +82,20 @@ def _lines(name: str, text: str) -> Iterator[tuple[str, Any]]:
         try:
             yield f"line {number}", json.loads(line)
         except (ValueError, RecursionError) as error:
-            told = getattr(error, "msg", "too deeply nested")
+            told = getattr(error, "msg", "too deeply nested, or a number too long")
             raise ConfigError(f"{name}, line {number}: is no JSON ({told}).") from None
 
 
 def _table(name: str, text: str) -> Iterator[tuple[str, Any]]:
+    csv.field_size_limit(MOST_BYTES)
     rows = csv.DictReader(io.StringIO(text), strict=True)
     try:
         unknown = [column for column in rows.fieldnames or () if column not in FIELDS]
         if unknown:
             raise ConfigError(f"{name}: the column {unknown[0]!r} is unknown; there are {', '.join(FIELDS)}.")
+        names = list(rows.fieldnames or ())
+        if twice := [column for column in names if names.count(column) > 1]:
+            raise ConfigError(f"{name}: the column {twice[0]!r} is there twice.")
         for row in rows:
             where = f"line {rows.line_num}"
             if None in row:

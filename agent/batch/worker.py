@@ -46,8 +46,13 @@ async def _serve(answers: Any) -> None:
     tasks: set[asyncio.Task[None]] = set()
 
     async def work(number: int, given: Mapping[str, Any]) -> None:
-        result = await attempt(assignment_of(given), conditions)
-        answers.write(json.dumps({"number": number, "result": result.to_json()}) + "\n")
+        try:
+            result = await attempt(assignment_of(given), conditions)
+            said = {"number": number, "result": result.to_json()}
+        except Exception as error:  # whoever waits has to hear of it
+            traceback.print_exc()
+            said = {"number": number, "fault": type(error).__name__}
+        answers.write(json.dumps(said) + "\n")
 
     while line := await reader.readline():
         given = json.loads(line)

@@ -73,6 +73,14 @@ def test_equal_tasks_are_numbered_and_the_id_does_not_count(tmp_path: Path):
         ("t.jsonl", '{"prompt": "a", "distribution": {"file": 101}}', "at most 100"),
         ("t.jsonl", '{"prompt": "a", "distribution": "file"}', "chance of 'file'"),
         ("t.jsonl", '{"prompt": "a", "distribution": {"file": 1}, "toolsets": "web"}', "exclude each other"),
+        ("t.jsonl", '{"prompt": "a", "files": {"a": "\\ud800"}}', "lone surrogate"),
+        ("t.jsonl", '{"prompt": "a", "files": {"\\ud800": ""}}', "lone surrogate"),
+        ("t.jsonl", '{"prompt": "a", "files": {"a": "", "a/b": ""}}', "'a/b', and a folder of it as a file"),
+        ("t.jsonl", json.dumps({"prompt": "a", "files": {"x" * 256: ""}}), "more than 255 bytes"),
+        ("t.jsonl", '{"prompt": "a", "budget": {"requests": 0.5}}', "1 or more"),
+        ("t.jsonl", '{"prompt": "a", "id": 1' + "0" * 5000 + "}", "number too long"),
+        ("t.yaml", "- &a {prompt: x, files: *a}", "cannot hold itself"),
+        ("t.csv", "prompt,prompt\na,b\n", "there twice"),
         ("t.jsonl", "[" * 100_000, "is no JSON"),
         ("t.csv", "prompt,colour\na,b\n", "'colour' is unknown"),
         ("t.csv", "prompt\na,b\n", "more values than columns"),
@@ -96,6 +104,12 @@ def test_an_image_counts_by_what_it_is(tmp_path: Path):
         image.write_bytes(b"\x89PNG\r\n\x1a\n" + data)
         names.append(read_tasks(path)[0].name)
     assert names[0] == names[2] != names[1]
+
+
+def test_a_long_cell_of_a_table_is_taken(tmp_path: Path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"prompt\n{'x' * 200_000}\n")
+    assert len(read_tasks(path)[0].task.prompt) == 200_000
 
 
 def test_equal_lines_with_one_id_are_two_tasks(tmp_path: Path):
