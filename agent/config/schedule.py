@@ -35,6 +35,6 @@ class HeartbeatSettings(SettingsSection):
     mail: str = Field("", description="Command whose output is a reason, and is read to the model.")
     projects: list[str] = Field([], description="Folders whose HEARTBEAT.md counts beside that of the home.")
     deliver: str = Field(
-        "notice", description="Where an answer goes, as for jobs: notice, none, telegram, file:PATH, …"
+        "notice", description="Where an answer goes, as for jobs: notice, none, file:PATH, telegram and more."
     )
     model: str = Field("", description="Model that is asked at a beat; empty = that of the settings.")
