@@ -49,8 +49,11 @@ async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path:
                 assert await state() == "waiting"
             assert signal.shown == []
             signal.hold_accounts.set()
-            while await state() == "waiting":
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(60):
+                while await state() == "waiting":
+                    if running.done():
+                        await running
+                    await asyncio.sleep(0.01)
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await running
