@@ -131,7 +131,10 @@ class Meter:
 
     def characters(self, tokens: int) -> int:
         """The size of a text of so many tokens: the inverse of `estimate`."""
-        return int(max(tokens, 0) * self._ratio)
+        tokens = max(tokens, 0)
+        size = int(tokens * self._ratio)
+        # The product is rounded, and may lie just above the size that is meant.
+        return size - 1 if self.estimate(size) > tokens else size
 
     def totals(self) -> dict[str, int | float | None]:
         """`requests`, `input`, `output` and `cached` tokens, and `cost` in US dollars (None: unknown)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo
@@ -102,6 +102,7 @@ def test_counts_beyond_belief_are_bounded(size: int, tokens: int, ratio: float) 
 
 
 @given(st.integers(-5, 10**7), st.integers(1, 10**6), st.integers(1, 10**7))
+@example(0, 4049, 10_800)
 def test_estimates_are_never_negative_and_invert(size: int, tokens: int, sent: int) -> None:
     meter = Meter()
     meter.add(Usage(tokens, 0), sent)
