@@ -135,6 +135,11 @@ class Home(NamedTuple):
         return self.root / "training"
 
     @property
+    def judges(self) -> Path:
+        """How far judges agree with labelled pairs, one file per model and set: see docs/eval.md."""
+        return self.root / "judges"
+
+    @property
     def canvas(self) -> Path:
         """What canvases show, one folder per session."""
         return self.root / "canvas"

@@ -9,15 +9,15 @@ from agent.api.lazy import exports
 if TYPE_CHECKING:
     from agent.batch.run import BatchOptions as BatchOptions
     from agent.batch.run import BatchProgress as BatchProgress
-    from agent.checks.judge import open_judge as open_judge
-    from agent.config.loader import load as load
-    from agent.evaluation.agreement import agreement_of as agreement_of
-    from agent.evaluation.agreement import read_pairs as read_pairs
+    from agent.evaluation.agreement import Calibration as Calibration
+    from agent.evaluation.agreement import pairs_in as pairs_in
+    from agent.evaluation.calibration import calibrate as calibrate
+    from agent.evaluation.comparison import ResultComparison as ResultComparison
     from agent.evaluation.comparison import compare as compare
     from agent.evaluation.figures import SuiteResult as SuiteResult
     from agent.evaluation.figures import read_result as read_result
     from agent.evaluation.inspect_log import inspect_log as inspect_log
-    from agent.evaluation.run import failed_runs as failed_runs
+    from agent.evaluation.run import require_folder as require_folder
     from agent.evaluation.run import run_suite as run_suite
     from agent.evaluation.suite import bundled as bundled
     from agent.evaluation.suite import read_suite as read_suite
@@ -30,16 +30,15 @@ __getattr__ = exports(
     __name__,
     {
         "agent.batch.run": "BatchOptions BatchProgress",
-        "agent.checks.judge": "open_judge",
-        "agent.config.loader": "load",
-        "agent.evaluation.agreement": "agreement_of read_pairs",
-        "agent.evaluation.comparison": "compare",
+        "agent.evaluation.agreement": "Calibration pairs_in",
+        "agent.evaluation.calibration": "calibrate",
+        "agent.evaluation.comparison": "ResultComparison compare",
         "agent.evaluation.figures": "SuiteResult read_result",
         "agent.evaluation.inspect_log": "inspect_log",
         "agent.evaluation.wandb_run": "write_run",
         "agent.store.export": "masked",
         "agent.store.store": "Store",
-        "agent.evaluation.run": "failed_runs run_suite",
+        "agent.evaluation.run": "require_folder run_suite",
         "agent.evaluation.suite": "bundled read_suite",
         "agent.spending.budget": "Budget",
     },

@@ -141,7 +141,7 @@ def _options(assignment: AssignedTask, conditions: Conditions, folder: Path) -> 
     task = assignment.task
     settings = {name: dict(section) for name, section in conditions.settings.items()}
     if toolsets := assignment.toolsets or task.toolsets:
-        settings["tools"] = {"enabled": list(toolsets)}
+        settings.setdefault("tools", {})["enabled"] = list(toolsets)
     own = {name: getattr(task.budget, name) for name in ("turns", "tokens", "money")}
     if own := {name: value for name, value in own.items() if value is not None}:
         settings.setdefault("budget", {})["session"] = own

@@ -65,9 +65,11 @@ def check_of(given: object) -> Check:
         said = ", ".join(map(str, kinds)) or "nothing"
         raise ConfigError(f"a check has one kind of {', '.join(KINDS)}; this one has {said}")
     (kind,) = kinds
-    value = given[kind]
+    value, negated = given[kind], given.get("not", False)
+    if not isinstance(negated, bool):
+        raise ConfigError("`not` is true or false")
     _require(kind, value)
-    return Check(kind, value, given.get("not") is True)
+    return Check(kind, value, negated)
 
 
 def _require(kind: Kind, value: Any) -> None:
@@ -79,12 +81,10 @@ def _require(kind: Kind, value: Any) -> None:
     elif kind == "file":
         _require_file(value)
     elif kind == "command":
-        run = value.get("run") if isinstance(value, Mapping) else value
-        if not isinstance(run, str) or not run.strip():
-            raise ConfigError("`command` is a command line, or a mapping with `run`")
+        _require_command(value)
     elif kind == "tools":
         orders = list(value) if isinstance(value, Mapping) else []
-        if len(orders) != 1 or orders[0] not in ORDERS or not isinstance(value[orders[0]], list):
+        if len(orders) != 1 or orders[0] not in ORDERS or not _texts(value[orders[0]]):
             raise ConfigError(f"`tools` is a list of names under one of {', '.join(ORDERS)}")
     elif not isinstance(value, str | Mapping) or not value:
         raise ConfigError("`judge` is a rubric, as text")
@@ -94,9 +94,39 @@ def _require_file(value: Any) -> None:
     path = value.get("path") if isinstance(value, Mapping) else value
     if not isinstance(path, str) or not path or path.startswith("/") or ".." in PurePosixPath(path).parts:
         raise ConfigError("`file` needs `path`, a path within the folder of the task")
+    if not isinstance(value, Mapping):
+        return
+    _require_known("file", value, ("path", "exists", *TEXTS))
+    if not isinstance(value.get("exists", True), bool):
+        raise ConfigError("`file.exists` is true or false")
     for kind in TEXTS:
-        if isinstance(value, Mapping) and kind in value:
+        if kind in value:
             _require_text(f"file.{kind}", kind, value[kind])
+
+
+def _require_command(value: Any) -> None:
+    run = value.get("run") if isinstance(value, Mapping) else value
+    if not isinstance(run, str) or not run.strip():
+        raise ConfigError("`command` is a command line, or a mapping with `run`")
+    if not isinstance(value, Mapping):
+        return
+    _require_known("command", value, ("run", "exit", "contains", "seconds"))
+    code, seconds = value.get("exit", 0), value.get("seconds", 1)
+    if isinstance(code, bool) or not isinstance(code, int):
+        raise ConfigError("`command.exit` is an exit code, a whole number")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86_400:
+        raise ConfigError("`command.seconds` is a number above 0 and at most 86400")
+    if not isinstance(value.get("contains", ""), str):
+        raise ConfigError("`command.contains` has to be text")
+
+
+def _require_known(name: str, value: Mapping[str, Any], known: Sequence[str]) -> None:
+    if unknown := [str(key) for key in value if key not in known]:
+        raise ConfigError(f"`{name}.{unknown[0]}` is unknown; there are {', '.join(known)}")
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _require_text(name: str, kind: str, value: Any) -> None:

@@ -54,7 +54,7 @@ async def _told(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
         return _file(given, evidence.folder)
     if check.kind == "tools":
         ((order, names),) = check.given.items()
-        return _tools(order, [str(name) for name in names], evidence.calls)
+        return _tools(order, names, evidence.calls)
     if check.kind == "command":
         return await _command(check.given, evidence)
     if evidence.judge is None:
@@ -79,17 +79,24 @@ def json_in(answer: str) -> Any:
 
 def _schema(schema: Any, answer: str) -> tuple[bool | None, str]:
     import jsonschema
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
 
     try:
         value = json_in(answer)
     except (ValueError, RecursionError):
         return False, "the answer is no JSON"
     try:
-        jsonschema.validate(value, schema)
+        # With a registry of its own, so that nothing is fetched for a `$ref`.
+        jsonschema.validate(value, schema, registry=Registry())
     except jsonschema.ValidationError as error:
         return False, error.message[:200]
     except jsonschema.SchemaError as error:
         return None, f"the schema is wrong: {error.message[:200]}"
+    except Unresolvable as error:
+        return None, f"the schema is wrong: {str(error)[:200]}"
+    except RecursionError:
+        return None, "the schema is wrong: it is nested too deeply, or refers to itself"
     return True, ""
 
 

@@ -6,6 +6,7 @@ to the judge is part of what is judged. A judge has no tools.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -55,18 +56,28 @@ PASSES = 7
 
 @dataclass(frozen=True, slots=True)
 class PairVerdict:
-    """Whom the judge prefers. `disagreed`: it changed its mind with the order, so nobody won."""
+    """Whom the judge prefers. `disagreed`: it changed its mind with the order, so nobody won.
+
+    `abstained`: it gave no verdict that can be read in one order or both, so nobody won either.
+    """
 
     winner: Winner
     disagreed: bool
     reason: str
+    abstained: bool = False
 
 
 class Judge:
     """Asks one model. Raises `HermesError` where it cannot be asked."""
 
-    def __init__(self, route: ModelRoute) -> None:
+    def __init__(self, route: ModelRoute, address: str = "") -> None:
         self._route = route
+        self.model = route.name
+        """What a person calls the model."""
+        self.identity = hashlib.sha256(
+            json.dumps([route.name, route.model, address, _SYSTEM, _PAIR]).encode()
+        ).hexdigest()
+        """A hash of the model, where it is, and how it is asked about pairs."""
         self._binds = True
         """Whether the model takes a schema for its reply."""
 
@@ -74,9 +85,11 @@ class Judge:
         """Which of two answers is better, asked in both orders."""
         first = await self._ask(_PAIR, _pair(prompt, a, b))
         second = await self._ask(_PAIR, _pair(prompt, b, a))
-        here = {"first": "a", "second": "b"}.get(str(first.get("winner")), "tie")
-        there = {"first": "b", "second": "a"}.get(str(second.get("winner")), "tie")
         reason = str(first.get("reason", ""))
+        if first.get("winner") not in _CHOICES or second.get("winner") not in _CHOICES:
+            return PairVerdict("tie", False, reason, abstained=True)
+        here = {"first": "a", "second": "b"}.get(first["winner"], "tie")
+        there = {"first": "b", "second": "a"}.get(second["winner"], "tie")
         if here != there:
             return PairVerdict("tie", True, reason)
         return PairVerdict("a" if here == "a" else "b" if here == "b" else "tie", False, reason)
@@ -135,7 +148,8 @@ async def open_judge(loaded: LoadedSettings, home: Home, model: str) -> AsyncIte
     closers: list[Any] = []
     routes = await open_routes(plan, loaded.settings, home, (), lambda event: None, closers)
     try:
-        yield Judge(routes[0])
+        first = plan.targets[0]
+        yield Judge(routes[0], first.base_url or first.path)
     finally:
         for close in closers:
             await close()

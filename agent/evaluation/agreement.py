@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from agent.checks.judge import Judge, Winner
 from agent.errors import ExitCode, HermesError
 from agent.evaluation.statistics import kappa, kappa_interval
 
+if TYPE_CHECKING:
+    from agent.checks.judge import Judge, PairVerdict, Winner
+
 ENOUGH = 0.6
 """Agreement beyond chance below which figures of a judge do not count."""
+FEWEST = 20
+"""Pairs below which agreement with them says too little."""
+_BUNDLED = Path(__file__).with_name("pairs.jsonl")
+_LARGEST = 50_000_000
+"""Bytes of a file of pairs that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +42,67 @@ class PairsUnreadableError(HermesError):
     exit_code = ExitCode.USAGE
 
 
+@dataclass(frozen=True, slots=True)
+class CalibrationSet:
+    """Labelled pairs and what they are called."""
+
+    name: str
+    pairs: tuple[LabelledPair, ...]
+
+    @property
+    def digest(self) -> str:
+        """A hash of their content."""
+        rows = [asdict(each) for each in self.pairs]
+        return hashlib.sha256(json.dumps(rows, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def bundled_pairs() -> CalibrationSet:
+    """The 100 pairs that ship with the program."""
+    return CalibrationSet("bundled", tuple(read_pairs(_BUNDLED.read_text("utf-8"), _BUNDLED.name)))
+
+
+def pairs_in(path: Path) -> CalibrationSet:
+    """The pairs of a file. Raises `PairsUnreadableError` naming the fault."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise PairsUnreadableError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError:
+        raise PairsUnreadableError(f"{path.name} is not encoded in UTF-8.") from None
+    if len(data) > _LARGEST:
+        raise PairsUnreadableError(f"{path.name} is larger than {_LARGEST // 1_000_000} MB; use fewer pairs.")
+    return CalibrationSet(path.name, tuple(read_pairs(text, path.name)))
+
+
 def read_pairs(text: str, name: str) -> Sequence[LabelledPair]:
     """Pairs from JSON lines. Raises `PairsUnreadableError` naming the line."""
     found: list[LabelledPair] = []
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            given = json.loads(line)
-            label = str(given["label"]).lower()
-            prompt, first, second = (str(given[key]) for key in ("prompt", "a", "b"))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise PairsUnreadableError(
-                f"{name}, line {number}: has to be an object with prompt, a, b and label."
-            ) from None
-        if label != "a" and label != "b" and label != "tie":
-            raise PairsUnreadableError(f"{name}, line {number}: `label` is a, b or tie.")
-        found.append(LabelledPair(str(given.get("id") or number), prompt, first, second, label))
+        if line.strip():
+            found.append(_pair(line, number, name))
     if not found:
         raise PairsUnreadableError(f"{name} holds no pairs.")
+    if len({each.label for each in found}) == 1:
+        raise PairsUnreadableError(
+            f"All pairs of {name} have the label {found[0].label}; agreement beyond chance needs two labels."
+        )
     return found
+
+
+def _pair(line: str, number: int, name: str) -> LabelledPair:
+    try:
+        given = json.loads(line)
+        label = str(given["label"]).lower()
+        prompt, first, second = (str(given[key]) for key in ("prompt", "a", "b"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise PairsUnreadableError(
+            f"{name}, line {number}: has to be an object with prompt, a, b and label."
+        ) from None
+    if label != "a" and label != "b" and label != "tie":
+        raise PairsUnreadableError(f"{name}, line {number}: `label` is a, b or tie.")
+    return LabelledPair(str(given.get("id") or number), prompt, first, second, label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +114,59 @@ class JudgeAgreement:
     kappa: float
     interval: tuple[float, float]
     disagreed: float
-    """Share of pairs on which the judge changed its mind with the order."""
+    """Share of pairs on which the judge changed its mind with the order; they count as ties."""
+    abstained: float = 0.0
+    """Share of pairs on which it gave no verdict that can be read; they count as ties."""
 
     @property
     def counts(self) -> bool:
         """Whether figures of this judge may be relied on."""
-        return self.kappa >= ENOUGH
+        return self.kappa >= ENOUGH and self.pairs >= FEWEST
+
+    def doubt(self) -> str:
+        """Why they may not, as a sentence; empty where they may."""
+        if self.pairs < FEWEST:
+            return (
+                f"Scores of this judge do not count: {self.pairs} labelled pairs are fewer than the {FEWEST} "
+                "it takes to measure it."
+            )
+        if self.kappa < ENOUGH:
+            return f"Scores of this judge do not count: its kappa of {self.kappa:.2f} is below {ENOUGH}."
+        return ""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "interval": list(self.interval), "counts": self.counts}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How far a judge can be relied on, measured with a set of pairs."""
+
+    model: str
+    source: str
+    """What the set is called."""
+    measured: str
+    """When, as an ISO time with zone."""
+    agreement: JudgeAgreement
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "source": self.source,
+            "measured": self.measured,
+            **self.agreement.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Calibration:
+        """What `to_json` wrote. Raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+        low, high = given["interval"]
+        agreement = JudgeAgreement(
+            pairs=int(given["pairs"]),
+            interval=(float(low), float(high)),
+            **{name: float(given[name]) for name in ("agreement", "kappa", "disagreed", "abstained")},
+        )
+        return cls(str(given["model"]), str(given["source"]), str(given["measured"]), agreement)
 
 
 async def agreement_of(
@@ -81,17 +175,22 @@ async def agreement_of(
     """Ask the judge about every pair. Raises `HermesError` where it cannot be asked."""
     turns = asyncio.Semaphore(at_once)
 
-    async def one(pair: LabelledPair) -> tuple[str, bool]:
+    async def one(pair: LabelledPair) -> PairVerdict:
         async with turns:
-            said = await judge.prefer(pair.prompt, pair.a, pair.b)
-            return said.winner, said.disagreed
+            return await judge.prefer(pair.prompt, pair.a, pair.b)
 
-    said = await asyncio.gather(*(one(pair) for pair in pairs))
-    both = [(pair.label, winner) for pair, (winner, _) in zip(pairs, said, strict=True)]
+    asked = [asyncio.ensure_future(one(pair)) for pair in pairs]
+    try:
+        said = await asyncio.gather(*asked)
+    finally:
+        for task in asked:
+            task.cancel()
+    both = [(pair.label, verdict.winner) for pair, verdict in zip(pairs, said, strict=True)]
     return JudgeAgreement(
         pairs=len(pairs),
         agreement=sum(label == winner for label, winner in both) / len(both),
         kappa=kappa(both),
         interval=kappa_interval(both, seed),
-        disagreed=sum(changed for _, changed in said) / len(said),
+        disagreed=sum(verdict.disagreed for verdict in said) / len(said),
+        abstained=sum(verdict.abstained for verdict in said) / len(said),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
@@ -30,6 +31,10 @@ class ResultComparison:
     tokens: float
     """Tokens of B for each of A."""
     only_in_one: tuple[str, ...]
+    doubt: str = ""
+    """Why scores of a judge in one of them do not count; empty where they do, or where none judged."""
+    conditions: tuple[str, ...] = ()
+    """What differs between them beside the model: `skills`, `memory`, `judge`."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -43,6 +48,8 @@ class ResultComparison:
             "improved": list(self.improved),
             "tokens": self.tokens,
             "only_in_one": list(self.only_in_one),
+            "doubt": self.doubt,
+            "conditions": list(self.conditions),
         }
 
 
@@ -69,7 +76,18 @@ def compare(first: SuiteResult, second: SuiteResult, seed: int = 0) -> ResultCom
         improved=tuple(task for task, each in zip(common, differences, strict=True) if each > 0),
         tokens=used[1] / used[0] if used[0] else 1.0,
         only_in_one=tuple(sorted(old.keys() ^ new.keys())),
+        doubt=first.doubt() or second.doubt(),
+        conditions=tuple(_conditions(first, second)),
     )
+
+
+def _conditions(first: SuiteResult, second: SuiteResult) -> Iterator[str]:
+    for name in ("skills", "memory"):
+        if getattr(first, name) != getattr(second, name):
+            yield name
+    judges = [None if each.judge is None else each.judge.model for each in (first, second)]
+    if judges[0] != judges[1]:
+        yield "judge"
 
 
 def _rate(runs: list[RunFigures]) -> float:

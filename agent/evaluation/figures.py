@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,10 +12,14 @@ from typing import Any
 
 from agent.batch.results import TaskResult
 from agent.errors import ConfigError
+from agent.evaluation.agreement import Calibration
 from agent.evaluation.statistics import bootstrap, pass_at, wilson
 
 RESULT = "result.json"
 VERSION = 1
+_LARGEST = 500_000_000
+"""Bytes of a result that is read."""
+_OF_ALL = ("suite", "runs", "seed", "model", "version")
 _TEXTS = ("task", "outcome", "session", "error")
 _COUNTS = ("run", "calls", "tokens")
 
@@ -37,6 +42,11 @@ class RunFigures:
     error: str = ""
 
     @property
+    def judged(self) -> bool:
+        """Whether a model judged it."""
+        return any(_by_judge(check) for check in self.checks)
+
+    @property
     def why(self) -> str:
         """Why a run did not pass: its error, else the first check that failed, else its outcome."""
         broken = next((check for check in self.checks if check["passed"] is False), None)
@@ -47,7 +57,11 @@ class RunFigures:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """All runs over a suite, with what they were made with."""
+    """All runs over a suite, with what they were made with.
+
+    `skills` and `memory` tell whether sessions had those of the home, `judge` how far the model that judges
+    agrees with labelled pairs.
+    """
 
     suite: str
     runs: int
@@ -55,6 +69,21 @@ class SuiteResult:
     model: str
     version: str
     runs_of_tasks: tuple[RunFigures, ...]
+    skills: bool = True
+    memory: bool = False
+    judge: Calibration | None = None
+
+    def judged(self) -> frozenset[str]:
+        """Names of the tasks that a model judged."""
+        return frozenset(each.task for each in self.runs_of_tasks if each.judged)
+
+    def doubt(self) -> str:
+        """Why scores of the judge do not count, as a sentence; empty where they do, or where none judged."""
+        if not self.judged():
+            return ""
+        if self.judge is None:
+            return "Scores of the judge do not count: it was not calibrated; run the suite anew to do so."
+        return self.judge.agreement.doubt()
 
     def by_task(self) -> dict[str, list[RunFigures]]:
         """The runs of each task."""
@@ -90,7 +119,9 @@ class SuiteResult:
     def to_json(self) -> dict[str, Any]:
         return {
             "format": VERSION,
-            **{name: value for name, value in asdict(self).items() if name != "runs_of_tasks"},
+            **{name: getattr(self, name) for name in (*_OF_ALL, "skills", "memory")},
+            "judge": None if self.judge is None else self.judge.to_json(),
+            "judged": sorted(self.judged()),
             "summary": self.summary(),
             "results": [{**asdict(each), "pass": each.passed} for each in self.runs_of_tasks],
         }
@@ -121,35 +152,47 @@ def read_result(where: Path) -> SuiteResult:
     """A result by its file or folder. Raises `ConfigError`."""
     path = where / RESULT if where.is_dir() else where
     try:
-        given = json.loads(path.read_text("utf-8"))
-        runs = [
-            _checked(
-                RunFigures(
-                    **{**{k: v for k, v in each.items() if k != "pass"}, "checks": tuple(each["checks"])}
-                )
-            )
-            for each in given["results"]
-        ]
-        named = {name: given[name] for name in ("suite", "runs", "seed", "model", "version")}
-        _require(named, ("suite", "model", "version"), str)
-        _require(named, ("runs", "seed"), int)
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise ValueError
+        result = _result(json.loads(data.decode("utf-8")))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ConfigError(f"{path} is no result of `hermes eval run`.") from None
-    if not runs:
+    if not result.runs_of_tasks:
         raise ConfigError(f"{path} holds no runs.")
-    return SuiteResult(**named, runs_of_tasks=tuple(runs))
+    return result
 
 
-def _checked(run: RunFigures) -> RunFigures:
-    """The same run. Raises `TypeError` where a field is of another kind than it says."""
-    fields = asdict(run)
-    _require(fields, _TEXTS, str)
-    _require(fields, _COUNTS, int)
-    _require(fields, ("passed",), bool)
-    _require(fields, ("score", "seconds"), int | float)
-    _require(fields, ("cost",), int | float | None)
+def _result(given: Any) -> SuiteResult:
+    """The result that `to_json` wrote. Raises `ValueError`, `KeyError` or `TypeError` for anything else."""
+    runs = [_run(each) for each in given["results"]]
+    named = {name: given[name] for name in _OF_ALL}
+    named |= {"skills": given.get("skills", True), "memory": given.get("memory", False)}
+    _require(named, ("suite", "model", "version"), str)
+    _require(named, ("runs", "seed"), int)
+    _require(named, ("skills", "memory"), bool)
+    judge = given.get("judge")
+    result = SuiteResult(
+        **named, runs_of_tasks=tuple(runs), judge=None if judge is None else Calibration.from_json(judge)
+    )
+    expected = list(range(1, result.runs + 1))
+    if any(sorted(run.run for run in each) != expected for each in result.by_task().values()):
+        raise ValueError("a run of a task is missing, or there twice")
+    return result
+
+
+def _run(given: Mapping[str, Any]) -> RunFigures:
+    fields = {name: value for name, value in given.items() if name != "pass"}
+    run = RunFigures(**{**fields, "checks": tuple(given["checks"])})
+    values = asdict(run)
+    _require(values, _TEXTS, str)
+    _require(values, _COUNTS, int)
+    _require(values, ("passed",), bool)
+    _require(values, ("score", "seconds"), int | float)
+    _require(values, ("cost",), int | float | None)
     for check in run.checks:
         _require(check, ("check", "detail"), str)
         _require(check, ("passed",), bool | None)
@@ -157,9 +200,17 @@ def _checked(run: RunFigures) -> RunFigures:
 
 
 def _require(fields: Mapping[str, Any], names: Sequence[str], kind: Any) -> None:
+    """Raise `TypeError` for a field of another kind, `ValueError` for a number that is no measure."""
     for name in names:
-        if not isinstance(fields[name], kind):
+        value = fields[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, bool | None)):
             raise TypeError(name)
+        if isinstance(value, int | float) and (not math.isfinite(value) or (value < 0 and name != "seed")):
+            raise ValueError(name)
+
+
+def _by_judge(check: Mapping[str, Any]) -> bool:
+    return str(check["check"]).removeprefix("not ").startswith("judge: ")
 
 
 def ordered(found: Sequence[RunFigures]) -> tuple[RunFigures, ...]:

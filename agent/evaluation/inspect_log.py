@@ -39,7 +39,14 @@ def inspect_log(
             "model_args": {},
             "config": {"epochs": result.runs},
             "packages": {"hermes": version},
-            "metadata": {"seed": result.seed, "interval": summary["interval"], "cost": summary["cost"]},
+            "metadata": {
+                "seed": result.seed,
+                "interval": summary["interval"],
+                "cost": summary["cost"],
+                "skills": result.skills,
+                "memory": result.memory,
+                "judge": None if result.judge is None else result.judge.to_json(),
+            },
         },
         "plan": {"name": "plan", "steps": [], "config": {}},
         "results": {

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from agent.batch.results import ResultFolder, TaskResult
 from agent.batch.run import BatchOptions, BatchProgress, run_batch
 from agent.batch.task_file import NumberedTask
-from agent.evaluation.figures import RESULT, RunFigures, SuiteResult, figures_of, ordered
+from agent.config.loader import LoadedSettings, load
+from agent.errors import ConfigError, HermesError
+from agent.evaluation.agreement import Calibration
+from agent.evaluation.figures import RESULT, SuiteResult, figures_of, ordered
 from agent.evaluation.report import page
 from agent.evaluation.suite import Suite
-from agent.home import PRIVATE_FILE
+from agent.home import PRIVATE_FILE, Home, private_folder
+from agent.model.providers import resolve
 
 REPORT = "report.html"
+_CONDITIONS = "run.json"
+_NOTES = ("MEMORY.md", "USER.md")
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteConditions:
+    """What all runs in a folder are made with: two of them are never mixed in one result."""
+
+    suite: str
+    model: str
+    judge: str
+    """The model that judges; empty where none does."""
+    skills: bool
+    memory: bool
 
 
 async def run_suite(
@@ -28,21 +50,129 @@ async def run_suite(
     runs: int | None = None,
     seed: int = 0,
     version: str = "",
+    skills: bool = True,
+    memory: bool = True,
+    judge: Calibration | None = None,
     told: Callable[[BatchProgress], None] = lambda progress: None,
 ) -> SuiteResult:
     """Run every task `runs` times. The same again goes on where it was stopped.
 
-    Raises `HermesError` where the folder cannot be used.
+    With `memory` sessions read the notes of the home and write none, so that no task depends on another;
+    `judge` is the calibration of the model that judges. Raises `HermesError` where the folder cannot be used.
     """
     times = runs or suite.runs
-    tasks = _tasks(suite, times)
+    home = Home.locate(dict(environ))
+    model = await asyncio.to_thread(_model, home, options.model, environ)
+    conditions = SuiteConditions(suite.name, model, judge.model if judge else "", skills, memory)
     results = ResultFolder(folder)
-    await run_batch([task for _, _, task in tasks], results, options, environ, base=folder, told=told)
+    await asyncio.to_thread(_prepare, results, conditions, home)
+    tasks = _tasks(suite, times)
+    await run_batch(
+        [task for _, _, task in tasks],
+        results,
+        options,
+        environ,
+        base=folder,
+        told=told,
+        more=_settings(await asyncio.to_thread(load, home, environ), skills=skills, memory=memory),
+    )
     ended: dict[str, TaskResult] = {each.key: each for each in results.ended()}
     found = [figures_of(name, run, ended[task.name]) for name, run, task in tasks]
-    result = SuiteResult(suite.name, times, seed, options.model, version, ordered(found))
+    result = SuiteResult(suite.name, times, seed, model, version, ordered(found), skills, memory, judge)
     await asyncio.to_thread(_write, folder, result)
     return result
+
+
+async def require_folder(
+    suite: Suite,
+    folder: Path,
+    options: BatchOptions,
+    environ: Mapping[str, str],
+    *,
+    skills: bool,
+    memory: bool,
+) -> None:
+    """Raise `ConfigError` where a folder holds runs made with something else; the judge is not looked at."""
+
+    def look() -> None:
+        model = _model(Home.locate(dict(environ)), options.model, environ)
+        kept = _conditions_in(folder / _CONDITIONS)
+        if kept is not None:
+            judge = str(kept.get("judge"))
+            _require_same(folder, kept, SuiteConditions(suite.name, model, judge, skills, memory))
+
+    await asyncio.to_thread(look)
+
+
+def _model(home: Home, chosen: str, environ: Mapping[str, str]) -> str:
+    """What a person calls the model that is tried; as it was chosen where it cannot be told."""
+    try:
+        return resolve(load(home, environ).settings, environ, chosen or None)[0].label
+    except HermesError:
+        return chosen
+
+
+def _settings(loaded: LoadedSettings, *, skills: bool, memory: bool) -> dict[str, Any]:
+    """Settings of all sessions: skills and notes are read as the person has them, and neither is changed."""
+    return {
+        "skills": {"enabled": skills and loaded.settings.skills.enabled},
+        "memory": {"enabled": memory and loaded.settings.memory.enabled},
+        "tools": {"disabled": [*loaded.settings.tools.disabled, "memory", "skill_manage"]},
+    }
+
+
+def _prepare(results: ResultFolder, conditions: SuiteConditions, home: Home) -> None:
+    """Make the folder with its conditions and the notes of the home. Raises `ConfigError`."""
+    path = results.root / _CONDITIONS
+    try:
+        private_folder(results.root)
+        kept = _conditions_in(path)
+        if kept is None:
+            _replace(path, json.dumps(asdict(conditions)))
+            if conditions.memory:
+                _copy_notes(home, Home(results.home))
+    except OSError as error:
+        raise ConfigError(
+            f"{results.root} cannot be used: {error.strerror}; choose another with -o."
+        ) from error
+    if kept is not None:
+        _require_same(results.root, kept, conditions)
+
+
+def _require_same(folder: Path, kept: Mapping[str, Any], conditions: SuiteConditions) -> None:
+    for name, value in asdict(conditions).items():
+        if kept.get(name) != value:
+            raise ConfigError(
+                f"{folder} holds runs with {name} {_shown(kept.get(name))}, not {_shown(value)}; "
+                "choose another folder with -o."
+            )
+
+
+def _conditions_in(path: Path) -> dict[str, Any] | None:
+    try:
+        given = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise ConfigError(f"{path} cannot be read; choose another folder with -o.")
+    return given
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value or "none")
+
+
+def _copy_notes(home: Home, own: Home) -> None:
+    private_folder(own.root)
+    private_folder(own.memories)
+    for name in _NOTES:
+        if (home.memories / name).is_file():
+            shutil.copyfile(home.memories / name, own.memories / name)
+            (own.memories / name).chmod(PRIVATE_FILE)
 
 
 def _tasks(suite: Suite, runs: int) -> list[tuple[str, int, NumberedTask]]:
@@ -59,13 +189,22 @@ def _tasks(suite: Suite, runs: int) -> list[tuple[str, int, NumberedTask]]:
 
 def _write(folder: Path, result: SuiteResult) -> None:
     for name, text in ((RESULT, json.dumps(result.to_json(), indent=1)), (REPORT, page(result))):
-        path = folder / name
-        new = path.with_name(f".{name}.new")
-        new.write_text(text, "utf-8")
+        try:
+            _replace(folder / name, text)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder / name} cannot be written: {error.strerror}; "
+                "mend that, and the same command goes on."
+            ) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, "utf-8", errors="replace")
         new.chmod(PRIVATE_FILE)
         new.replace(path)
-
-
-def failed_runs(result: SuiteResult) -> list[RunFigures]:
-    """Runs that did not pass, for a list."""
-    return [each for each in result.runs_of_tasks if not each.passed]
+    except BaseException:
+        with suppress(OSError):
+            new.unlink()
+        raise

@@ -70,13 +70,16 @@ def paired_p(differences: Sequence[float], seed: int) -> float:
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float:
-    """Agreement of two raters beyond chance (Cohen); 1.0 where both always say one and the same."""
+    """Agreement of two raters beyond chance (Cohen); 0.0 where both always say one and the same.
+
+    Nothing is beyond chance then.
+    """
     if not pairs:
         return 0.0
     agreed = sum(first == second for first, second in pairs) / len(pairs)
     firsts, seconds = Counter(each for each, _ in pairs), Counter(each for _, each in pairs)
     chance = sum(firsts[label] * seconds[label] for label in firsts) / len(pairs) ** 2
-    return 1.0 if chance == 1.0 else (agreed - chance) / (1 - chance)
+    return 0.0 if chance == 1.0 else (agreed - chance) / (1 - chance)
 
 
 def kappa_interval(pairs: Sequence[tuple[str, str]], seed: int) -> tuple[float, float]:

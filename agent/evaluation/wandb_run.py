@@ -9,6 +9,7 @@ from agent.errors import ConfigError
 from agent.evaluation.figures import SuiteResult
 
 _COLUMNS = ("task", "run", "passed", "score", "calls", "tokens", "cost", "seconds", "outcome")
+_CONFIGURATION = ("suite", "model", "seed", "version", "skills", "memory")
 
 
 def write_run(result: SuiteResult, folder: Path) -> Path:
@@ -17,7 +18,10 @@ def write_run(result: SuiteResult, folder: Path) -> Path:
         wandb = import_module("wandb")
     except ImportError:
         raise ConfigError("--format wandb needs the extra `wandb`: pip install 'hermes[wandb]'.") from None
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}; choose another with -o.") from error
     summary = result.summary()
     low, high = summary.pop("interval")
     at = {f"pass@{k}": value for k, value in summary.pop("pass_at").items()}
@@ -27,7 +31,10 @@ def write_run(result: SuiteResult, folder: Path) -> Path:
         name=result.suite,
         dir=str(folder),
         settings=settings,
-        config={"suite": result.suite, "model": result.model, "seed": result.seed, "version": result.version},
+        config={
+            **{name: getattr(result, name) for name in _CONFIGURATION},
+            "judge": None if result.judge is None else result.judge.to_json(),
+        },
     )
     try:
         table = wandb.Table(columns=list(_COLUMNS))

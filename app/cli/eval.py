@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
 from app.cli.batch import jobs, number, progress_view
+from app.cli.eval_words import calibration_line, print_comparison, print_result
 from app.cli.output import say
 from app.version import version
 
@@ -38,12 +39,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     run.add_argument("--max-tokens", type=number, metavar="N", help="tokens all tasks may use together")
     run.add_argument("--model", default="", metavar="NAME", help="the model that is tried")
     run.add_argument("--judge", default="", metavar="NAME", help="the model of checks that judge")
+    run.add_argument("--no-skills", action="store_false", dest="skills", help="sessions without skills")
+    run.add_argument("--no-memory", action="store_false", dest="memory", help="sessions without your notes")
     compare = _action(actions, "compare", "tell whether B is better than A")
     compare.add_argument("first", type=Path, metavar="A", help="result.json, or its folder")
     compare.add_argument("second", type=Path, metavar="B")
     compare.add_argument("--seed", type=int, default=0, metavar="N", help="for the interval (0)")
     judge = _action(actions, "judge", "ask a judge about pairs that people have labelled")
-    judge.add_argument("pairs", type=Path, metavar="PAIRS", help="lines of JSON: id, prompt, a, b, label")
+    judge.add_argument(
+        "pairs", type=Path, nargs="?", help="lines of JSON: id, prompt, a, b, label (100 that ship)"
+    )
     judge.add_argument("--model", default="", metavar="NAME", help="the judge")
     judge.add_argument("--seed", type=int, default=0, metavar="N", help="for the interval (0)")
     export = _action(actions, "export", "write a result for another program, offline")
@@ -68,10 +73,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from agent.api.evaluation import BatchOptions, Budget, read_suite, run_suite
+    from agent.api.evaluation import BatchOptions, Budget, calibrate, read_suite, require_folder, run_suite
 
     suite = read_suite(args.suite)
-    folder = (args.out or Path(f"{Path(args.suite).name}-results")).absolute()
+    folder = (args.out or Path(f"{Path(args.suite).resolve().name}-results")).absolute()
     options = BatchOptions(
         jobs=args.jobs,
         total=Budget(tokens=args.max_tokens),
@@ -80,12 +85,22 @@ def _run(args: argparse.Namespace) -> int:
     )
 
     async def work() -> SuiteResult:
+        environ, judge = dict(os.environ), None
+        with_what = {"skills": args.skills, "memory": args.memory}
+        if suite.judged:
+            # Before the judge is asked: what it says would be for nothing.
+            await require_folder(suite, folder, options, environ, **with_what)
+            judge = await calibrate(
+                args.judge or args.model, suite.pairs, environ, seed=args.seed, told=_tell_asking
+            )
         with progress_view(quiet=args.as_json) as view:
             return await run_suite(
-                *(suite, folder, options, dict(os.environ)),
+                *(suite, folder, options, environ),
                 runs=args.runs,
                 seed=args.seed,
                 version=version(),
+                judge=judge,
+                **with_what,
                 told=view.hear,
             )
 
@@ -97,31 +112,15 @@ def _run(args: argparse.Namespace) -> int:
     if args.as_json:
         print(json.dumps(result.to_json()))
     else:
-        _print_result(result, folder)
+        print_result(result, folder / "report.html")
     return int(ExitCode.DONE)
 
 
-def _print_result(result: SuiteResult, folder: Path) -> None:
-    from agent.api.evaluation import failed_runs
-
-    summary = result.summary()
-    low, high = summary["interval"]
-    say(f"{result.suite}: {summary['passed']:.1%} passed (95 %: {low:.0%} to {high:.0%})")
-    for k, value in summary["pass_at"].items():
-        if k != "1":
-            say(f"  pass@{k:<9} {value:.1%}")
-    cost = "unknown" if summary["cost"] is None else f"${summary['cost']:.2f}"
-    for name, value in (
-        ("tasks", f"{summary['tasks']:,}, {summary['runs']:,} runs, {summary['completed']:.0%} completed"),
-        ("calls", f"{summary['calls']:,}"),
-        ("tokens", f"{summary['tokens']:,}"),
-        ("cost", cost),
-        ("seconds", f"{summary['seconds']:,.1f}"),
-    ):
-        say(f"  {name:<14} {value}")
-    for each in failed_runs(result)[:20]:
-        say(f"  ✗ {each.task}: {' '.join(each.why.split())[:100]}")
-    say(f"Report: {folder / 'report.html'}")
+def _tell_asking(model: str, pairs: int) -> None:
+    say(
+        f"Calibrating the judge {model} with {pairs:,} labelled pairs, {2 * pairs:,} requests; done once.",
+        sys.stderr,
+    )
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -130,44 +129,22 @@ def _compare(args: argparse.Namespace) -> int:
     found = compare(read_result(args.first), read_result(args.second), args.seed)
     if args.as_json:
         print(json.dumps(found.to_json()))
-        return int(ExitCode.DONE)
-    low, high = found.interval
-    verdict = {"A": "A is better", "B": "B is better", "none": "No difference that chance would not make"}
-    say(f"{verdict[found.better]} (p = {found.p:.3g}).")
-    say(f"B passes {found.difference:+.1%} of {found.tasks:,} tasks (95 %: {low:+.1%} to {high:+.1%}).")
-    say(f"B uses {found.tokens:.2f} tokens for each of A.")
-    for name, tasks in (("worse in B", found.worse), ("better in B", found.improved)):
-        if tasks:
-            say(f"{name}: {', '.join(tasks[:20])}{' …' if len(tasks) > 20 else ''}")
+    else:
+        print_comparison(found)
     return int(ExitCode.DONE)
 
 
 def _judge(args: argparse.Namespace) -> int:
-    from agent.api.evaluation import agreement_of, load, open_judge, read_pairs
-    from agent.api.home import Home
+    from agent.api.evaluation import calibrate, pairs_in
 
-    try:
-        pairs = read_pairs(args.pairs.read_text("utf-8"), args.pairs.name)
-    except OSError as error:
-        raise ConfigError(f"{args.pairs} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError:
-        raise ConfigError(f"{args.pairs.name} is not written in UTF-8; save it so.") from None
-    home = Home.locate()
-
-    async def work() -> Any:
-        async with open_judge(load(home), home, args.model) as judge:
-            return await agreement_of(judge, pairs, seed=args.seed)
-
-    found = asyncio.run(work())
+    pairs = None if args.pairs is None else pairs_in(args.pairs)
+    found = asyncio.run(calibrate(args.model, pairs, dict(os.environ), seed=args.seed, anew=True))
     if args.as_json:
         print(json.dumps(found.to_json()))
         return int(ExitCode.DONE)
-    low, high = found.interval
-    figures = f"agreement {found.agreement:.1%}, kappa {found.kappa:.2f} ({low:.2f} to {high:.2f})"
-    say(f"{found.pairs:,} pairs: {figures}")
-    say(f"In the other order it said something else in {found.disagreed:.1%}; those count as ties.")
-    if not found.counts:
-        say("Below 0.6 figures of this judge do not count.")
+    say(calibration_line(found))
+    if doubt := found.agreement.doubt():
+        say(doubt)
     return int(ExitCode.DONE)
 
 
@@ -209,9 +186,9 @@ async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
         secrets = await asyncio.to_thread(secrets_of_home)
         async with await Store.open(database, secrets=secrets) as store:
             for session in {each.session for each in result.runs_of_tasks if each.session}:
-                heads = await store.heads(session)
-                nodes = await store.path(session, heads[0].name)
-                paths[session] = [masked(node, store.secrets) for node in nodes]
+                if heads := await store.heads(session):
+                    nodes = await store.path(session, heads[0].name)
+                    paths[session] = [masked(node, store.secrets) for node in nodes]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return inspect_log(result, paths, created, version())
 

@@ -34,6 +34,9 @@ def evidence(folder: Path, answer: str = "") -> Evidence:
         ({"json_schema": {"type": "object", "required": ["a"]}}, "{}", False),
         ({"json_schema": {"type": "object"}}, "no json", False),
         ({"json_schema": {"type": 7}}, "{}", None),
+        ({"json_schema": {"$ref": "#/lost"}}, "{}", None),
+        ({"json_schema": {"$ref": "http://127.0.0.1:9/schema"}}, "{}", None),
+        ({"json_schema": {"$ref": "#"}}, "{}", None),
         ({"file": "a.txt"}, "", True),
         ({"file": "b.txt"}, "", False),
         ({"file": {"path": "b.txt", "exists": False}}, "", True),
@@ -84,6 +87,7 @@ async def test_a_file_outside_of_the_folder_is_not_looked_at(tmp_path: Path):
         ([{"command": ""}], "is a command line"),
         ([{"judge": ""}], "is a rubric"),
         ([{"json_schema": "x"}], "is a schema"),
+        ([{"command": {"run": "a", "after": 1}}], "`command.after` is unknown"),
     ],
 )
 def test_a_wrong_check_is_refused_with_what_is_wrong(given: Any, said: str):

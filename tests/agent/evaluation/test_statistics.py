@@ -30,7 +30,7 @@ def test_an_interval_of_a_share_is_that_of_the_books():
 
 def test_agreement_beyond_chance_is_none_for_a_rater_that_always_says_the_same():
     assert kappa([("a", "a"), ("b", "a"), ("a", "a"), ("b", "a")]) == 0.0
-    assert kappa([("a", "a"), ("b", "b")]) == 1.0
+    assert kappa([("a", "a"), ("b", "b")]) == 1.0 and kappa([("a", "a")] * 9) == 0.0
     assert isclose(kappa([("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15), 0.4)
 
 

@@ -76,10 +76,8 @@ async def test_a_suite_is_run_and_its_figures_are_those_of_its_runs(tmp_path: Pa
     [
         ("suite.yaml", "runs: 0", "`runs` has to be"),
         ("suite.yaml", "run: 1", "`run` is unknown"),
-        ("suite.yaml", "- 1", "has to be a mapping"),
         ("suite.yaml", "a: [", "is no YAML"),
         ("tasks/say/task.yaml", "checks: []", "`prompt` is missing"),
-        ("tasks/say/task.yaml", "prompt: a\nchecks: [{no: 1}]", "one kind"),
     ],
 )
 def test_a_wrong_suite_is_refused_with_file_and_fault(tmp_path: Path, path: str, text: str, said: str):
@@ -153,7 +151,7 @@ async def test_agreement_with_labels_counts_changes_of_mind(tmp_path: Path):
         return await agreement_of(judge, read_pairs(text, "pairs.jsonl"))
 
     said, _ = await judged(tmp_path, script, work)
-    assert (said.agreement, said.kappa, said.disagreed, said.counts) == (1.0, 1.0, 0.0, True)
+    assert (said.agreement, said.kappa, said.disagreed) == (1.0, 1.0, 0.0)
 
 
 @pytest.mark.parametrize(
