@@ -233,11 +233,12 @@ async def test_runs_of_a_suite_with_and_without_notes_and_skills_are_told_apart(
         assert "Scores of this judge do not count: its kappa of 0.00 is below 0.6. 1 of 1 tasks" in first
         assert "changed with the order 100.0%" in first and "20 pairs (pairs.jsonl)" in first
         told = await hermes("run", "suite", "-o", "without", "--no-skills", "--no-memory", "--json")
+        without = json.loads(told)
+        assert [each["outcome"] for each in without["results"]] == ["done"], without
         asked = [str(each.body["messages"][0]) for each in server.requests if "tools" in each.body]
         assert [("harbour" in text, "# Skills" in text) for text in asked] == [(True, True), (False, False)]
         offered = {tool["function"]["name"] for tool in server.requests[0].body.get("tools", ())}
         assert not offered & {"memory", "skill_manage"} and len(server.requests) == 40 + 2 * 4
-        without = json.loads(told)
         assert (without["skills"], without["memory"], without["judge"]["pairs"]) == (False, False, 20)
         assert (home / "memories" / "MEMORY.md").read_text() == "The harbour is closed on Mondays.\n"
         compared = await hermes("compare", "with", "without")
