@@ -318,9 +318,8 @@ class HermesApp(App[None], inherit_bindings=False):
                 raise
 
     async def _watch_jobs(self) -> None:
-        from app.conversation.job_watch import watch_jobs
-
-        await watch_jobs(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
+        watch = (await bring("app.conversation.job_watch")).watch_jobs
+        await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
 
     async def open_session(self, wish: SessionRequest) -> None:
         """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""

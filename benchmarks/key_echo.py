@@ -116,7 +116,7 @@ def measure(
     script: str, program: Sequence[str], keys: int, loaded: Callable[[Terminal], object], settings: str
 ) -> tuple[list[float], list[float], float]:
     """Echoes idle and under load, and the bytes painted a second under load."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "work").mkdir()
         (folder / "work" / "print.py").write_text(PRINT)

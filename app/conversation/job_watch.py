@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
+from app.startup.preload import yielding_thread
 
 if TYPE_CHECKING:
     from agent.api.schedule import JobBook
@@ -52,12 +53,13 @@ class RunStarter:
 
 async def watch_jobs(show: Callable[[str, str], None]) -> None:
     """Look at the clock as long as the application runs; `show` gets the name of a job and what it said."""
+    await asyncio.sleep(SETTLED)
+    await yielding_thread(_read_parts)
     from agent.api.config import load
     from agent.api.home import Home
     from agent.api.schedule import Heartbeats, JobBook
     from agent.api.sessions import Store
 
-    await asyncio.sleep(SETTLED)
     home = Home.locate()
     try:
         settings = (await asyncio.to_thread(load, home, dict(os.environ), Path.home())).settings
@@ -73,6 +75,14 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
                 await asyncio.sleep(settings.schedule.tick)
     except HermesError as error:
         log.warning("jobs are not looked at: %s", error)
+
+
+def _read_parts() -> None:
+    """Read what looks at jobs. On the event loop it would make a key wait for 150 ms."""
+    from agent.api.config import load  # noqa: F401
+    from agent.api.home import Home  # noqa: F401
+    from agent.api.schedule import Heartbeats, JobBook  # noqa: F401
+    from agent.api.sessions import Store  # noqa: F401
 
 
 async def look(book: JobBook, begin: Callable[[], None], show: Callable[[str, str], None]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from app.startup import preload
-from tests.support.command import ROOT
+from tests.support.command import ROOT, environment
 
 
 def write_modules(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -162,3 +162,38 @@ def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+WATCHED = """
+import asyncio, sys, threading
+from app.conversation import job_watch
+
+class OnTheLoop:
+    def find_spec(self, name, *_):
+        if threading.current_thread() is threading.main_thread():
+            print(name)
+
+async def main():
+    looked = asyncio.Event()
+
+    async def look(*_):
+        looked.set()
+
+    job_watch.SETTLED, job_watch.look = 0, look
+    sys.meta_path.insert(0, OnTheLoop())
+    watch = asyncio.create_task(job_watch.watch_jobs(print))
+    await asyncio.wait_for(looked.wait(), 60)
+    watch.cancel()
+
+asyncio.run(main())
+"""
+"""Watches the jobs of an empty home and prints what the event loop itself reads meanwhile."""
+
+
+def test_what_watches_jobs_is_read_beside_the_event_loop(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [name for name in done.stdout.split() if name.startswith(("agent.", "app.", "tools."))] == []
