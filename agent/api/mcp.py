@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from agent.mcp.starting import launch_of as launch_of
     from agent.mcp.starting import token_path as token_path
     from agent.mcp.tokens import TokenFile as TokenFile
+    from agent.mcp.tool_definition import ToolDefinition as ToolDefinition
     from agent.server_events import FormAsked as FormAsked
     from agent.server_events import ServerLogged as ServerLogged
 
@@ -66,6 +67,7 @@ __getattr__ = exports(
         "agent.server_events": "FormAsked ServerLogged",
         "agent.mcp.server_state": "ServerState ToolState",
         "agent.mcp.starting": "LaunchEnvironment launch_of token_path",
+        "agent.mcp.tool_definition": "ToolDefinition",
         "agent.mcp.tokens": "TokenFile",
     },
 )

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from agent.plugins.cases import run_cases as run_cases
     from agent.plugins.consent import ConsentFile as ConsentFile
     from agent.plugins.creating import create as create
+    from agent.plugins.differences import PluginDifference as PluginDifference
+    from agent.plugins.differences import differences as differences
+    from agent.plugins.differences import lines_of as lines_of
     from agent.plugins.enabling import Agreement as Agreement
     from agent.plugins.enabling import PluginEnvironment as PluginEnvironment
     from agent.plugins.enabling import card as card
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from agent.plugins.enabling import taken_names as taken_names
     from agent.plugins.enabling import withdraw as withdraw
     from agent.plugins.failure import PluginFailure as PluginFailure
+    from agent.plugins.files import digest as digest
     from agent.plugins.files import hashes as hashes
     from agent.plugins.installing import put_in_place as put_in_place
     from agent.plugins.installing import staged as staged
@@ -42,9 +46,10 @@ __getattr__ = exports(
         "agent.plugins.cases": "CaseResult read_cases run_cases",
         "agent.plugins.consent": "ConsentFile",
         "agent.plugins.creating": "create",
+        "agent.plugins.differences": "PluginDifference differences lines_of",
         "agent.plugins.enabling": "Agreement PluginEnvironment card enable taken_names withdraw",
         "agent.plugins.failure": "PluginFailure",
-        "agent.plugins.files": "hashes",
+        "agent.plugins.files": "digest hashes",
         "agent.plugins.installing": "put_in_place staged uninstall",
         "agent.plugins.manifest": "is_name",
         "agent.plugins.package": "PluginPackage read_plugin",

@@ -36,8 +36,8 @@ class Servers(Protocol):
         """Forget what signing in gave; False if nobody was signed in."""
         ...
 
-    async def agree(self, server: str) -> None:
-        """Agree to a server of the project, and to its tools as they are now."""
+    async def agree(self, server: str, seen: str = "") -> None:
+        """Agree to a server of the project, and to its tools if they are as `seen`, that of its state."""
         ...
 
     async def resources(self, server: str) -> Mapping[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from agent.errors import ConfigError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.hooks.declared import Hook
+from agent.owned_file import read_owned
 from tools.files.atomic import write_atomically
 
 LARGEST = 1_000_000
@@ -36,18 +36,11 @@ class HookConsent:
 
     def _kept(self) -> dict[str, Any]:
         """What the file says; nothing where it cannot be believed."""
+        content = read_owned(self._path, LARGEST)
         try:
-            file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
+            found = json.loads(content) if content is not None else {}
+        except (ValueError, RecursionError):
             return {}
-        with os.fdopen(file, "rb") as opened:
-            status = os.fstat(opened.fileno())
-            if status.st_uid != os.getuid() or status.st_mode & 0o022:
-                return {}
-            try:
-                found = json.loads(opened.read(LARGEST))
-            except (ValueError, OSError, RecursionError):
-                return {}
         return found if isinstance(found, dict) else {}
 
     def agree(self, hooks: Iterable[Hook]) -> None:

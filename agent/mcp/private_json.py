@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError
 from agent.home import PRIVATE_FILE, private_folder
+from agent.owned_file import read_owned
 from tools.files.atomic import write_atomically
 
 LARGEST = 32_000_000
@@ -18,25 +18,21 @@ LARGEST = 32_000_000
 
 def read_private(path: Path) -> dict[str, Any]:
     """The object in a file; empty where there is none that can be believed. Reads the disk."""
+    content = read_owned(path, LARGEST)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+        data = json.loads(content) if content is not None else {}
+    except (ValueError, RecursionError):
         return {}
-    with os.fdopen(file, "rb") as opened:
-        status = os.fstat(opened.fileno())
-        if status.st_uid != os.getuid() or status.st_mode & 0o022 or status.st_size > LARGEST:
-            return {}
-        try:
-            data = json.loads(opened.read(LARGEST))
-        except (ValueError, OSError, RecursionError):
-            return {}
     return data if isinstance(data, dict) else {}
 
 
 def write_private(path: Path, data: Mapping[str, Any]) -> None:
-    """Put an object into a file of mode 0600. Raises `ConfigError`."""
+    """Put an object into a file of mode 0600. Raises `ConfigError`, also for one too large to be read."""
+    content = json.dumps(data, indent=1).encode("utf-8")
+    if len(content) > LARGEST:
+        raise ConfigError(f"Cannot write {path}: what belongs there has more than {LARGEST:,} bytes.")
     try:
         private_folder(path.parent)
-        write_atomically(path, json.dumps(data, indent=1).encode("utf-8"), PRIVATE_FILE, follow_links=False)
+        write_atomically(path, content, PRIVATE_FILE, follow_links=False)
     except OSError as error:
         raise ConfigError(f"Cannot write {path}: {error.strerror or error}; free the place.") from error

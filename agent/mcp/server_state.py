@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.mcp.catalog import ServerCatalog
+from agent.mcp.catalog import MOST_AGREED, ServerCatalog
 from agent.mcp.health import Health
 from agent.mcp.tool_definition import ToolDefinition
 
@@ -17,8 +17,8 @@ class ToolState:
     description: str
     why: str = ""
     """Why it is parked, as a clause; empty for one that can be called."""
-    before: str = ""
-    """The description that was agreed to, where that was another one."""
+    difference: str = ""
+    """The lines that changed since it was agreed to, as a unified diff; empty for one that did not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class ServerState:
     tools: tuple[str, ...] = ()
     parked: tuple[tuple[str, str], ...] = ()
     """Tools that wait for a person, and why."""
+    seen: str = ""
+    """Stands for all that waits as it is shown here; a yes counts for exactly that."""
     offer: tuple[ToolState, ...] = ()
     """All tools, in the order of the server."""
     prompts: tuple[str, ...] = ()
@@ -51,15 +53,16 @@ def why_parked(catalog: ServerCatalog, tool: ToolDefinition) -> str:
     """Why a tool waits, as a clause."""
     if catalog.standing(tool) == "changed":
         return "has changed its description or parameters since it was agreed to"
-    return f"has a description that reads like an order ({tool.suspicion})"
+    if tool.suspicion:
+        return f"has a description that reads like an order ({tool.suspicion})"
+    return f"came after {MOST_AGREED:,} others, and no more are taken unasked"
 
 
 def tool_state(catalog: ServerCatalog, tool: ToolDefinition) -> ToolState:
     """One tool as it is shown."""
-    is_ready = catalog.standing(tool) == "ready"
-    before = "" if is_ready else catalog.told.get(tool.name, "")
-    why = "" if is_ready else why_parked(catalog, tool)
-    return ToolState(name=tool.name, description=tool.description, why=why, before=before)
+    why = "" if catalog.standing(tool) == "ready" else why_parked(catalog, tool)
+    difference = catalog.differences.get(tool.name, "")
+    return ToolState(name=tool.name, description=tool.description, why=why, difference=difference)
 
 
 def waiting(name: str, catalog: ServerCatalog | None) -> list[str]:

@@ -293,12 +293,17 @@ class McpService:
         await kept.server.close()
         return was
 
-    async def agree(self, server: str) -> None:
-        """Agree to a server of the project, and to its tools as they are now."""
+    async def agree(self, server: str, seen: str = "") -> None:
+        """Agree to a server of the project, and to its tools as they are now.
+
+        With `seen`, that of the `ServerState` which the person looked at, only if nothing changed since.
+        """
         kept = self._kept.get(server)
         if kept is None:
             raise ServerError(server, "there is no such server in this session")
         declared, catalog, folder = kept.declared, kept.catalog, self._around.home.servers
+        if seen and catalog is not None and catalog.seen != seen:
+            raise ServerError(server, "its tools changed while you looked", "look at them again, then agree")
         if not declared.agreed and declared.root is not None:
             agreement = ServerAgreement(folder)
             await asyncio.to_thread(agreement.agree, declared.root, declared.config)
@@ -306,8 +311,9 @@ class McpService:
         if catalog is None:
             await self._listed(self._usable(server))
         elif catalog.parked():
-            kept.catalog = catalog.accepted()
-            await asyncio.to_thread(save_catalog, folder, declared.config, kept.catalog)
+            accepted = await asyncio.to_thread(catalog.accepted)
+            await asyncio.to_thread(save_catalog, folder, declared.config, accepted)
+            kept.catalog = accepted
         self.changed()
 
     def servers(self) -> tuple[ServerState, ...]:
@@ -337,6 +343,7 @@ class McpService:
             retry_in=health.waits(time.monotonic()),
             tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),
             parked=tuple((tool.name, why_parked(catalog, tool)) for tool in catalog.parked()),
+            seen=catalog.seen if catalog.parked() else "",
             offer=tuple(tool_state(catalog, tool) for tool in catalog.tools),
             prompts=tuple(prompt.name for prompt in catalog.prompts),
             problems=catalog.problems,
@@ -385,9 +392,10 @@ class McpService:
         before = kept.catalog
         config = kept.declared.config
         catalog = await asyncio.to_thread(listed, before, given, about.get("able") or [])
-        kept.catalog, kept.listed_at = catalog, moment
         if before is None or (before.listed, before.agreed) != (catalog.listed, catalog.agreed):
+            # What cannot be kept is not used either: later nobody could tell that it changed.
             await asyncio.to_thread(save_catalog, self._around.home.servers, config, catalog)
+        kept.catalog, kept.listed_at = catalog, moment
         self.changed()
         known = {tool.name for tool in before.parked()} if before is not None else set[str]()
         if any(tool.name not in known for tool in catalog.parked()):

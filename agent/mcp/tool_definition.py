@@ -37,6 +37,12 @@ class ToolDefinition:
     suspicion: str = ""
     """What in its description reads like an order, empty if nothing does."""
 
+    @property
+    def told(self) -> str:
+        """What the model is told of it, in lines: its description, then its parameters as JSON."""
+        schema = json.dumps(self.parameters, indent=2, sort_keys=True, ensure_ascii=False)
+        return f"{self.description}\n\nParameters:\n{schema}\n"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListing:

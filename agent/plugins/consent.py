@@ -13,6 +13,8 @@ from typing import Any
 
 from agent.errors import ConfigError
 from agent.home import PRIVATE_FILE, private_folder
+from agent.owned_file import read_owned
+from agent.plugins.agreed_files import AgreedFile, AgreedFiles
 from agent.plugins.files import digest
 from agent.plugins.registrations import Registrations
 from tools.files.atomic import write_atomically
@@ -70,30 +72,32 @@ class ConsentFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.texts = AgreedFiles(path.with_name("plugin-texts"))
+        """The files of plugins as they were agreed to."""
 
     def read(self) -> dict[str, PluginConsent]:
         """All consents by folder."""
+        content = read_owned(self._path, LARGEST)
         try:
-            file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
+            entries = json.loads(content)["plugins"].items() if content is not None else ()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return {}
-        with os.fdopen(file, "rb") as opened:
-            status = os.fstat(opened.fileno())
-            if status.st_uid != os.getuid() or status.st_mode & 0o022:
-                return {}
-            try:
-                entries = json.loads(opened.read(LARGEST))["plugins"].items()
-            except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
-                return {}
         found: dict[str, PluginConsent] = {}
         for folder, entry in entries:
             with suppress(ValueError, KeyError, TypeError, AttributeError):
                 found[folder] = PluginConsent.of(entry)
         return found
 
-    def agree(self, folder: Path, consent: PluginConsent) -> None:
-        """Agree to the plugin in a folder as it is. Raises `ConfigError`."""
+    def agree(
+        self, folder: Path, consent: PluginConsent, files: Mapping[str, AgreedFile] | None = None
+    ) -> None:
+        """Agree to the plugin in a folder as it is. Raises `ConfigError`.
+
+        `files` are kept, so that the lines that change later can be shown.
+        """
         with self._locked():
+            if files is not None:
+                self.texts.keep(consent.digest, files)
             self._write(self.read() | {str(folder): consent})
 
     def withdraw(self, folder: Path) -> bool:
@@ -112,6 +116,7 @@ class ConsentFile:
             write_atomically(self._path, text.encode(), PRIVATE_FILE, follow_links=False)
         except OSError as error:
             raise ConfigError(f"Cannot write {self._path}: {error.strerror or error}.") from error
+        self.texts.keep_only(each.digest for each in consents.values())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.home import Home
 from agent.plugins import skins
+from agent.plugins.agreed_files import AgreedFile, agreed_files
 from agent.plugins.boundary import granted_paths
 from agent.plugins.consent import ConsentFile, PluginConsent
-from agent.plugins.files import OutsideError, digest, hashes, inside
+from agent.plugins.files import OutsideError, PluginFile, digest, hashes, inside, read_files
 from agent.plugins.in_process import InProcessPlugin
 from agent.plugins.package import PluginPackage, read_skill
 from agent.plugins.problem import PluginError, PluginFailedError, SkippedPart, quoted
@@ -111,9 +113,6 @@ def card(shelved: ShelvedPlugin, around: PluginEnvironment) -> Iterator[str]:
         yield from _of_code(plugin, around)
     for part in plugin.skipped:
         yield f"  not used: {quoted(part.part, 200)}, as {quoted(part.reason, 300)}"
-    if shelved.difference():
-        yield "  changed since you agreed:"
-        yield from (f"    {each}" for each in shelved.difference())
 
 
 def _of_code(plugin: PluginPackage, around: PluginEnvironment) -> Iterator[str]:
@@ -156,7 +155,7 @@ async def enable(
     plugin = _usable(shelved)
     if plugin.runs and around.sandbox.name == "none" and not (agreement.unconfined or agreement.in_process):
         raise PluginError(f"{NO_BOUNDARY}; agree to that with --unconfined, or leave it.")
-    before = hashes(plugin.root)
+    before, files = await asyncio.to_thread(_as_they_are, plugin.root)
     if shelved.hashes is not None and digest(before) != digest(shelved.hashes):
         raise PluginError("Its files are being changed; wait until that is over, and agree then.")
     registered = Registrations()
@@ -168,7 +167,7 @@ async def enable(
         registered = _without_services(registered)
     if shelved.consent is not None:
         skins.remove(around.home, shelved.consent.registered.skins)
-    if digest(hashes(plugin.root)) != digest(before):
+    if digest(await asyncio.to_thread(hashes, plugin.root)) != digest(before):
         raise PluginError("Its files changed while it was loaded; it is not enabled.")
     placed, wrong = skins.place(around.home, plugin.root, registered.skins)
     registered = replace(registered, skins=placed, skipped=(*registered.skipped, *wrong))
@@ -179,8 +178,22 @@ async def enable(
         unconfined=agreement.unconfined,
         registered=registered,
     )
-    ConsentFile(around.home.plugin_consent).agree(shelved.folder, consent)
+    agree = ConsentFile(around.home.plugin_consent).agree
+    await asyncio.to_thread(agree, shelved.folder, consent, files)
     return registered
+
+
+def _as_they_are(root: Path) -> tuple[dict[str, str], dict[str, AgreedFile]]:
+    """What stands for each file of a plugin, and what is kept of it. Reads each of them once."""
+    stands: dict[str, str] = {}
+
+    def noted() -> Iterator[tuple[str, PluginFile]]:
+        for name, file in read_files(root):
+            stands[name] = file.digest
+            yield name, file
+
+    files = dict(agreed_files(noted()))
+    return stands, files
 
 
 def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.plugins.problem import PluginError, quoted
@@ -59,29 +60,46 @@ def read_part(root: Path, name: str, limit: int = LARGEST) -> bytes | None:
         raise OSError(error.errno, reason or "it cannot be read") from error
 
 
+@dataclass(frozen=True, slots=True)
+class PluginFile:
+    """One file or link of a plugin."""
+
+    content: bytes
+    """Of a link: what it names."""
+    kind: bytes
+    """What it is: `file`, `program`, `special`, `outside`, or `link` and what that leads to."""
+
+    @property
+    def digest(self) -> str:
+        """The hash that consent is bound to."""
+        return hashlib.sha256(self.kind + self.content).hexdigest()
+
+
 def hashes(root: Path, below: Path | None = None) -> dict[str, str]:
     """What stands for each file by its path below `root`; with `below`, for those in that folder only.
 
-    Raises `PluginError` for what cannot be read.
-
     A link stands for what it leads to inside; one that leads out stands for itself, as it is never read.
+    Raises `PluginError` for what cannot be read.
     """
-    found: dict[str, str] = {}
+    return {name: file.digest for name, file in read_files(root, below)}
+
+
+def read_files(root: Path, below: Path | None = None) -> Iterator[tuple[str, PluginFile]]:
+    """Each file by its path below `root`, read one by one. Raises `PluginError` as `hashes` does."""
     total = 0
-    for path in _walk(below or root):
+    for found, path in enumerate(_walk(below or root)):
         name = path.relative_to(root).as_posix()
         try:
-            content, mode = _content(root, path)
+            file = read_file(root, path)
         except OSError as error:
             raise PluginError(
                 f"{quoted(path, 300)} cannot be read: {error.strerror or error}; mend or remove it."
             ) from None
-        total += len(content)
-        if len(found) >= MOST_FILES or total > MOST_BYTES:
+        total += len(file.content)
+        if found >= MOST_FILES or total > MOST_BYTES:
             most = f"{MOST_FILES:,} files or {MOST_BYTES // 1_000_000} MB"
             raise PluginError(f"The plugin in {quoted(root, 300)} has more than {most}; make it smaller.")
-        found[name] = hashlib.sha256(mode + content).hexdigest()
-    return found
+        yield name, file
 
 
 def digest(parts: Mapping[str, str]) -> str:
@@ -109,18 +127,18 @@ def _walk(root: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _content(root: Path, path: Path) -> tuple[bytes, bytes]:
-    """Contents, and a prefix that tells kinds of files apart."""
+def read_file(root: Path, path: Path) -> PluginFile:
+    """One file or link of the plugin in `root`. Raises `OSError`."""
     if path.is_symlink():
         target = os.fsencode(path.readlink())
         try:
             real = inside(root, path)
         except OutsideError:
-            return target, b"outside\0"
+            return PluginFile(target, b"outside\0")
         # What lies behind a folder's link is hashed where it lies.
-        return target, b"link\0" + os.fsencode(real.relative_to(root))
+        return PluginFile(target, b"link\0" + os.fsencode(real.relative_to(root)))
     try:
         content, status = read_bytes(Path(os.path.realpath(path)), MOST_BYTES)
     except NotAFileError:
-        return b"", b"special\0"
-    return content, b"program\0" if status.st_mode & stat.S_IXUSR else b"file\0"
+        return PluginFile(b"", b"special\0")
+    return PluginFile(content, b"program\0" if status.st_mode & stat.S_IXUSR else b"file\0")

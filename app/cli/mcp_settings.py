@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.mcp_arguments import parsed_pairs, servers_of
 from app.cli.output import say
-from tools.safe_text import clean
+from tools.safe_text import clean, reveal
 
 if TYPE_CHECKING:
     from agent.api.home import Home
-    from agent.api.mcp import DeclaredServer, DeclaredServers, ServerCatalog
+    from agent.api.mcp import DeclaredServer, DeclaredServers, ServerCatalog, ToolDefinition
+
+MOST_LINES = 400
+"""Lines of a tool that nobody agreed to yet that are shown."""
 
 
 def run_list(home: Home, args: argparse.Namespace) -> int:
@@ -107,7 +110,7 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
     parked = catalog.parked() if catalog is not None else ()
     if server.agreed and not parked:
         say(
-            json.dumps({"trusted": args.name, "tools": []})
+            json.dumps({"trusted": args.name, "tools": [], "differences": {}})
             if args.as_json
             else f"{args.name} waits for nothing."
         )
@@ -122,9 +125,10 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
     if catalog is not None and parked:
         save_catalog(home.servers, server.config, catalog.accepted())
     names = [tool.name for tool in parked]
+    changed = dict(catalog.differences) if catalog is not None else {}
     done = f"Agreed to {args.name}" + (f" and {len(names)} of its tools" if names else "")
     say(
-        json.dumps({"trusted": args.name, "tools": names})
+        json.dumps({"trusted": args.name, "tools": names, "differences": changed})
         if args.as_json
         else f"{done}, from the next session on."
     )
@@ -158,7 +162,17 @@ def _show(server: DeclaredServer, catalog: ServerCatalog | None) -> None:
     for tool in catalog.parked() if catalog is not None else ():
         why = "changed" if catalog is not None and catalog.standing(tool) == "changed" else tool.suspicion
         say(f"Tool {tool.name} ({why}):")
-        say("\n".join(f"  {line}" for line in tool.description.splitlines()[:40]))
+        for line in _told(tool, catalog):
+            say(line)
+
+
+def _told(tool: ToolDefinition, catalog: ServerCatalog | None) -> list[str]:
+    """What changed in a tool, or all that it says. Outside text, with what cannot be seen spelled out."""
+    if catalog is not None and (difference := catalog.differences.get(tool.name)):
+        return reveal(difference).splitlines()
+    lines = reveal(tool.told).splitlines()
+    cut = [f"… {len(lines) - MOST_LINES:,} more lines"] if len(lines) > MOST_LINES else []
+    return [f"  {line}" for line in (*lines[:MOST_LINES], *cut)]
 
 
 def _confirmed() -> bool:
@@ -182,6 +196,7 @@ def _as_data(server: DeclaredServer, catalog: ServerCatalog | None) -> dict[str,
         "known": catalog is not None,
         "tools": [tool.name for tool in catalog.ready() if config.offers(tool.name)] if catalog else [],
         "parked": {tool.name: catalog.standing(tool) for tool in catalog.parked()} if catalog else {},
+        "differences": dict(catalog.differences) if catalog else {},
         "prompts": [prompt.name for prompt in catalog.prompts] if catalog else [],
     }
 

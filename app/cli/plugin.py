@@ -102,11 +102,16 @@ def _tested(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from agent.api.plugins import find
+    from agent.api.plugins import differences, find
 
-    found = find(Home.locate(), Path.cwd())
+    home = Home.locate()
+    found = find(home, Path.cwd())
     if args.as_json:
-        say(json.dumps({"plugins": [each.to_json() for each in found]}))
+        shown = [
+            each.to_json() | {"differences": [one.to_json() for one in differences(home, each)]}
+            for each in found
+        ]
+        say(json.dumps({"plugins": shown}))
         return int(ExitCode.DONE)
     for each in found:
         for line in _lines(each):
@@ -180,17 +185,26 @@ def _enable(args: argparse.Namespace) -> int:
 
 
 def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
+    from agent.api.plugins import hashes
+
+    if shelved.hashes is None and shelved.plugin is not None:
+        # What is agreed to is what was shown, should a file change meanwhile.
+        shelved = replace(shelved, hashes=hashes(shelved.plugin.root))
     _show_and_ask(shelved, args, home, "Enable")
     return _write_down(shelved, args, home)
 
 
 def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, what: str) -> None:
     """Show what a person says yes to. Raises `ConfigError` when they do not."""
-    from agent.api.plugins import card
+    from agent.api.plugins import card, differences, lines_of
 
     around = _environment(home)
     for line in card(shelved, around):
         say(line)
+    if changed := differences(home, shelved):
+        say("  changed since you agreed:")
+        for line in (*(f"    {each.title}" for each in changed), *lines_of(changed)):
+            say(line)
     plugin = shelved.plugin
     asks = not args.yes
     if asks and not sys.stdin.isatty():

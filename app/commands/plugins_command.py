@@ -47,13 +47,13 @@ class DiskPlugins:
 
         def found() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
             shelved = next((it for it in find(self.home, self.workspace) if it.folder == row.folder), None)
+            if shelved is not None and _seen(shelved) != row.seen:
+                raise PluginError(f"The files of {row.name} changed again; look at what changed, then agree.")
             return shelved, self._around(), taken_names(self.home, self.workspace, row.folder)
 
         shelved, around, taken = await asyncio.to_thread(found)
         if shelved is None:
             raise PluginError(f"The plugin {row.name} is gone.")
-        if shelved.difference() != row.changed:
-            raise PluginError(f"The files of {row.name} changed again; look at what changed, then agree.")
 
         async def agreed(services: Sequence[RegisteredProvider]) -> bool:
             return await agree_to([each.sentence for each in services])
@@ -77,15 +77,15 @@ class DiskPlugins:
         return PluginEnvironment.of(self.home, self.workspace, loaded.environ, loaded.settings.sandbox.mode)
 
     def _row(self, each: ShelvedPlugin, around: PluginEnvironment) -> PluginRow:
-        from agent.api.plugins import card
+        from agent.api.plugins import card, differences, lines_of
         from app.screens.plugins import PluginRow
 
         plugin = each.plugin
         usable = plugin is not None and each.standing != "refused"
         lines = [text.strip() for text in card(each, around)] if usable else []
-        # Name, folder, description and difference have places of their own.
-        changed = each.difference()
-        may = [text for text in lines[1:] if text not in (*changed, "changed since you agreed:")]
+        # Name, folder and description have places of their own.
+        may = lines[1:]
+        changed = differences(self.home, each) if usable else ()
         if plugin is not None and plugin.description and may and plugin.description.startswith(may[0][:40]):
             may = may[1:]
         registered: list[str] = []
@@ -105,7 +105,9 @@ class DiskPlugins:
             folder=each.folder,
             reason=each.reason.partition("; see `hermes plugin enable")[0],
             may=tuple(may),
-            changed=changed,
+            changed=tuple(one.title for one in changed) or each.difference(),
+            difference="\n".join(lines_of(changed)),
+            seen=_seen(each) if usable else "",
             registered=tuple(registered),
             printed=self._printed(each.name),
             failed=failed(self.failures.get(each.name)) if each.is_on else "",
@@ -121,6 +123,18 @@ class DiskPlugins:
         except OSError:
             return ()
         return tuple(text.splitlines()[-LAST:])
+
+
+def _seen(each: ShelvedPlugin) -> str:
+    """One hash of all files as they are; empty where they cannot be read. Reads all of them."""
+    from agent.api.plugins import PluginError, digest, hashes
+
+    if each.plugin is None:
+        return ""
+    try:
+        return digest(each.hashes if each.hashes is not None else hashes(each.plugin.root))
+    except PluginError:
+        return ""
 
 
 def failed(failure: PluginFailure | None) -> str:

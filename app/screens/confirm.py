@@ -7,9 +7,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from app.screens.choices import Choices
+from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog, Hints
 from app.screens.field import Field
-from app.screens.wording import line, words
+from app.screens.wording import Skinned, line, words
+from tools.safe_text import reveal
 
 
 class ConfirmDialog(Dialog[bool]):
@@ -32,6 +34,27 @@ class ConfirmDialog(Dialog[bool]):
 
     def decline(self) -> None:
         self.dismiss(False)
+
+
+class ChangeDialog(ConfirmDialog):
+    """Asks for a yes, and shows the lines that changed since the last one, if any did."""
+
+    opens = True
+
+    def __init__(self, question: str, difference: str, yes: str, no: str = "Cancel") -> None:
+        """`difference` holds unified diffs. Outside text."""
+        super().__init__(question, yes, no)
+        self._difference = difference
+
+    def body(self) -> ComposeResult:
+        yield words(self._question)
+        if self._difference:
+            yield Skinned(self._difference, reveal, background="surface", diffs=True, classes="text")
+        yield Choices([self._yes, self._no], chosen=1)
+        yield Hints()
+
+    def key_o(self) -> None:
+        self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True, diffs=True))
 
 
 class TextDialog(Dialog[str | None]):

@@ -21,6 +21,7 @@ class DetailScreen(ClosableModal[None]):
 
     `spelled` keeps every character and spells out what cannot be seen, for
     texts that a person decides on; others are shown as a terminal would.
+    `diffs` draws lines of unified diffs in their colours; others do so unless they are spelled.
     """
 
     CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
@@ -31,12 +32,13 @@ class DetailScreen(ClosableModal[None]):
         HELP,
     ]
 
-    def __init__(self, title: str, text: str, *, spelled: bool = False) -> None:
+    def __init__(self, title: str, text: str, *, spelled: bool = False, diffs: bool = False) -> None:
         super().__init__()
         self._title = line(title)
         show = reveal if spelled else str
         shown = text if spelled else clean(text)
-        self.reader = Skinned(shown, show, wrap=spelled, focusable=True, margin=1, diffs=not spelled)
+        tones = diffs or not spelled
+        self.reader = Skinned(shown, show, wrap=spelled, focusable=True, margin=1, diffs=tones)
 
     def compose(self) -> ComposeResult:
         yield ScreenHeader(self._title)

@@ -16,10 +16,13 @@ from textual.content import Content
 
 from agent.api.home import from_home
 from agent.errors import HermesError
-from app.screens.confirm import ConfirmDialog
+from app.screens.confirm import ChangeDialog, ConfirmDialog
+from app.screens.detail import DetailScreen
+from app.screens.difference import difference_parts
 from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.wording import line
 from tools.safe_text import clean
+from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 
 MARKS = {"enabled": "●", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
@@ -27,6 +30,7 @@ FAILED = "!"
 """Marks a plugin that is used and whose code failed in this session."""
 MOST_ASKED = 10
 """Lines of what a plugin may do that the question repeats; all of them stand beside the list."""
+CHANGED = "Changed since you agreed"
 LATER = "from the next session on"
 
 PluginState = Literal["enabled", "disabled", "changed", "broken", "refused"]
@@ -48,6 +52,10 @@ class PluginRow:
     """What it brings, what it may do, what of it is not used: a line each."""
     changed: tuple[str, ...] = ()
     """Files that changed since the person agreed, with `+`, `-` or `~` before each."""
+    difference: str = ""
+    """Their lines that changed, as unified diffs."""
+    seen: str = ""
+    """One hash of all files as they are shown here."""
     registered: tuple[str, ...] = ()
     """What its code registered when the person agreed, a line each."""
     printed: tuple[str, ...] = ()
@@ -85,7 +93,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
     """Ends with nothing; what changes counts from the next session on."""
 
     heading = "Plugins"
-    keys = "e enable · d disable · / filter · ? help · esc back"
+    keys = "e enable · d disable · ⏎ in full · / filter · ? help · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "enable", "Agree to the plugin as its files are now", id="plugins.enable"),
         Binding("d", "disable", "Use the plugin no longer", id="plugins.disable"),
@@ -100,6 +108,11 @@ class PluginsScreen(EntryPage[None, PluginRow]):
 
     def on_mount(self) -> None:
         self._load()
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        if (row := self.pointed) is not None:
+            self.app.push_screen(DetailScreen(f"Plugin {row.name}", in_full(row), spelled=True, diffs=True))
 
     @work(exclusive=True, group="list")
     async def _load(self, at: str = "") -> None:
@@ -116,7 +129,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
             why = row.needs or row.reason
             self.notify(line(f"{row.name} cannot be enabled here: {why}."), severity="warning", markup=False)
             return
-        if not await self.app.push_screen_wait(ConfirmDialog(question(row), "Enable")):
+        if not await self.app.push_screen_wait(ChangeDialog(question(row), row.difference, "Enable")):
             return
         try:
             said = await self._plugins.enable(row, partial(self._agree_to, row))
@@ -201,14 +214,32 @@ def about(row: PluginRow) -> Content:
         parts.append((f"{clean(row.failed)}\n", "$error"))
     if row.description:
         parts.append(f"{clean(row.description)}\n")
-    for title, lines, tone in (
-        ("It brings, and may", row.may, ""),
-        ("Changed since you agreed", row.changed, "$warning"),
-        ("Registered", row.registered, ""),
-        ("Printed last", row.printed, "$text-muted"),
-    ):
-        if lines:
-            parts.append((f"\n{title}\n", "$text-muted"))
-            parts += [(f"  {clean(each)}\n", tone) if tone else f"  {clean(each)}\n" for each in lines]
+    for title, lines, tone in sections(row):
+        parts.append((f"\n{title}\n", "$text-muted"))
+        parts += [(f"  {clean(each)}\n", tone) if tone else f"  {clean(each)}\n" for each in lines]
+        if title == CHANGED:
+            parts += difference_parts(row.difference, "⏎ shows all")
     parts.append((f"\n{clean(from_home(row.folder))}", "$text-muted"))
     return Content.assemble(*parts)
+
+
+def sections(row: PluginRow) -> list[tuple[str, tuple[str, ...], str]]:
+    """What is to be said of a plugin under a title each, and in which colour. Pure."""
+    every = (
+        ("It brings, and may", row.may, ""),
+        (CHANGED, row.changed, "$warning"),
+        ("Registered", row.registered, ""),
+        ("Printed last", row.printed, "$text-muted"),
+    )
+    return [each for each in every if each[1]]
+
+
+def in_full(row: PluginRow) -> str:
+    """Everything that is known of a plugin, with all lines that changed. Outside text. Pure."""
+    reason = f"{_begun(row.reason)}." if row.reason else ""
+    blocks = ["\n".join(filter(None, (f"{row.name} {row.version}".strip(), row.description, reason)))]
+    for title, lines, _ in sections(row):
+        blocks.append("\n".join([title, *(f"  {each}" for each in lines)]))
+        if title == CHANGED and row.difference:
+            blocks.append(row.difference)
+    return "\n\n".join([*blocks, from_home(row.folder)])

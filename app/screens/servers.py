@@ -11,8 +11,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
-from app.screens.confirm import ConfirmDialog
+from app.screens.confirm import ChangeDialog, ConfirmDialog
 from app.screens.detail import DetailScreen
+from app.screens.difference import difference_parts
 from app.screens.entry_page import EntryPage, EntryRows
 from app.screens.sign_in_dialog import SignInDialog
 from app.screens.wording import line
@@ -91,7 +92,9 @@ class ServersScreen(EntryPage[None, "ServerState"]):
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
         if (server := self.pointed) is not None:
-            self.app.push_screen(DetailScreen(f"Tools of {server.name}", tools_in_full(server), spelled=True))
+            self.app.push_screen(
+                DetailScreen(f"Tools of {server.name}", tools_in_full(server), spelled=True, diffs=True)
+            )
 
     def action_log(self) -> None:
         if (server := self.pointed) is not None:
@@ -112,8 +115,10 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         if not waits(server):
             self.notify("Nothing of it waits for you.", markup=False)
             return
-        if await self.app.push_screen_wait(ConfirmDialog(asked(server), "Agree", "Leave it")):
-            await self._done(self._servers.agree(server.name), f"Agreed to {line(server.name)}.")
+        dialog = ChangeDialog(asked(server), difference(server), "Agree", "Leave it")
+        if await self.app.push_screen_wait(dialog):
+            agreed = self._servers.agree(server.name, server.seen)
+            await self._done(agreed, f"Agreed to {line(server.name)}.")
 
     @work(exclusive=True, group="change")
     async def action_sign_in(self) -> None:
@@ -233,6 +238,7 @@ def _parked(tool: ToolState) -> list[str | tuple[str, str]]:
     return [
         (f"\n▲ {one_line(tool.name)}", "$warning"),
         f" {one_line(tool.why, 400)}\n",
+        *difference_parts(tool.difference, "⏎ shows all"),
     ]
 
 
@@ -242,24 +248,29 @@ def _tool(tool: ToolState) -> list[str | tuple[str, str]]:
 
 
 def asked(server: ServerState) -> str:
-    """What is asked before a person agrees, with what changed. Outside text. Pure."""
+    """What is asked before a person agrees. Outside text. Pure."""
     parts = []
     if server.health.state == "not agreed":
         parts.append(f"This project brings the MCP server {server.name}:\n{server.place}\nMay it be started?")
     for tool in server.offer:
         if tool.why:
             parts.append(f"▲ {tool.name} {tool.why}.")
-            if tool.before and tool.before != tool.description:
-                parts.append(f"It said:\n{tool.before}")
-            parts.append(f"It says:\n{tool.description or '(nothing; only its parameters changed)'}")
+            if not tool.difference:
+                parts.append(f"It says:\n{tool.description or '(nothing)'}")
     parts.append("What it says is read by the model; it comes from that server.")
     return "\n\n".join(parts)
 
 
+def difference(server: ServerState) -> str:
+    """The lines that changed in tools since they were agreed to, as unified diffs. Outside text. Pure."""
+    return "\n".join(tool.difference for tool in server.offer if tool.why and tool.difference)
+
+
 def tools_in_full(server: ServerState) -> str:
-    """All tools with their whole descriptions. Outside text. Pure."""
+    """All tools with their whole descriptions, and what changed in them. Outside text. Pure."""
     blocks = [
         f"{tool.name}{f' ▲ {tool.why}' if tool.why else ''}\n{tool.description or '(no description)'}"
+        + (f"\n\n{tool.difference}" if tool.difference else "")
         for tool in server.offer
     ]
     return "\n\n".join(blocks) or "Nothing is known of its tools yet; r starts it."

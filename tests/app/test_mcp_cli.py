@@ -52,7 +52,9 @@ def test_a_server_is_added_listed_probed_called_trusted_and_removed(place: Path)
     listed = hermes(place, "list", "--json")["servers"][0]
     assert (listed["tools"], listed["parked"]) == (["other"], {"echo": "changed"})
     assert "--yes" in hermes(place, "trust", "box", code=2)
-    assert hermes(place, "trust", "box", "--yes", "--json") == {"trusted": "box", "tools": ["echo"]}
+    assert "\n-Says it again.\n+Says it to everybody.\n" in listed["differences"]["echo"]
+    trusted = hermes(place, "trust", "box", "--yes", "--json")
+    assert trusted == {"trusted": "box", "tools": ["echo"], "differences": listed["differences"]}
     assert "2 tools" in hermes(place, "list")
     assert hermes(place, "remove", "box", "--json") == {"removed": "box"}
     assert hermes(place, "list", "--json")["servers"] == []

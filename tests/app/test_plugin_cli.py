@@ -50,10 +50,15 @@ def test_a_plugin_is_begun_tested_installed_changed_and_removed(
     handler.write_text(handler.read_text().replace("words_count", "todo_write"))
     (row,) = listed(capsys)
     assert row["standing"] == "changed" and row["changed"] == ["~ handler.py"]
+    (changed,) = row["differences"]
+    assert changed["path"] == "handler.py" and '+        "todo_write",' in changed["diff"]
     assert main(["plugin", "enable", "words", "--yes"]) == 0
     said = capsys.readouterr().out
-    assert "changed since you agreed:\n    ~ handler.py" in said
-    assert "does not declare it" in said
+    assert "changed since you agreed:\n    ~ handler.py (+1 -1)\n--- agreed/handler.py\n" in said
+    assert changed["diff"].rstrip() in said and "does not declare it" in said
+    assert listed(capsys)[0]["differences"] == []
+    (texts,) = (home / "plugin-texts").iterdir()
+    assert (texts.parent.stat().st_mode | texts.stat().st_mode) & 0o077 == 0
 
     manifest = home / "plugins" / "words" / "plugin.yaml"
     manifest.write_text(manifest.read_text().replace("words_count", "todo_write"))
@@ -62,6 +67,7 @@ def test_a_plugin_is_begun_tested_installed_changed_and_removed(
 
     assert main(["plugin", "disable", "words"]) == 0
     assert listed(capsys)[0]["standing"] == "disabled"
+    assert not list((home / "plugin-texts").iterdir())
     assert main(["plugin", "uninstall", "words"]) == 0
     assert listed(capsys) == []
 

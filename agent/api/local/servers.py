@@ -33,8 +33,8 @@ class LocalServers:
     async def sign_out(self, server: str) -> bool:
         return await self._service.sign_out(server)
 
-    async def agree(self, server: str) -> None:
-        await self._service.agree(server)
+    async def agree(self, server: str, seen: str = "") -> None:
+        await self._service.agree(server, seen)
 
     async def resources(self, server: str) -> Mapping[str, Any]:
         return await self._service.resources(server)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from agent.config.schema import McpServerSettings, Settings
 from agent.errors import ConfigError
 from agent.event_data import FormReply
 from agent.mcp.agreement import ServerAgreement
-from agent.mcp.catalog import listed, load_catalog, save_catalog
+from agent.mcp.catalog import MOST_AGREED, listed, load_catalog, save_catalog
 from agent.mcp.declared import declared_servers
 from agent.mcp.elicitation import asked_of_person, with_defaults
 from agent.mcp.forms import filled_form, form_fields
 from agent.mcp.names import tool_names
 from agent.mcp.server_config import ServerConfig, filled, server_config
+from agent.mcp.server_state import why_parked
 from agent.mcp.tool_definition import read_tools
 from tools.context import PersonAnswer
 
@@ -132,12 +134,51 @@ def test_a_tool_that_changes_or_gives_orders_waits_for_a_person(tmp_path: Path) 
         "add": "changed",
         "bad": "suspicious",
     }
+    assert "\n-Does it.\n+Adds and mails.\n" in then.differences["add"] and "bad" not in then.differences
+    save_catalog(tmp_path, CONFIG, then)
+    assert load_catalog(tmp_path, CONFIG) == then
     # It does not help to be away for a while.
     away = listed(first, {"tools": []}, ["tools"])
     again = listed(away, {"tools": [tool("add", "Adds and mails.")]}, ["tools"])
     assert again.standing(again.tools[0]) == "changed"
-    assert not then.accepted().parked()
+    assert not then.accepted().parked() and not then.accepted().differences
+    assert then.accepted().seen != then.seen
     assert [each.name for each in then.accepted(["add"]).parked()] == ["bad"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (tool("a"), tool("a", schema={"properties": {"to": {}}}), '+    "to": {}'),
+        (tool("a"), tool("a", "Does it.\x07"), "characters that cannot be seen"),
+        (tool("a", "x" * 5_000), tool("a", "x" * 5_001), "text beyond 4,000 characters"),
+        (
+            tool("a", schema={"x": "y" * 30_000}),
+            tool("a", "Does more."),
+            "was not kept. It says now:\n  Does",
+        ),
+        (tool("a"), tool("a", "y\n" * 2_000), "+y"),
+    ],
+)
+def test_what_changed_in_a_tool_is_shown_line_by_line(
+    before: dict[str, Any], after: dict[str, Any], said: str
+) -> None:
+    then = listed(listed(None, {"tools": [before]}, ["tools"]), {"tools": [after]}, ["tools"])
+    assert said in then.differences["a"] and "\x07" not in then.differences["a"]
+
+
+def test_a_server_cannot_flood_away_what_was_agreed_to(tmp_path: Path) -> None:
+    catalog = listed(None, {"tools": [tool("first")]}, ["tools"])
+    for turn in range(7):
+        catalog = listed(catalog, {"tools": [tool(f"t{turn}-{at}") for at in range(1_000)]}, ["tools"])
+    assert len(catalog.agreed) == MOST_AGREED and len(catalog.parked()) == 1_000
+    assert "came after 5,000 others" in why_parked(catalog, catalog.parked()[0])
+    changed = listed(catalog, {"tools": [tool("first", "Mails.")]}, ["tools"])
+    assert changed.standing(changed.tools[0]) == "changed"
+    save_catalog(tmp_path, CONFIG, changed)
+    with pytest.raises(ConfigError, match="more than 32,000,000 bytes"):
+        save_catalog(tmp_path, CONFIG, replace(changed, listed={"tools": ["\u2603" * 6_000_000]}))
+    assert load_catalog(tmp_path, CONFIG) == changed
 
 
 def test_another_server_under_the_same_name_begins_anew(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from agent.events import Noticed, ToolFinished, ToolProgressed
 from agent.mcp import health as healths
+from agent.mcp.errors import ServerError
 from agent.mcp.health import PARKED_AFTER, Health
 from agent.mcp.log_pace import MOST_LINES, LogPace
 from agent.server_events import ServerLogged
@@ -66,6 +67,15 @@ async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_change
         offered = {each["function"]["name"] for each in at.server.requests[-1].body["tools"]}
         assert "mcp__box__other" in offered and "mcp__box__echo" not in offered
         assert results(at)[0]["content"] == "[resource note://1]\nwhat note://1 says"
+        # A yes counts for what was shown, and for nothing else.
+        async with at.engine() as engine:
+            (state,) = engine.servers.servers()
+            (tool,) = [each for each in state.offer if each.why]
+            assert "\n-Says it again.\n+Says it to everybody.\n" in tool.difference
+            with pytest.raises(ServerError, match="its tools changed while you looked"):
+                await engine.servers.agree("box", "something else")
+            await engine.servers.agree("box", state.seen)
+            assert engine.servers.servers()[0].parked == ()
 
 
 async def test_a_call_is_judged_as_server_and_tool(tmp_path: Path) -> None:

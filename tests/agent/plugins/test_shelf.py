@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import zlib
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, PathDistribution
 from pathlib import Path
 
@@ -10,8 +13,10 @@ import pytest
 
 from agent.config import trust
 from agent.home import Home
+from agent.plugins.agreed_files import LONGEST_TEXT, agreed_files
 from agent.plugins.consent import ConsentFile, PluginConsent
-from agent.plugins.files import hashes
+from agent.plugins.differences import MOST_SHOWN, differences, lines_of
+from agent.plugins.files import hashes, read_files
 from agent.plugins.shelf import ShelvedPlugin, find
 
 YAML = "name: {}\n"
@@ -26,7 +31,7 @@ def make(folder: Path, name: str = "") -> Path:
 
 def agree(home: Home, folder: Path, name: str = "") -> None:
     consent = PluginConsent(name=name or folder.name, files=hashes(folder))
-    ConsentFile(home.plugin_consent).agree(folder, consent)
+    ConsentFile(home.plugin_consent).agree(folder, consent, dict(agreed_files(read_files(folder))))
 
 
 def shelved(home: Home, workspace: Path, *packages: EntryPoint) -> dict[str, ShelvedPlugin]:
@@ -43,7 +48,7 @@ def home(tmp_path: Path) -> Home:
 
 def _append(folder: Path) -> None:
     with (folder / "handler.py").open("a") as file:
-        file.write(" ")
+        file.write("eval('\x1b[2K\u202e')")
 
 
 def _add(folder: Path) -> None:
@@ -65,17 +70,71 @@ def _link(folder: Path) -> None:
     (folder / "handler.py").symlink_to("elsewhere.py")
 
 
-@pytest.mark.parametrize("change", [_append, _add, _remove, _permit, _link])
-def test_any_change_switches_a_plugin_off_and_is_named(home: Home, tmp_path: Path, change: object) -> None:
+def _binary(folder: Path) -> None:
+    (folder / "handler.py").write_bytes(b"\0" * 10)
+
+
+def _large(folder: Path) -> None:
+    (folder / "more.txt").write_text("x" * (LONGEST_TEXT + 1))
+
+
+def _lines(folder: Path) -> None:
+    (folder / "more.txt").write_text("\n".join(map(str, range(40_000))))
+
+
+ZEROS = "01d448afd928065458cf670b60f5a594d735af0172c8d67f22a81680132681ca"
+
+
+@pytest.mark.parametrize(
+    ("change", "titles", "lines"),
+    [
+        (_append, ["~ handler.py (+1)"], ["+eval('\\x1b[2K\\u202e')"]),
+        (_add, ["+ more.py"], []),
+        (_remove, ["- handler.py (-1)"], ["--- agreed/handler.py", "+++ /dev/null"]),
+        (_permit, ["~ handler.py; it can be run as a program now"], []),
+        (
+            _link,
+            ["+ elsewhere.py (+1)", "~ handler.py (+1 -1); a link within the plugin, to elsewhere.py"],
+            ["+elsewhere.py"],
+        ),
+        (_binary, [f"~ handler.py; now: no plain text, 10 bytes, SHA-256 {ZEROS}"], []),
+        (_large, ["+ more.txt; now: more than 256,000 bytes, 256,001 bytes, SHA-256"], []),
+        (_lines, ["+ more.txt (+40,000)"], ["+++ now/more.txt", "more lines of diff"]),
+    ],
+)
+def test_any_change_switches_a_plugin_off_and_is_shown(
+    home: Home, tmp_path: Path, change: Callable[[Path], None], titles: list[str], lines: list[str]
+) -> None:
     folder = make(home.plugins / "one")
     agree(home, folder)
     before = shelved(home, tmp_path / "work")["home one"]
-    assert before.is_on and before.difference() == ()
-    assert callable(change)
+    assert before.is_on and before.difference() == () and differences(home, before) == ()
     change(folder)
     after = shelved(home, tmp_path / "work")["home one"]
     assert after.standing == "changed" and "hermes plugin enable one" in after.reason
-    assert after.difference()
+    found = differences(home, after)
+    assert len(after.difference()) == len(found) == len(titles)
+    assert all(each.title.startswith(title) for each, title in zip(found, titles, strict=True))
+    text = "\n".join(lines_of(found))
+    assert all(line in text for line in lines) and len(text) <= 1.01 * MOST_SHOWN
+    assert not any(each in text for each in "\x1b\u202e\0")
+
+
+def test_a_text_that_nobody_agreed_to_is_not_compared_with(home: Home, tmp_path: Path) -> None:
+    folder = make(home.plugins / "one")
+    agree(home, folder)
+    _append(folder)
+    after = shelved(home, tmp_path / "work")["home one"]
+    (kept,) = (home.root / "plugin-texts").iterdir()
+    told = json.loads(zlib.decompress(kept.read_bytes()))
+    told["handler.py"]["text"] = (folder / "handler.py").read_text()
+    for content in (zlib.compress(json.dumps(told).encode()), b"", b"x", zlib.compress(b"[5]")):
+        kept.write_bytes(content)
+        (found,) = differences(home, after)
+        assert found.diff == "" and "its text was not kept when you agreed" in found.title
+    # What changes while it is looked at is not shown as what was hashed.
+    (folder / "handler.py").write_text("3")
+    assert "it is being changed right now" in differences(home, after)[0].title
 
 
 def test_what_python_and_git_leave_changes_nothing(home: Home, tmp_path: Path) -> None:
