@@ -21,6 +21,7 @@ from agent.schedule.job import Job, JobRun, checked
 from agent.schedule.job_table import delivered, runs_of
 from agent.schedule.job_table import job as stored_job
 from agent.schedule.job_table import run as stored_run
+from agent.schedule.needs import JobNeeds
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.zones import ScheduleError
 from agent.store.connection import Database
@@ -138,7 +139,8 @@ async def work(
             return JobOutcome("failed", "", ended.refused, {"refused": [f"run {intent.script}"[:200]]})
         state = "done" if ended.code == 0 else "failed"
         return JobOutcome(state, ended.output, "" if state == "done" else ended.said, {"code": ended.code})
-    # Judged again: the rules may know more than when it was made.
+    # Looked at again: what it names may be gone, and the rules may know more than when it was made.
+    await JobNeeds(commands.home).require(intent)
     checked(replace(intent, schedule="every 1h", until=""), int(time.time()))
     resumed = run.session or (await last_session(database, job.id) if run.is_beat else "")
     seen = _Seen()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agent.schedule.job import JobRun as JobRun
     from agent.schedule.job import delivery_rule as delivery_rule
     from agent.schedule.job import iso as iso
+    from agent.schedule.needs import JobNeeds as JobNeeds
     from agent.schedule.runner import JobRunner as JobRunner
     from agent.schedule.unit import Installation as Installation
     from agent.schedule.unit import installation as installation
@@ -32,6 +33,7 @@ __getattr__ = exports(
         "agent.schedule.book": "CLOSED JobBook job_json",
         "agent.schedule.heartbeats": "Heartbeats",
         "agent.schedule.job": "Job JobRun delivery_rule iso",
+        "agent.schedule.needs": "JobNeeds",
         "agent.schedule.runner": "JobRunner",
         "agent.schedule.unit": "Installation installation",
         "agent.schedule.zones": "ScheduleError machine_zone",

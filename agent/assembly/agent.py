@@ -52,6 +52,7 @@ from agent.recall.recall import Recall
 from agent.recall.tool_search import ToolSearch
 from agent.safety.gate import Gate
 from agent.schedule.book import JobBook
+from agent.schedule.needs import JobNeeds
 from agent.schedule.session_jobs import SessionJobs
 from agent.sessions.folded_messages import FoldedMessages
 from agent.sessions.live_session import LiveSession
@@ -383,7 +384,7 @@ def _context_factory(
         refuses=_refuses(skills),
         further=services.further,
     )
-    book = JobBook(services.store.database, services.home.schedule)
+    book = JobBook(services.store.database, services.home.schedule, needs=JobNeeds(services.home))
     later = UnattendedCommands(home=services.home, surface="cron", environ=os.environ)
     jobs = SessionJobs(book, reach.workspace, later)
     senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)

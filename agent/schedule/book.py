@@ -12,22 +12,33 @@ from typing import Any
 from agent.schedule import job_table as table
 from agent.schedule.deciding import following
 from agent.schedule.job import Job, JobIntent, JobRun, checked, iso
+from agent.schedule.needs import JobNeeds
 from agent.schedule.runner_lock import is_held
 from agent.schedule.zones import ScheduleError, machine_zone
 from agent.store.connection import Database
 
 CLOSED = "Nothing runs while Hermes is closed; `hermes cron install` sets up what does."
 _NAMES = frozenset(field.name for field in fields(JobIntent))
+_NAMED = frozenset({"skills", "toolsets", "context_from", "cwd"})
+"""What decides about things that have to be there."""
 
 
 class JobBook:
     """The jobs of a home. All methods raise `HermesError`."""
 
-    def __init__(self, database: Database, folder: Path, clock: Callable[[], float] = time.time) -> None:
-        """`folder` is where runners keep their locks."""
+    def __init__(
+        self,
+        database: Database,
+        folder: Path,
+        clock: Callable[[], float] = time.time,
+        *,
+        needs: JobNeeds | None = None,
+    ) -> None:
+        """`folder` is where runners keep their locks; `needs` looks whether what a new job names is there."""
         self._database = database
         self._folder = folder
         self._clock = clock
+        self._needs = needs
 
     def _now(self) -> int:
         return int(self._clock())
@@ -48,14 +59,16 @@ class JobBook:
         """Keep a new job, by the fields of `JobIntent`."""
         intent = intended(JobIntent(schedule="", zone=machine_zone()), wanted)
         now = self._now()
-        for other in intent.context_from:
-            await self.job(other)
+        await self._require(intent)
         intent = checked(intent, now)
         return await self._database.write(lambda c: table.add(c, intent, now))
 
     async def edit(self, id: str, changes: Mapping[str, Any]) -> Job:
         """Change what a job means; it counts from now on where its schedule changed."""
         now = self._now()
+        await self._require_own(id)
+        if _NAMED & changes.keys():
+            await self._require(intended((await self.job(id)).intent, changes))
 
         def work(connection: table.Connection) -> Job:
             found = table.job(connection, id)
@@ -67,12 +80,27 @@ class JobBook:
 
         return await self._database.write(work)
 
+    async def _require_own(self, id: str) -> None:
+        if (await self.job(id)).beats:
+            raise ScheduleError(
+                "The heartbeat is no job of its own; HEARTBEAT.md and the settings under `heartbeat` say "
+                "what it looks after and how often."
+            )
+
+    async def _require(self, intent: JobIntent) -> None:
+        for other in intent.context_from:
+            await self.job(other)
+        if self._needs is not None:
+            await self._needs.require(intent)
+
     async def pause(self, id: str) -> Job:
         """Let nothing be due until it is resumed."""
+        await self._require_own(id)
         return await self._database.write(lambda c: table.set_state(c, id, "paused", self._now()))
 
     async def resume(self, id: str) -> Job:
         """Let it be due again, from now on."""
+        await self._require_own(id)
         return await self._database.write(lambda c: table.set_state(c, id, "active", self._now()))
 
     async def remove(self, id: str) -> Job:
@@ -147,7 +175,13 @@ def job_json(job: Job, last: JobRun | None = None) -> dict[str, Any]:
     """A job as an object, with its last run where it is known."""
     intent = {field.name: getattr(job.intent, field.name) for field in fields(JobIntent)}
     shown = {n: list(v) if isinstance(v, tuple) else v for n, v in intent.items()}
-    found = {"id": job.id, "state": job.state, "next": iso(job.next), "runs": job.runs, **shown}
+    found = {
+        "id": job.id,
+        "state": "heartbeat" if job.beats else job.state,
+        "next": iso(job.next),
+        "runs": job.runs,
+        **shown,
+    }
     found["text"] = job.intent.parsed().explained()
     if last is not None:
         found["last"] = last.as_json()

@@ -59,6 +59,11 @@ class HeartbeatState:
     """Items that came due."""
     problem: str = ""
     """What was wrong with the mail command."""
+    asked: list[str] = field(default_factory=list)
+    """Reasons that the run `run` was given; they count as used when it got an answer."""
+    run: int = 0
+    waiting: list[str] = field(default_factory=list)
+    """Reasons that no run was given yet."""
 
     @staticmethod
     def load(path: Path) -> HeartbeatState | None:
@@ -111,6 +116,9 @@ async def beat(
         files=files,
         alive=[each for each in settings.processes if _runs(folder, each)],
         told=list(state.told) if state is not None else [],
+        asked=list(state.asked) if state is not None else [],
+        run=state.run if state is not None else 0,
+        waiting=list(state.waiting) if state is not None else [],
     )
     reasons: list[str] = []
     if state is None or state.text != seen.text:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from agent.home import private_folder
 from agent.injection import scan
 from agent.schedule import job_table as table
+from agent.schedule.durations import say_duration
 from agent.schedule.heartbeat import FILE, HeartbeatState, MailSaid, beat, is_active, message, read_heartbeat
 from agent.schedule.job import HEARTBEAT, Job, JobIntent, delivered_to, delivery_rule
 from agent.schedule.zones import ScheduleError
@@ -68,8 +69,7 @@ class Heartbeats:
         reasons, seen = await beat(text, folder, state, now, self._settings, partial(self._mail, place))
         if seen.problem and (state is None or state.problem != seen.problem):
             await self._tell(place, id, seen.problem, now)
-        if reasons:
-            await self._wake(place, id, message(text, reasons), now)
+        await self._wake(place, id, text, reasons, seen, now)
         await asyncio.to_thread(seen.save, kept)
         return now + self._settings.interval
 
@@ -106,7 +106,7 @@ class Heartbeats:
     def _kept(self, connection: table.Connection, folder: Path, id: str, prompt: str, now: float) -> Job:
         """The job that a heartbeat is kept as."""
         intent = JobIntent(
-            schedule="every 30m",
+            schedule=f"every {say_duration(timedelta(seconds=int(self._settings.interval)))}",
             zone="UTC",
             name=id,
             prompt=prompt or f"Look at {FILE}.",
@@ -119,13 +119,44 @@ class Heartbeats:
         fresh = Job(id=id, intent=intent, state="paused", anchor=int(now), looked=int(now), next=None, runs=0)
         return replace(known or fresh, intent=intent)
 
-    async def _wake(self, folder: Path, id: str, prompt: str, now: float) -> None:
-        def work(connection: table.Connection) -> None:
-            table.put(connection, self._kept(connection, folder, id, prompt, now))
-            if not any(each.job == id for each in table.open_runs(connection)):
-                table.ask_for(connection, id, int(now * 1000), "woken")
+    async def _wake(
+        self, folder: Path, id: str, text: str, reasons: list[str], seen: HeartbeatState, now: float
+    ) -> None:
+        """Ask for a run where there are reasons, those of a run that got no answer included.
 
-        await self._database.write(work)
+        What no run can be given now, because one is at work, waits for the next beat.
+        """
+
+        def work(connection: table.Connection) -> None:
+            unused, is_open = _unused(connection, seen)
+            wanted = list(dict.fromkeys([*unused, *seen.waiting, *reasons]))
+            if not is_open:
+                seen.asked, seen.run = [], 0
+            seen.waiting = wanted
+            if not wanted:
+                return
+            if any(each.job == id for each in table.open_runs(connection)):
+                return
+            table.put(connection, self._kept(connection, folder, id, message(text, wanted), now))
+            seen.run = table.ask_for(connection, id, int(now * 1000), "woken").id
+            seen.asked, seen.waiting = wanted, []
+
+        if reasons or seen.asked or seen.waiting:
+            await self._database.write(work)
+
+
+def _unused(connection: table.Connection, seen: HeartbeatState) -> tuple[list[str], bool]:
+    """Reasons of the last run that the model never answered to, and whether that run is not over."""
+    if not seen.asked:
+        return [], False
+    try:
+        run = table.run(connection, seen.run)
+    except ScheduleError:
+        return [], False
+    if run.state in ("waiting", "running"):
+        return [], True
+    # One that used tokens read its reasons, whatever became of it then.
+    return (seen.asked if run.state == "failed" and not run.receipt.get("tokens") else []), False
 
 
 async def last_session(database: Database, id: str) -> str:

@@ -89,6 +89,16 @@ class Job:
         words = " ".join((self.intent.name or self.intent.prompt or self.intent.script).split())
         return words if len(words) <= 60 else f"{words[:59]}…"
 
+    @property
+    def beats(self) -> bool:
+        """Whether a heartbeat is kept as it: nothing but a reason or a person wakes it."""
+        return self.id.startswith(HEARTBEAT)
+
+    @property
+    def standing(self) -> str:
+        """Its state as a person reads it."""
+        return "asked for a reason" if self.beats else self.state
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobRun:

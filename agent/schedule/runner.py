@@ -167,6 +167,7 @@ class JobRunner:
                 outcome = JobOutcome("failed", "", f"Internal error ({type(error).__name__}).")
             text = outcome.output or outcome.error
             silent = job.intent.deliver == "none" or outcome.output.strip() in SILENT or not text
+            silent = silent or (run.is_beat and await self._said_before(run, outcome))
             ended = self.clock()
             await self.database.write(
                 lambda c: table.end(
@@ -185,6 +186,13 @@ class JobRunner:
                 self.told(job, await self.database.read(lambda c: table.run(c, run.id)))
         finally:
             _release(locks)
+
+    async def _said_before(self, run: JobRun, outcome: JobOutcome) -> bool:
+        """Whether the beat before failed alike: each one tells its reasons again, and a person was told."""
+        if outcome.state != "failed" or outcome.output:
+            return False
+        runs = await self.database.read(lambda c: table.runs_of(c, run.job, 2))
+        return any(each.id != run.id and each.error == outcome.error for each in runs)
 
     async def _hand_on(self) -> None:
         """Deliver what waits for it, from what is stored: no model is asked."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 async def _schedule(app: SchedulePorts, _argument: str) -> None:
     from agent.api.home import Home, secrets_of_home
-    from agent.api.schedule import JobBook
+    from agent.api.schedule import JobBook, JobNeeds
     from agent.api.sessions import Store
     from app.conversation.job_watch import RunStarter
     from app.screens.schedule import ScheduleScreen
@@ -25,7 +25,8 @@ async def _schedule(app: SchedulePorts, _argument: str) -> None:
     secrets = await asyncio.to_thread(secrets_of_home)
     # A connection of its own: the engine may work in another process.
     async with await Store.open(home.database, secrets=secrets) as store:
-        await app.push_screen_wait(ScheduleScreen(JobBook(store.database, home.schedule), RunStarter().begin))
+        book = JobBook(store.database, home.schedule, needs=JobNeeds(home))
+        await app.push_screen_wait(ScheduleScreen(book, RunStarter().begin))
 
 
 COMMAND = AppCommand(

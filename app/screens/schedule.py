@@ -177,12 +177,12 @@ class JobRows(EntryRows["Job"]):
         # Apart from the space, so that a skin which underlines an error underlines its mark alone.
         left = Text(" ").append(MARKS.get(state, "·"), self.ink(INKS.get(state, "dim"))).append(" ")
         left.append(one_line(entry.title), self.ink("text" if entry.state == "active" else "dim"))
-        due = when(entry.next) if entry.state == "active" else entry.state
+        due = when(entry.next) if entry.state == "active" else entry.standing
         return [spread(left, Text(f" {due} ", self.ink("dim")), width)]
 
 
 def _words(job: Job) -> str:
-    return one_line(f"{job.title} {job.intent.schedule} {job.intent.prompt} {job.state}", 4_000)
+    return one_line(f"{job.title} {job.intent.schedule} {job.intent.prompt} {job.standing}", 4_000)
 
 
 def when(seconds: float | None) -> str:

@@ -40,6 +40,12 @@ def test_a_job_is_made_changed_run_and_removed(
         (["add", "1h"], "either a prompt or a script"),
         (["pause", "nobody"], "'nobody' is no job"),
         (["run", "nobody"], "'nobody' is no job"),
+        (["add", "1h", "Look.", "--skill", "nosuch"], "There is no skill 'nosuch'; there are "),
+        (["edit", "eyes", "--skill", "nosuch"], "There is no skill 'nosuch'; there are "),
+        (["add", "1h", "Look.", "--toolset", "fiel"], "There is no toolset 'fiel'; there are browser, "),
+        (["add", "1h", "Look.", "--toolset", "mcp__lost"], "There is no toolset 'mcp__lost'; there are "),
+        (["edit", "eyes", "--toolset", "fiel"], "There is no toolset 'fiel'; there are browser, "),
+        (["edit", "eyes", "--context-from", "nobody"], "'nobody' is no job"),
     )
     for words, said in mistakes:
         told = cron(capsys, *words, code=2)
@@ -52,6 +58,32 @@ def test_a_job_is_made_changed_run_and_removed(
     assert cron(capsys, "run", "--once") == ""
     cron(capsys, "remove", "eyes")
     assert cron(capsys, "list") == "No jobs.\n"
+
+
+def test_a_job_whose_skill_or_toolset_is_gone_asks_no_model_and_its_receipt_says_why(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "HERMES_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    skill = home / "skills" / "mine" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: mine\ndescription: How I look at things.\n---\nLook well.\n")
+    (home / "config.yaml").write_text("mcp_servers: {here: {command: 'true'}}\n")
+    for name in ("file", "safe", "read_file", "mcp__here", "mcp__here__look", "mcp"):
+        cron(capsys, "add", "1h", "Look.", "--name", name, "--toolset", name, "--deliver", "none")
+    cron(capsys, "add", "1h", "Look.", "--name", "look", "--skill", "mine", "--deliver", "none")
+    skill.unlink()
+    (home / "config.yaml").unlink()
+    for job, said in (
+        ("look", "There is no skill 'mine'; there are "),
+        ("mcp__here", "There is no toolset 'mcp__here'; there are "),
+    ):
+        ended = json.loads(cron(capsys, "run", job, code=1))
+        assert (ended["state"], ended["session"], said in ended["error"]) == ("failed", "", True), ended
 
 
 async def test_the_heartbeat_asks_once_for_a_change_and_nothing_while_idle(tmp_path: Path) -> None:

@@ -98,11 +98,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _with_book(home: Home, args: argparse.Namespace) -> None:
-    from agent.api.schedule import JobBook
+    from agent.api.schedule import JobBook, JobNeeds
     from agent.api.sessions import Store
 
     async with await Store.open(home.database) as store:
-        book = JobBook(store.database, home.schedule)
+        book = JobBook(store.database, home.schedule, needs=JobNeeds(home))
         match args.action:
             case "list":
                 await _list(book, args.as_json)
@@ -208,7 +208,7 @@ def when(seconds: float | None) -> str:
 
 
 def _row(job: Job, last: JobRun | None) -> str:
-    state = f"next {when(job.next)}" if job.state == "active" else job.state
+    state = f"next {when(job.next)}" if job.state == "active" else job.standing
     ended = f"last {last.state}" if last is not None else "never ran"
     return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {ended:<16}  {_line(job.title)}"
 

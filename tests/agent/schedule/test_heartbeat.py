@@ -16,6 +16,7 @@ from agent.schedule.heartbeat import FILE, is_active
 from agent.schedule.heartbeats import Heartbeats, last_session
 from agent.schedule.job import Job, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
+from agent.schedule.zones import ScheduleError
 from agent.store.store import Store
 from tests.agent.schedule.test_jobs import Clock, delivery
 
@@ -74,6 +75,60 @@ async def test_an_idle_week_asks_no_model_and_each_reason_asks_it_once(tmp_path:
         runs = [run for run in await book.runs("heartbeat") if run.why != "mail"]
         assert len(runs) == 5 and {each.session for each in runs} == {"session-1"}
         assert all(each.delivery == "" and each.why == "woken" for each in runs)
+
+
+async def test_a_reason_is_used_up_by_an_answer_and_not_by_a_request_that_failed(tmp_path: Path) -> None:
+    clock, asked = Clock(), list[str]()
+    outcomes = [
+        JobOutcome("failed", "", "The model cannot be reached."),
+        JobOutcome("failed", "", "The model cannot be reached."),
+        JobOutcome("done", "HEARTBEAT_OK", "", {"tokens": 9}),
+        JobOutcome("failed", "", "1 action was refused.", {"tokens": 9}),
+    ]
+
+    async def work(job: Job, run: JobRun, note: Note) -> JobOutcome:
+        asked.append(job.intent.prompt)
+        if len(asked) == 2:
+            # Something else happens while the request is under way.
+            (tmp_path / "watched").write_text("22")
+            clock.now += 1801
+            await beats.look()
+        return outcomes[len(asked) - 1]
+
+    home = Home(tmp_path)
+    (tmp_path / "watched").write_text("1")
+    (tmp_path / FILE).write_text("Look after things.\n")
+    settings = HeartbeatSettings.model_construct(watch=["watched"], interval=1800)
+    async with await Store.open(home.database) as store:
+        beats = Heartbeats(store.database, home, settings, clock)
+        runner = JobRunner(
+            database=store.database,
+            folder=home.schedule,
+            work=work,
+            deliver=delivery(tmp_path),
+            clock=clock,
+            beat=beats.look,
+        )
+        for _ in range(6):
+            clock.now += 1801
+            await runner.once()
+        assert [f"{FILE} is new" in each for each in asked] == [True] * 3
+        assert ["file watched changed" in each for each in asked] == [False, False, True]
+        (tmp_path / "watched").write_text("333")
+        for _ in range(3):
+            clock.now += 1801
+            await runner.once()
+        assert len(asked) == 4 and f"{FILE} is new" not in asked[3]
+        book = JobBook(store.database, home.schedule, clock)
+        (job,) = await book.jobs()
+        assert (job.intent.schedule, job.standing) == ("every 30 minutes", "asked for a reason")
+        assert [run.error for _, run in await book.notices()] == [
+            "The model cannot be reached.",
+            "1 action was refused.",
+        ]
+        for change in (book.pause("heartbeat"), book.resume("heartbeat"), book.edit("heartbeat", {"tz": ""})):
+            with pytest.raises(ScheduleError, match="is no job of its own"):
+                await change
 
 
 def test_active_hours_may_span_midnight() -> None:
