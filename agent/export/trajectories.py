@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from agent.store.export import said_to_model
 from agent.store.nodes import Node, Session
 
 ATIF = "ATIF-v1.8"
@@ -19,12 +20,13 @@ ATIF = "ATIF-v1.8"
 def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
     """A line for fine-tuning: `messages`, each call followed by its result.
 
-    What was only shown to the person is left out; a call without a result is left out with it.
+    What was only shown to the person is left out; a call without a result is left out with it. What was said
+    while calls were at work stands behind their results.
     """
-    results = {str(node.data.get("call", "")) for node in nodes if node.kind == "tool"}
     messages: list[dict[str, Any]] = []
-    for node in nodes:
+    for place, node in enumerate(nodes):
         if node.kind == "assistant":
+            results = _results(nodes[place + 1 :])
             calls = [
                 {
                     "id": call["id"],
@@ -37,12 +39,26 @@ def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
             if calls or node.content:
                 said = {"role": "assistant", "content": node.content or None}
                 messages.append(said | ({"tool_calls": calls} if calls else {}))
-        elif node.kind == "tool":
-            call = str(node.data.get("call", ""))
-            messages.append({"role": "tool", "tool_call_id": call, "content": node.content})
+            made = {call["id"] for call in calls}
+            messages += [
+                {"role": "tool", "tool_call_id": call, "content": content}
+                for call, content in results.items()
+                if call in made
+            ]
         elif (role := _role(node)) is not None:
-            messages.append({"role": role, "content": node.content})
+            messages.append({"role": role, "content": said_to_model(node)})
     return {"messages": messages}
+
+
+def _results(nodes: Sequence[Node]) -> dict[str, str]:
+    """The results before the next answer of the model, by call: ids may be used again in a later one."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        if node.kind == "assistant":
+            break
+        if node.kind == "tool":
+            found.setdefault(str(node.data.get("call", "")), node.content)
+    return found
 
 
 def atif_trajectory(session: Session, nodes: Sequence[Node], version: str) -> dict[str, Any]:
@@ -86,7 +102,7 @@ def _step(node: Node) -> dict[str, Any] | None:
     if node.kind == "assistant":
         return _agent_step(node)
     role = _role(node)
-    return None if role is None else {"source": role, "message": node.content}
+    return None if role is None else {"source": role, "message": said_to_model(node)}
 
 
 def _agent_step(node: Node) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.attachments import AttachmentStore, attachments_of
@@ -46,13 +46,21 @@ class ReplayReport:
     nodes: int
     compared: Compared = field(default_factory=Compared)
     difference: Difference | None = None
+    images_gone: tuple[str, ...] = ()
+    """Names of images that came with its messages and are no longer kept."""
 
 
 async def replay(
     session: Session, path: Sequence[Node], attachments: AttachmentStore, *, before: int | None = None
 ) -> ReplayReport:
     """Replay a branch, or what of it lies before the answer of step `before`. Raises `ConfigError`."""
-    return await _Replay(session, until(path, before), attachments).run()
+    report = await _Replay(session, until(path, before), attachments).run()
+    return replace(report, images_gone=await asyncio.to_thread(_images_gone, path, attachments))
+
+
+def _images_gone(path: Sequence[Node], kept: AttachmentStore) -> tuple[str, ...]:
+    images = {image: None for node in path for image in attachments_of(node.data)}
+    return tuple(image.name for image in images if not kept.read(image))
 
 
 def until(path: Sequence[Node], step: int | None) -> Sequence[Node]:

@@ -1,4 +1,4 @@
-"""What a job needs to be there when it runs: the skills it follows, the toolsets it works with."""
+"""The skills and toolsets that a job names: whether they are there, when it is made and when it runs."""
 
 from __future__ import annotations
 

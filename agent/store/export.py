@@ -93,7 +93,7 @@ def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:
 def _turn(node: Node) -> tuple[str, str]:
     match node.kind:
         case "user":
-            return "human", _question(node)
+            return "human", said_to_model(node)
         case "assistant":
             return "gpt", _answer(node)
         case "tool":
@@ -107,7 +107,8 @@ def _turn(node: Node) -> tuple[str, str]:
             return "system", node.content
 
 
-def _question(node: Node) -> str:
+def said_to_model(node: Node) -> str:
+    """What a message says, with a line for each image that came with it."""
     images = [f"[image: {each.name} sha256:{each.sha256}]" for each in attachments_of(node.data)]
     return "\n".join([node.content, *images]) if images else node.content
 

@@ -68,7 +68,7 @@ def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
         print(json.dumps(record, indent=2))
         return
     if found is not None:
-        say(found.sentence())
+        say(found.sentence() + _about_images(report))
         return
     steps = f"{report.steps} step{'s' if report.steps != 1 else ''}, {nodes} entries"
     said = [f"{compared.whole} requests byte for byte ({compared.bytes:,} bytes)"] if compared.whole else []
@@ -76,7 +76,15 @@ def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
         said.append(f"{compared.parts} by their parts, as no bytes of them left")
     if compared.unrecorded:
         said.append(f"{compared.unrecorded} not compared: older than the record of requests")
-    say(f"The same: {steps}; {'; '.join(said) or 'no requests'}.")
+    say(f"The same: {steps}; {'; '.join(said) or 'no requests'}." + _about_images(report))
+
+
+def _about_images(report: ReplayReport) -> str:
+    """A sentence about images that are gone, which requests then cannot show; empty where none is."""
+    if not report.images_gone:
+        return ""
+    names = ", ".join(clean(name) for name in report.images_gone[:5])
+    return f" Images of the session are no longer kept, so requests differ where they were shown: {names}."
 
 
 def _folder(session: Session) -> Path:

@@ -24,12 +24,13 @@ def node(id: int, kind: str, content: str = "", **data: Any) -> Node:
 def paths(draw: st.DrawFn) -> list[Node]:
     """Sessions with calls that may lack a result, notices, compactions and odd arguments."""
     nodes = [node(1, "system", "be good")]
-    for turn in range(draw(st.integers(0, 4))):
+    for _ in range(draw(st.integers(0, 4))):
         nodes.append(node(len(nodes) + 1, "user", draw(TEXT)))
         if draw(st.booleans()):
             extra = draw(st.sampled_from(["notice", "compaction", "inner"]))
             nodes.append(node(len(nodes) + 1, extra, draw(TEXT), to_model=draw(st.booleans())))
-        ids = [f"c{turn}-{number}" for number in range(draw(st.integers(0, 3)))]
+        # Some providers number the calls of each answer anew.
+        ids = [f"c{number}" for number in range(draw(st.integers(0, 3)))]
         arguments = st.sampled_from(['{"a": 1}', "", "[1]", "{broken", "null"])
         calls = [{"id": id, "name": "tool", "arguments": draw(arguments)} for id in ids]
         usage = draw(st.sampled_from([{}, {"input": 3, "output": 2, "cached": None}]))
@@ -37,6 +38,8 @@ def paths(draw: st.DrawFn) -> list[Node]:
             node(len(nodes) + 1, "assistant", draw(TEXT), calls=calls, usage=usage, reasoning=draw(TEXT))
         )
         for id in ids:
+            if draw(st.booleans()):
+                nodes.append(node(len(nodes) + 1, "user", draw(TEXT), origin="steer"))
             if draw(st.booleans()):
                 nodes.append(node(len(nodes) + 1, "tool", draw(TEXT), call=id, tool="tool", outcome="done"))
     return nodes
