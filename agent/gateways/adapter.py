@@ -20,7 +20,7 @@ MarkdownForm = Literal["plain", "markdown", "telegram", "slack", "whatsapp", "ht
 """How a platform writes bold and code: `markdown` as it is, `telegram` and `html` (Matrix, mail) as HTML,
 `slack` as mrkdwn, `whatsapp` with its own marks, `plain` and `signal` without any (Signal styles ranges)."""
 Unit = Literal["characters", "utf16", "bytes"]
-IncomingKind = Literal["message", "edited", "button"]
+IncomingKind = Literal["message", "edited", "button", "moved"]
 FileKind = Literal["image", "voice", "file"]
 
 
@@ -102,6 +102,8 @@ class Incoming:
     """The id of our message that holds the button, or is replied to."""
     token: str = ""
     """What `Adapter.acknowledge` needs of a button press."""
+    moved_to: str = ""
+    """With the kind `moved`: the id under which the chat of `place` goes on."""
     unreadable: str = ""
     """Why nothing of it can be read, as a sentence for who may talk; it is no message then."""
 

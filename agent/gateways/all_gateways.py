@@ -48,6 +48,8 @@ class AllGateways:
         One that cannot start leaves its reason in `hermes gateway status`.
         """
         kinds = await asyncio.to_thread(gateway_kinds)
+        # All libraries before any session works: that of Telegram brings httpx, and while one thread reads
+        # httpx the client of models takes the half of it for the whole.
         for name, kind in kinds.items():
             settings = getattr(self._settings.gateways, name)
             if not settings.enabled or (names and name not in names):
@@ -60,7 +62,7 @@ class AllGateways:
             except HermesError as error:
                 await self._cannot(name, str(error))
                 continue
-            gateway = RunningGateway(
+            self._running[name] = RunningGateway(
                 name,
                 adapter,
                 settings,
@@ -69,7 +71,7 @@ class AllGateways:
                 settings.workspace or str(self._folder),
                 self,
             )
-            self._running[name] = gateway
+        for name, gateway in self._running.items():
             task = asyncio.create_task(self._carry(gateway), name=f"gateway {name}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -85,7 +87,7 @@ class AllGateways:
     def opened(self, session: ChatSession) -> None:
         """The service opened a session: chats that talk to it hear of it."""
         for gateway in self._running.values():
-            task = asyncio.create_task(gateway.opened(session))
+            task = asyncio.create_task(self._tell_opened(gateway, session))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -148,6 +150,12 @@ class AllGateways:
                 )
             except HermesError as error:
                 log.warning("%s: %s", name, error)
+
+    async def _tell_opened(self, gateway: RunningGateway, session: ChatSession) -> None:
+        try:
+            await gateway.opened(session)
+        except HermesError as error:
+            log.warning("%s: %s", gateway.name, error)
 
     async def _carry(self, gateway: RunningGateway) -> None:
         try:

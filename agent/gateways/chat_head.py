@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import HermesError
+from agent.errors import HermesError, StoreError
 from agent.events import (
     Asked,
     AssistantMessageAdded,
@@ -29,6 +29,7 @@ from agent.gateways.incoming_files import prepared
 from agent.gateways.live_message import LiveMessage
 from agent.gateways.message_rows import BoundPlace, ReceivedMessage
 from agent.gateways.people import ChatScope, may, scope_of
+from agent.store.faults import NoSession
 from agent.store.nodes import Node
 from agent.store.received import RECEIVED
 from agent.store.recovery import NOT_STARTED
@@ -39,10 +40,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LONGEST_PAUSE = 10.0
+"""Seconds between two tries where the store or the session cannot be had; the first one waits a second."""
 INTERRUPTED = (
     "⚠ Hermes was stopped while a tool ran, and what came of that is not known. Nothing was done again; "
     "look, then write what is to happen."
 )
+
+DELETED = "The session of this chat was deleted. What you write next begins a new one."
 
 
 class ChatHead:
@@ -53,7 +58,10 @@ class ChatHead:
         self.place = place
         self.session: ChatSession | None = None
         self._wake = asyncio.Event()
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[tuple[str, Event]] = asyncio.Queue()
+        """What sessions told, each with the id of its session."""
+        self._telling = asyncio.Lock()
+        """Held while the place is told something: what was missed comes before what is heard."""
         self._leave: Callable[[], None] = lambda: None
         self._actions = ChatActions(self)
         self._live = LiveMessage(self)
@@ -108,17 +116,22 @@ class ChatHead:
     # What people wrote
 
     async def _work(self) -> None:
+        pause = 1.0
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
                 await self._look()
-            except HermesError as error:
-                log.warning("%s %s: %s", self.gateway.name, self.place, error)
-                await asyncio.sleep(1)
+            except Exception as error:
+                if isinstance(error, HermesError):
+                    log.warning("%s %s: %s", self.gateway.name, self.place, error)
+                else:
+                    log.exception("%s %s failed", self.gateway.name, self.place)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
                 self._wake.set()
-            except Exception:
-                log.exception("%s %s failed", self.gateway.name, self.place)
+            else:
+                pause = 1.0
 
     async def _look(self) -> None:
         """Do what can be done now: first what does not wait for the turn, then the rest in order."""
@@ -126,6 +139,7 @@ class ChatHead:
         bound: BoundPlace | None = await self.read(lambda c: message_rows.bound(c, name, place))
         if bound is not None:
             await self.attach(bound)
+            await self._take_back()
         rows: list[ReceivedMessage] = await self.read(lambda c: message_rows.waiting(c, name, place))
         later: list[ReceivedMessage] = []
         for row in rows:
@@ -138,6 +152,26 @@ class ChatHead:
                 self._look_when_idle(self.session)
                 return
             await self._in_order(row)
+
+    async def _take_back(self) -> None:
+        """Messages that the session got and could not store wait again: nobody else would begin them."""
+        session, name, place = self.session, self.gateway.name, self.place
+        if session is None or session.client.busy:
+            return
+        id = session.id
+        unsaved: list[tuple[int, str]] = await self.read(lambda c: message_rows.handed(c, name, place, id))
+        if not unsaved:
+            return
+        # The turn that has just ended may be about to begin one of them.
+        await asyncio.sleep(0)
+        if session.client.busy:
+            return
+        queue = list(session.client.queue)
+        for _, text in unsaved:
+            if text in queue:
+                queue.remove(text)
+        session.client.set_queue(queue)
+        await self.write(lambda c: message_rows.wait_again(c, [row for row, _ in unsaved]))
 
     def _look_when_idle(self, session: ChatSession) -> None:
         """Look again when nothing runs in the session, whoever began that."""
@@ -190,6 +224,9 @@ class ChatHead:
         try:
             session = await self.session_for(incoming)
             text, attachments = await prepared(self.gateway, session, incoming)
+        except StoreError:
+            # It waits until the store can be had.
+            raise
         except HermesError as error:
             await self.done(row)
             await self.say(f"⚠ {error}")
@@ -262,18 +299,25 @@ class ChatHead:
             return
         self.detach()
         surface = f"{self.surface}.group" if bound.is_group else self.surface
-        session = await self.gateway.host.session(bound.session, surface)
-        self.session = session
-        self._leave = session.subscribe(self._events.put_nowait)
+        name, place = self.gateway.name, self.place
         try:
-            await self._tell_missed(session, bound.told)
-            name, id = self.gateway.name, session.id
-            if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, id)):
-                await self._go_on(session)
-        except BaseException:
-            # Half of it would keep the next look from telling the rest.
-            self.detach()
-            raise
+            session = await self.gateway.host.session(bound.session, surface)
+        except NoSession:
+            await self.write(lambda c: message_rows.unbind(c, name, place))
+            await self.say(DELETED)
+            return
+        id = session.id
+        async with self._telling:
+            self.session = session
+            self._leave = session.subscribe(lambda event: self._events.put_nowait((id, event)))
+            try:
+                await self._tell_missed(session, bound.told)
+                if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, id)):
+                    await self._go_on(session)
+            except BaseException:
+                # Half of it would keep the next look from telling the rest.
+                self.detach()
+                raise
 
     async def _tell_missed(self, session: ChatSession, told: int) -> None:
         """Tell what a session said behind a node, before anything that is heard of it."""
@@ -329,13 +373,26 @@ class ChatHead:
 
     async def _listen(self) -> None:
         while True:
-            event = await self._events.get()
+            session, event = await self._events.get()
+            pause = 1.0
+            while not await self._heard_of(session, event):
+                # What comes behind it would have the place know of it.
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _heard_of(self, session: str, event: Event) -> bool:
+        """Hear an event of a session that is still ours; False if the store could not be had."""
+        async with self._telling:
+            if self.session is None or self.session.id != session:
+                return True
             try:
                 await self._hear(event)
-            except HermesError as error:
+            except StoreError as error:
                 log.warning("%s %s: %s", self.gateway.name, self.place, error)
+                return False
             except Exception:
                 log.exception("%s %s failed on %s", self.gateway.name, self.place, event.type)
+            return True
 
     async def _hear(self, event: Event) -> None:
         if isinstance(event, Asked):

@@ -135,8 +135,13 @@ async def _signal(client: HttpClient, context: GatewayContext, title: str) -> st
     body = {"jsonrpc": "2.0", "id": 1, "method": "listAccounts"}
     url = f"{_base(context, 'http://127.0.0.1:8080')}/api/v1/rpc"
     told = _mapping(await _asked(client, "POST", url, "signal-cli", body=body), title)
-    listed = told.get("result")
-    numbers = [str(each.get("number")) for each in listed or () if isinstance(each, Mapping)]
+    listed, refused = told.get("result"), told.get("error")
+    if isinstance(refused, Mapping) and refused.get("code") == -32601:
+        # A daemon of one account has no list of them.
+        return account or "the account of the daemon"
+    numbers = [
+        str(each.get("number") or each.get("aci")) for each in listed or () if isinstance(each, Mapping)
+    ]
     if isinstance(listed, list) and account and account not in numbers:
         raise ConfigError(f"The daemon does not have {account}; it has {', '.join(numbers) or 'none'}.")
     if not account and len(numbers) != 1:

@@ -118,7 +118,7 @@ def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) ->
         return
     said = " ".join(clean(body[:300].decode("utf-8", "replace")).split())
     if status == 429:
-        raise RateLimitedError(_seconds(headers.get("retry-after", "")))
+        raise RateLimitedError(_seconds(headers.get("retry-after", ""), body))
     if status == 401:
         raise BadCredentialsError(f"{title} does not take the token; set it again.")
     if 400 <= status < 500 and status not in (408, 425):
@@ -126,8 +126,10 @@ def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) ->
     raise GatewayError(f"{title} answers {status}: {said}")
 
 
-def _seconds(text: str) -> float:
+def _seconds(header: str, body: bytes) -> float:
+    """How long to wait, by the header or, as Matrix tells it, by the body."""
     try:
-        return min(max(float(text), 0.1), 3_600.0)
-    except ValueError:
-        return 5.0
+        told = float(header or json.loads(body)["retry_after_ms"] / 1_000)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        told = 5.0
+    return min(max(told, 0.1), 3_600.0)

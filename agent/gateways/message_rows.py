@@ -55,7 +55,7 @@ class BoundPlace:
 
 
 def receive(c: Connection, gateway: str, incoming: Incoming, now: float) -> bool:
-    """Store a message; False for one that is known. An edit changes the message while that waits."""
+    """Store a message; False for one that is known. An edit by its sender changes it while it waits."""
     place = incoming.place
     data = storable(json.dumps(incoming.to_json()))
     if incoming.kind == "edited":
@@ -64,8 +64,8 @@ def receive(c: Connection, gateway: str, incoming: Incoming, now: float) -> bool
             "AND kind = 'message' AND message = ? AND state = 'waiting'",
             (gateway, place.chat, place.thread, incoming.id),
         ).fetchone()
-        if row is not None:
-            changed = {**json.loads(row[1]), "text": incoming.text}
+        if row is not None and (held := json.loads(row[1]))["sender"]["id"] == incoming.sender.id:
+            changed = {**held, "text": incoming.text}
             c.execute("UPDATE received SET data = ? WHERE id = ?", (storable(json.dumps(changed)), row[0]))
         return False
     c.execute("DELETE FROM received WHERE gateway = ? AND state = 'done' AND at < ?", (gateway, now - KEPT))
@@ -107,6 +107,24 @@ def hand_over(c: Connection, id: int, session: str, text: str) -> None:
     c.execute(
         "UPDATE received SET state = 'handed', session = ?, text = ? WHERE id = ? AND state = 'waiting'",
         (session, storable(text), id),
+    )
+
+
+def handed(c: Connection, gateway: str, place: Place, session: str) -> list[tuple[int, str]]:
+    """Row and text of each message that a session got from a place and has not stored."""
+    rows = c.execute(
+        "SELECT id, text FROM received WHERE gateway = ? AND chat = ? AND thread = ? AND session = ? "
+        "AND state = 'handed' AND node IS NULL ORDER BY id",
+        (gateway, place.chat, place.thread, session),
+    )
+    return rows.fetchall()
+
+
+def wait_again(c: Connection, ids: Sequence[int]) -> None:
+    """Let messages wait that a session could not store."""
+    c.executemany(
+        "UPDATE received SET state = 'waiting' WHERE id = ? AND state = 'handed' AND node IS NULL",
+        [(each,) for each in ids],
     )
 
 
@@ -185,6 +203,20 @@ def places_of(c: Connection, session: str) -> list[tuple[str, BoundPlace]]:
         "SELECT gateway, chat, thread, told, is_group FROM gateway_places WHERE session = ?", (session,)
     )
     return [(g, BoundPlace(Place(chat, thread), session, told, bool(b))) for g, chat, thread, told, b in rows]
+
+
+def chat_moved(c: Connection, gateway: str, old: str, new: str) -> None:
+    """A chat goes on under another id, with its sessions and what waits on both sides."""
+    c.execute(
+        "UPDATE OR IGNORE gateway_places SET chat = ? WHERE gateway = ? AND chat = ?", (new, gateway, old)
+    )
+    c.execute("UPDATE deliveries SET chat = ? WHERE gateway = ? AND chat = ?", (new, gateway, old))
+    # The numbers of its messages begin anew.
+    c.execute(
+        "UPDATE received SET chat = ?, message = ? || message WHERE gateway = ? AND chat = ? "
+        "AND state != 'done'",
+        (new, f"{old}:", gateway, old),
+    )
 
 
 # What goes out

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent.errors import HermesError
+from agent.errors import HermesError, StoreError
 from agent.gateways import message_rows, people
 from agent.gateways.adapter import (
     Adapter,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from agent.config.gateways import GatewaySettings
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOOK = 1.0
 """Seconds after which what other programs put down is found."""
@@ -75,12 +79,14 @@ class RunningGateway:
 
     async def run(self) -> None:
         """Until cancelled, or the platform does not take the token."""
-        write = self.host.database.write
-        await write(lambda c: message_rows.begin_again(c, self.name))
-        for place in await self.host.database.read(lambda c: message_rows.places_with_mail(c, self.name)):
+        database = self.host.database
+        await _surely(lambda: database.write(lambda c: message_rows.begin_again(c, self.name)))
+        for place in await _surely(
+            lambda: database.read(lambda c: message_rows.places_with_mail(c, self.name))
+        ):
             self.head(place).wake()
-        for each in await self.host.database.read(lambda c: message_rows.places(c, self.name)):
-            if await self._owes(each.session):
+        for each in await _surely(lambda: database.read(lambda c: message_rows.places(c, self.name))):
+            if await _surely(lambda each=each: self._owes(each.session)):
                 self.head(each.place).wake()
         sending = asyncio.create_task(self._send(), name=f"{self.name} sends")
         try:
@@ -95,6 +101,9 @@ class RunningGateway:
     async def take(self, incoming: Incoming) -> None:
         """Store what came in, or turn the stranger away; back when it is on the disk. Raises `StoreError`."""
         settings, now = self.settings, time.time()
+        if incoming.kind == "moved":
+            await self._moved(incoming.place.chat, incoming.moved_to)
+            return
         if incoming.group and (
             settings.groups == "off" or (settings.groups == "mention" and not incoming.mentioned)
         ):
@@ -128,6 +137,17 @@ class RunningGateway:
             self.head(incoming.place).wake()
         if code or incoming.unreadable:
             self.owe()
+
+    async def _moved(self, old: str, new: str) -> None:
+        """A chat goes on under another id: so do its sessions."""
+        for place, head in self._heads.items():
+            if place.chat == old:
+                head.detach()
+        await self.host.database.write(lambda c: message_rows.chat_moved(c, self.name, old, new))
+        for each in await self.host.database.read(lambda c: message_rows.places(c, self.name)):
+            if each.place.chat == new:
+                self.head(each.place).wake()
+        self.owe()
 
     def head(self, place: Place) -> ChatHead:
         """What works for a place."""
@@ -168,6 +188,7 @@ class RunningGateway:
     async def _receive(self) -> None:
         while True:
             await self._note("connecting")
+            least = 0.0
             try:
                 await self.adapter.run(self.take, self._ready)
                 problem = "The connection ended."
@@ -177,10 +198,11 @@ class RunningGateway:
                 return
             except HermesError as error:
                 problem = str(error)
+                least = getattr(error, "wait", 0.0)
             except Exception as error:
                 log.exception("%s failed", self.name)
                 problem = f"Internal error ({type(error).__name__})."
-            wait = min(LONGEST_PAUSE, 0.5 * 2**self._failures) * random.uniform(0.8, 1.2)
+            wait = max(least, min(LONGEST_PAUSE, 0.5 * 2**self._failures) * random.uniform(0.8, 1.2))
             self._failures += 1
             await self._note("waiting", problem=problem)
             await asyncio.sleep(wait)
@@ -216,10 +238,10 @@ class RunningGateway:
                     if row.place not in under_way:
                         task = under_way[row.place] = asyncio.create_task(self._hand_on(row))
                         task.add_done_callback(lambda _, place=row.place: self._over(under_way, place))
-                try:
-                    await asyncio.wait_for(self._owed.wait(), LOOK)
-                except TimeoutError:
-                    pass
+                # `asyncio.wait_for` of Python 3.11 loses a cancellation that comes beside what it waits for.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK):
+                        await self._owed.wait()
         finally:
             sending = list(under_way.values())
             for task in sending:
@@ -274,7 +296,8 @@ class RunningGateway:
                 problem = f"Internal error ({type(error).__name__})."
                 await write(lambda c: message_rows.put_off(c, each, time.time(), problem))
             else:
-                await write(lambda c: message_rows.sent(c, each.id, message, each.body))
+                # Without its receipt it would be sent again.
+                await _surely(lambda: write(lambda c: message_rows.sent(c, each.id, message, each.body)))
 
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""
@@ -302,3 +325,15 @@ class RunningGateway:
             # Where nothing can be changed, how it ended is a message of its own.
             await adapter.send(each.place, Outgoing(text=body["over"], quiet=True), f"{key}-over")
         return each.message
+
+
+async def _surely(work: Callable[[], Awaitable[T]]) -> T:
+    """What the store says. When a service starts, all its sessions and messengers ask at once."""
+    pause = 0.5
+    while True:
+        try:
+            return await work()
+        except StoreError as error:
+            log.warning("%s", error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)

@@ -32,6 +32,8 @@ CALLING = ("webhook", "whatsapp")
 """They bring a message only while the service listens."""
 ONCE = ("matrix", "discord", "webhook", "email")
 """They know a message again that is sent a second time; mail by its Message-ID."""
+PATIENCE = 60.0
+"""Seconds within which an answer comes."""
 LOOK = 10
 """Kills after which everything is looked at."""
 
@@ -75,10 +77,15 @@ def kill_at_any_moment(stage: ChatStage, restarts: int) -> None:
 def _answered(stage: ChatStage, wanted: dict[str, list[str]]) -> None:
     for name, messages in wanted.items():
         for words in messages:
-            until(lambda n=name, w=words: _times(stage, n, w), f"an answer to {words}", 60)
+            try:
+                until(lambda n=name, w=words: _times(stage, n, w), f"an answer to {words}", PATIENCE)
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{stage.story(words)}") from None
 
 
 def _times(stage: ChatStage, name: str, words: str) -> int:
-    found = [each.id for each in stage.platforms[name].shown if each.text == f"Echo: {words}"]
+    """How often an answer is seen; one that a kill cut in two comes as two messages."""
+    found = [(each.id, each.text) for each in list(stage.platforms[name].shown)]
     # Programs of mail show two of one Message-ID as one.
-    return len(set(found)) if name == "email" else len(found)
+    texts = [text for _, text in (dict.fromkeys(found) if name == "email" else found)]
+    return "".join("".join(texts).split()).count(f"Echo:{words}")

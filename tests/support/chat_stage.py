@@ -17,13 +17,16 @@ from tests.support.model_process import ServerProcess
 from tests.support.service import Service
 
 SCRIPT = """
-import json, re
+import json, os, re
+
+def echo(text):
+    return "Echo: " + " ".join(re.findall(r"[#\\w-]+", text))[-300:]
 
 def script(request):
     asked = [each for each in request.messages if each.get("role") == "user"]
     contents = [e["content"] for e in asked]
     texts = [c if isinstance(c, str) else " ".join(p.get("text", "") for p in c) for c in contents]
-    last = [each for each in texts if "The person changed files" not in each][-1]
+    *before, last = [each for each in texts if "The person changed files" not in each]
     steps = 0
     for each in reversed(request.messages):
         if each.get("role") == "user" and "The person changed files" not in str(each["content"]):
@@ -40,12 +43,18 @@ def script(request):
     if "long" in last:
         return say("\\n\\n".join(f"```py\\nline = {at}\\n" + "x = 1\\n" * 90 + "```" for at in range(12)))
     if "The program ended while" in last:
-        begun = [e["content"] for e in request.messages if e.get("role") == "assistant"][-1]
-        # Behind what was written stands a note that it was cut off.
-        return say(("word " * 120 + "END")[len(re.match("[word ]*", begun)[0]):])
+        said = [each for each in before if "The program ended while" not in each][-1]
+        whole, at = "word " * 120 + "END" if "slow" in said else echo(said), 0
+        for each in request.messages:
+            if each.get("role") == "user" and said in str(each["content"]):
+                at = 0
+            if each.get("role") == "assistant":
+                # Behind what was written stands a note that it was cut off.
+                at += len(os.path.commonprefix([whole[at:], each["content"]]))
+        return say(whole[at:] or "(That was all.)")
     if "slow" in last:
         return say("word " * 120 + "END", pace=0.02, piece=6)
-    return say("Echo: " + " ".join(re.findall(r"[#\\w-]+", last))[-300:])
+    return say(echo(last))
 """
 
 
@@ -108,6 +117,19 @@ class ChatStage:
         return [text for (text,) in self.rows(
             "SELECT content FROM nodes WHERE kind = 'user' AND json_extract(data, '$.origin') != 'engine'"
         )]  # fmt: skip
+
+    def story(self, words: str) -> str:
+        """What became of a message, for whoever has to find out why nobody answered it."""
+        said = self.rows("SELECT * FROM received WHERE data LIKE ?", f"%{words}%")
+        nodes = self.rows(
+            "SELECT id, kind, content, data FROM nodes WHERE session IN (SELECT session FROM received WHERE "
+            "data LIKE ?) ORDER BY id DESC LIMIT 12",
+            f"%{words}%",
+        )
+        sent = self.rows("SELECT * FROM deliveries WHERE body LIKE ? OR state = 'waiting'", f"%{words}%")
+        states = self.rows("SELECT * FROM gateway_states")
+        parts = {"received": said, "nodes": nodes, "deliveries": sent, "gateways": states}
+        return "\n".join(f"{name}: {row}" for name, rows in parts.items() for row in rows or ["none"])
 
     def settled(self) -> None:
         """Wait until nothing waits to be worked on or to be sent."""

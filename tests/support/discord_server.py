@@ -47,6 +47,14 @@ class DiscordServer:
         self.typing = 0
         self.history: dict[str, list[dict[str, Any]]] = {DIRECT: [], CHANNEL: []}
         self.sockets: dict[web.WebSocketResponse, Any] = {}
+        self.resumable = False
+        """Whether a session can be gone on with; if not, the gateway says that it is invalid."""
+        self.closed = False
+        """Whether the gateway lets nobody in."""
+        self.identified = self.resumed = self.heartbeats = 0
+        self.refuse: tuple[int, int, str] | None = None
+        """Status, code and message with which the next message is refused."""
+        self._told_frames: list[dict[str, Any]] = []
         self._nonces: dict[str, dict[str, Any]] = {}
         self._numbers = itertools.count(1)
         self._events = itertools.count(1)
@@ -133,8 +141,15 @@ class DiscordServer:
         )
 
     async def dispatch(self, name: str, data: dict[str, Any]) -> None:
+        frame = {"op": 0, "s": next(self._events), "t": name, "d": data}
+        self._told_frames.append(frame)
         for socket in list(self.sockets):
-            await self._told(socket, {"op": 0, "s": next(self._events), "t": name, "d": data})
+            await self._told(socket, frame)
+
+    async def ask(self, op: int) -> None:
+        """What the gateway asks of everybody: 1 for a heartbeat, 7 to reconnect and resume."""
+        for socket in list(self.sockets):
+            await self._told(socket, {"op": op, "d": None, "s": None, "t": None})
 
     # The wire
 
@@ -152,7 +167,7 @@ class DiscordServer:
     async def _gateway(self, request: web.Request) -> web.StreamResponse:
         if request.query.get("v") != "10" or request.query.get("encoding") != "json":
             self.refusals.append(str(request.url))
-        if request.query.get("compress", "zlib-stream") != "zlib-stream":
+        if self.closed or request.query.get("compress", "zlib-stream") != "zlib-stream":
             return web.Response(status=400)
         socket = web.WebSocketResponse()
         await socket.prepare(request)
@@ -175,12 +190,13 @@ class DiscordServer:
                         if not told["d"]["intents"] & (1 << 15):
                             self.refusals.append("no message content")
                         self.sockets[socket] = pack
+                        self.identified += 1
                         await self._begun(socket)
                     case 6:
                         self.sockets[socket] = pack
-                        await self._told(socket, {"op": 9, "d": False, "s": None, "t": None})
-                        del self.sockets[socket]
+                        await self._go_on(socket, told["d"])
                     case 1:
+                        self.heartbeats += 1
                         await self._told(socket, {"op": 11, "d": None, "s": None, "t": None})
         finally:
             self.sockets.pop(socket, None)
@@ -197,6 +213,17 @@ class DiscordServer:
             "application": {"id": ME, "flags": 1 << 19},
         }
         await self._told(socket, {"op": 0, "s": next(self._events), "t": "READY", "d": ready})
+
+    async def _go_on(self, socket: web.WebSocketResponse, given: dict[str, Any]) -> None:
+        """Tell again what came behind a number, then say that this was all."""
+        if not self.resumable or (given["token"], given["session_id"]) != (TOKEN, "abc"):
+            await self._told(socket, {"op": 9, "d": False, "s": None, "t": None})
+            del self.sockets[socket]
+            return
+        self.resumed += 1
+        for frame in [each for each in self._told_frames if each["s"] > given["seq"]]:
+            await self._told(socket, frame)
+        await self._told(socket, {"op": 0, "s": next(self._events), "t": "RESUMED", "d": {}})
 
     async def _any(self, request: web.Request) -> web.Response:
         path = f"{request.method} {request.match_info['rest']}"
@@ -244,6 +271,9 @@ class DiscordServer:
         return await self._said(request, method, channel, id or "")
 
     async def _said(self, request: web.Request, method: str, channel: str, id: str) -> web.Response:
+        if self.refuse is not None:
+            (status, code, words), self.refuse = self.refuse, None
+            return _json({"message": words, "code": code}, status=status)
         if self.limited:
             self.limited -= 1
             body = {"message": "You are being rate limited.", "retry_after": 0.05, "global": False}
@@ -267,6 +297,8 @@ class DiscordServer:
         for row in given.get("components") or ():
             if len(row["components"]) > 5 or any(not 0 < len(e["label"]) <= 80 for e in row["components"]):
                 self.refusals.append("components")
+        if method == "PATCH" and id not in self.sent:
+            return _json({"message": "Unknown Message", "code": 10008}, status=404)
         if method == "PATCH":
             self.sent[id].update(given)
             seen = next(each for each in self.shown if each.id == id)

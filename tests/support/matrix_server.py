@@ -33,6 +33,11 @@ class MatrixServer:
         self.shown: list[ShownMessage] = []
         self.direct = {DIRECT}
         self.cut_next = 0
+        self.window = 0
+        """Events of a room that one look holds at most, as servers have ten; 0: all of them."""
+        self.no_history = False
+        self.no_join = False
+        self.limit_sync = 0
         self.bad_token = False
         self._transactions: dict[str, str] = {}
         self._log: list[tuple[str, str, dict[str, Any]]] = []
@@ -73,6 +78,13 @@ class MatrixServer:
         self._log.append(next(each for each in reversed(self._log) if each[2]["sender"] != ME))
         self._news.set()
 
+    def enter(self, room: str) -> None:
+        """We come into a room."""
+        member = {"membership": "join", "displayname": "Hermes"}
+        event = {"content": member, "event_id": f"$enter:{next(self._numbers)}", "sender": ME}
+        event |= {"origin_server_ts": 1, "type": "m.room.member", "state_key": ME}
+        self._tell("join", room, event)
+
     def invite(self, room: str, sender: str = OWNER, direct: bool = True) -> None:
         content = {"membership": "invite", "displayname": "Hermes", **({"is_direct": True} if direct else {})}
         self._tell(
@@ -105,6 +117,10 @@ class MatrixServer:
                 return web.json_response({"user_id": ME, "device_id": "ABC1234"})
             case ["GET client", "v3", "sync"]:
                 return await self._sync(request)
+            case ["GET client", "v3", "rooms", room, "messages"]:
+                return self._history(request, unquote(room))
+            case ["POST client", "v3", "join", room] if self.no_join:
+                return self._fault(403, "M_FORBIDDEN", "You are not invited to this room.")
             case ["POST client", "v3", "join", room]:
                 self.joined.append(unquote(room))
                 return web.json_response({"room_id": unquote(room)})
@@ -129,6 +145,9 @@ class MatrixServer:
         since = request.query.get("since", "")
         if since and not re.fullmatch(r"s\d+_757269_2", since):
             return self._fault(400, "M_INVALID_PARAM", "since")
+        if since and self.limit_sync:
+            self.limit_sync -= 1
+            return self._fault(429, "M_LIMIT_EXCEEDED", "Too many requests", retry_after_ms=2000)
         at = int(since[1:].partition("_")[0]) if since else 0
         if since and at >= len(self._log):
             self._news.clear()
@@ -139,7 +158,7 @@ class MatrixServer:
             except TimeoutError:
                 pass
         rooms: dict[str, dict[str, Any]] = {"join": {}, "invite": {}, "leave": {}}
-        for kind, room, event in self._log[at:]:
+        for number, (kind, room, event) in enumerate(self._log[at:], at):
             if kind == "invite":
                 rooms["invite"][room] = {"invite_state": {"events": [event]}}
                 continue
@@ -156,8 +175,33 @@ class MatrixServer:
                     "state": {"events": []},
                 },
             )
-            held["timeline"]["events"].append(event)
+            timeline = held["timeline"]
+            timeline["events"].append(event)
+            if self.window and len(timeline["events"]) > self.window:
+                timeline["events"].pop(0)
+                timeline["limited"] = True
+                kept = [i for i, each in enumerate(self._log[: number + 1]) if each[1] == room]
+                timeline["prev_batch"] = f"t{kept[-self.window]}-23535_0_0"
         return web.json_response({"next_batch": f"s{len(self._log)}_757269_2", "rooms": rooms})
+
+    def _history(self, request: web.Request, room: str) -> web.Response:
+        """Events before a place, newest first, as spec.matrix.org shows `/messages`."""
+        start = re.fullmatch(r"t(\d+)-23535_0_0", request.query.get("from", ""))
+        stop = re.fullmatch(r"s(\d+)_757269_2", request.query.get("to", ""))
+        if start is None or stop is None or request.query.get("dir") != "b":
+            self.refusals.append(str(request.url))
+            return self._fault(400, "M_INVALID_PARAM")
+        if self.no_history:
+            return self._fault(403, "M_FORBIDDEN", "You aren't a member of the room.")
+        kinds = json.loads(request.query["filter"])["types"]
+        found = [
+            (number, event)
+            for number, (kind, where, event) in enumerate(self._log[: int(start[1])])
+            if number >= int(stop[1]) and where == room and kind == "join" and event["type"] in kinds
+        ][::-1][: min(int(request.query["limit"]), 3)]
+        end = found[-1][0] if found else int(stop[1])
+        told = {"chunk": [event for _, event in found], "start": request.query["from"]}
+        return web.json_response({**told, "end": f"t{end}-23535_0_0"})
 
     async def _send(self, request: web.Request, room: str, transaction: str) -> web.Response:
         content = json.loads(await request.read())

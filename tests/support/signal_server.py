@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from tests.support.chat_platform import OWNER, STRANGER, LocalPlatform, LoopbackServer, ShownMessage, reply
 
-ACCOUNT = "+33111111111"
+ACCOUNT, ACI = "+33111111111", "11111111-1111-4111-8111-111111111111"
 _METHODS: dict[str, set[str]] = {
     "listAccounts": set(),
     "send": {"account", "recipient", "groupId", "message", "attachments", "editTimestamp"},
@@ -43,6 +43,10 @@ class SignalServer(LocalPlatform):
         self.hold_accounts = threading.Event()
         """While it is not set, nobody is told the accounts."""
         self.hold_accounts.set()
+        self.single = False
+        """Whether the daemon was started with one account (`-a`), so that it has no list of them."""
+        self.failure = ""
+        """The type of failure with which the next message is refused."""
         self._events: list[dict[str, Any]] = []
         self._kept: list[tuple[int, dict[str, Any]]] = []
         self._number = 0
@@ -131,6 +135,10 @@ class SignalServer(LocalPlatform):
         """Events that wait for somebody to connect."""
         return len(self._events)
 
+    def bring(self, what: dict[str, Any], sender: str = OWNER) -> None:
+        """An envelope with anything in it."""
+        self._bring(sender, self._next(), what)
+
     def _bring(self, sender: str, at: int, what: dict[str, Any]) -> None:
         envelope = {
             "source": sender,
@@ -167,7 +175,7 @@ class SignalServer(LocalPlatform):
             answer["result"] = self._call(asked["method"], asked.get("params") or {})
         except _RpcError as error:
             answer["error"] = error.body
-            if error.body["code"] != -5:
+            if error.body["code"] not in (-5, -32601) and error.body["data"] is None:
                 self.refusals.append(str(error))
         reply(handler, 200, json.dumps(answer).encode())
 
@@ -178,9 +186,12 @@ class SignalServer(LocalPlatform):
             raise _RpcError(-32602, f"Unrecognized field {unknown}")
         if method == "listAccounts":
             self.asked_for_accounts.set()
+            if self.single:
+                # src/main/java/org/asamk/signal/jsonrpc/SignalJsonRpcCommandHandler.java
+                raise _RpcError(-32601, "Method not implemented")
             self.hold_accounts.wait(20)
-            return [{"number": ACCOUNT}]
-        if given.get("account") != ACCOUNT:
+            return [{"number": ACCOUNT, "aci": ACI}]
+        if given.get("account") != ACCOUNT and not (self.single and "account" not in given):
             raise _RpcError(-32602, "Specified account does not exist")
         if method == "getAttachment":
             if given["id"] not in self.files:
@@ -195,8 +206,11 @@ class SignalServer(LocalPlatform):
         return self._send(given, given.get("groupId") or given["recipient"][0])
 
     def _send(self, given: dict[str, Any], chat: str) -> Any:
+        address = {"recipientAddress": {"uuid": chat, "number": None, "username": None}}
+        if self.failure:
+            failed, self.failure = {**address, "type": self.failure}, ""
+            raise _RpcError(-1, "Failed to send message", {"response": {"timestamp": 1, "results": [failed]}})
         count, seconds = self._limited
-        address = {"recipientAddress": {"uuid": chat, "number": None}}
         if count:
             self._limited = (count - 1, seconds)
             failure = {**address, "type": "RATE_LIMIT_FAILURE", "token": "t", "retryAfterSeconds": seconds}

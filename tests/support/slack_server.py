@@ -28,7 +28,7 @@ class SlackServer:
         self.limited = 0
         self.retry_after = 30
         self.shown: list[ShownMessage] = []
-        self.bad_token = False
+        self.bad_token = self.bad_app_token = False
         self.sockets: set[web.WebSocketResponse] = set()
         self.connections = 0
         self.last: dict[str, Any] = {}
@@ -65,10 +65,12 @@ class SlackServer:
         ts = self._ts()
         kind = "im" if channel.startswith("D") else "channel"
         event = {
+            "client_msg_id": "f0582a78-72db-4feb-b2f3-1e47d66365c8",
             "type": "message",
             "channel": channel,
             "user": user,
             "text": text,
+            "team": "T123ABC456",
             "ts": ts,
             "event_ts": ts,
             "channel_type": kind,
@@ -87,6 +89,17 @@ class SlackServer:
             "type": "event_callback",
             "event_id": f"Ev{next(self._numbers):08d}",
             "event_time": 1234567890,
+            "authorizations": [
+                {
+                    "enterprise_id": None,
+                    "team_id": "T123ABC456",
+                    "user_id": ME,
+                    "is_bot": True,
+                    "is_enterprise_install": False,
+                }
+            ],
+            "is_ext_shared_channel": False,
+            "event_context": f"1-{event['type']}-T123ABC456-{event.get('channel', '')}",
         }
         await self.envelope("events_api", payload, retry_attempt=0, retry_reason="")
 
@@ -98,7 +111,11 @@ class SlackServer:
         payload = {
             "type": "block_actions",
             "team": {"id": "T9TK3CUKW", "domain": "example"},
-            "user": {"id": user, "username": "jtorrance", "team_id": "T9TK3CUKW"},
+            "user": {"id": user, "username": "jtorrance", "name": "jtorrance", "team_id": "T9TK3CUKW"},
+            "enterprise": None,
+            "is_enterprise_install": False,
+            "state": {"values": {}},
+            "response_url": "https://hooks.slack.com/actions/AABA1ABCD/1232321423432/D09sSasdasdAS9091209",
             "api_app_id": "AABA1ABCD",
             "token": "9s8d9as89d8as9d8as989",
             "container": {"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": False},
@@ -122,6 +139,12 @@ class SlackServer:
         self._waiting[name] = self.last = envelope
         for socket in list(self.sockets)[:1]:
             await self._sent(socket, envelope)
+
+    async def leave(self, reason: str) -> None:
+        """Say that a connection ends, as docs.slack.dev/apis/events-api/using-socket-mode shows."""
+        for socket in list(self.sockets):
+            told = {"type": "disconnect", "reason": reason, "debug_info": {"host": "wss-111.slack.com"}}
+            await socket.send_str(json.dumps(told))
 
     async def again(self) -> None:
         """Everything that was not acknowledged, once more."""
@@ -175,7 +198,8 @@ class SlackServer:
         if request.method != "POST":
             return self._no(f"{method}: {request.method}", "method_deprecated")
         wanted = APP if method == "apps.connections.open" else BOT
-        if request.headers.get("Authorization") != f"Bearer {wanted}" or self.bad_token:
+        is_refused = self.bad_app_token if wanted == APP else self.bad_token
+        if request.headers.get("Authorization") != f"Bearer {wanted}" or is_refused:
             return web.json_response({"ok": False, "error": "invalid_auth"})
         given: dict[str, Any] = {}
         if request.content_type == "application/json":

@@ -53,6 +53,8 @@ LIMITS = PlatformLimits(
     send_file=10_000_000,
     keys=True,
 )
+LOST = 60.0
+"""Seconds in which the library may make a lost connection anew: its own pauses grow up to 1,024."""
 LOOKED_BACK = 200
 """Messages of one channel that are read after a time without a connection."""
 CHANNELS = 500
@@ -91,7 +93,8 @@ class DiscordAdapter:
         client = self._client = discord.Client(
             intents=intents, max_messages=None, allowed_mentions=discord.AllowedMentions.none()
         )
-        one_by_one, failed = asyncio.Lock(), asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        one_by_one, failed = asyncio.Lock(), loop.create_future()
         # What comes after a gap waits until the gap was read: the place of a channel only moves on.
         caught_up = asyncio.Event()
 
@@ -105,6 +108,20 @@ class DiscordAdapter:
                 self._seen[channel] = str(message.id)
                 latest = json.dumps(dict(list(self._seen.items())[-CHANNELS:]))
                 await asyncio.to_thread(keep_place, self._seen_file, latest)
+
+        def give_up() -> None:
+            if not failed.done():
+                failed.set_exception(GatewayError("Discord cannot be reached (no connection for a while)."))
+
+        def is_there(connected: bool) -> None:
+            """The core makes the connection anew where the library does not in time."""
+            nonlocal lost
+            if lost is not None:
+                lost.cancel()
+            lost = None if connected else loop.call_later(LOST, give_up)
+
+        lost: asyncio.TimerHandle | None = None
+        is_there(False)
 
         async def guarded(work: Callable[[], Awaitable[None]]) -> None:
             """What cannot be stored ends the connection; it comes again with the next."""
@@ -130,13 +147,20 @@ class DiscordAdapter:
             caught_up.clear()
 
         @client.event
+        async def on_disconnect() -> None:
+            if lost is None:
+                is_there(False)
+
+        @client.event
         async def on_ready() -> None:
+            is_there(True)
             ready(f"@{client.user}")
             await guarded(missed)
             caught_up.set()
 
         @client.event
         async def on_resumed() -> None:
+            is_there(True)
             await guarded(missed)
             caught_up.set()
 
@@ -167,6 +191,7 @@ class DiscordAdapter:
                 await asyncio.wait([running, failed], return_when=asyncio.FIRST_COMPLETED)
                 (failed if failed.done() else running).result()
         finally:
+            is_there(True)
             running.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await running

@@ -6,8 +6,9 @@ Rooms with end-to-end encryption are not read: whoever may talk is told so there
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 
 WAIT = 30_000
 """Milliseconds a look for news waits at the server."""
+PAGES = 10
+"""Pages of 100 messages of one room that are read after a time without a connection."""
 LIMITS = PlatformLimits(
     text=16_000,
     unit="bytes",
@@ -94,8 +97,7 @@ class MatrixAdapter:
             for room, joined in told.get("rooms", {}).get("join", {}).items():
                 self._learn(room, joined)
                 # Without a place to go on from, what was said before we came is nothing to us.
-                events = joined.get("timeline", {}).get("events", ()) if since else ()
-                for event in events:
+                for event in await self._events(room, joined, since) if since else ():
                     if (incoming := self._incoming(room, event)) is not None:
                         await take(incoming)
             is_first, since = not since, str(told["next_batch"])
@@ -107,22 +109,60 @@ class MatrixAdapter:
     async def _news(self, since: str) -> Mapping[str, Any]:
         """One look. By hand: the library gives out events without those it cannot check."""
         query = f"timeout={WAIT if since else 0}" + (f"&since={quote(since, safe='')}" if since else "")
+        told = await self._asked(f"sync?{query}", WAIT / 1_000 + 30)
+        if "next_batch" not in told:
+            raise GatewayError("The homeserver answers without saying where to go on.")
+        return told
+
+    async def _asked(self, path: str, seconds: float = 60.0) -> Mapping[str, Any]:
+        """What the homeserver answers to a GET. Raises `GatewayError`."""
         request = self._files.build_request(
             "GET",
-            f"{self._base}/_matrix/client/v3/sync?{query}",
+            f"{self._base}/_matrix/client/v3/{path}",
             headers={"Authorization": f"Bearer {self._token}"},
-            timeout=WAIT / 1_000 + 30,
+            timeout=seconds,
         )
-        import json
-
         data = await bounded(self._files, request, 50_000_000, "Matrix")
         try:
             told = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise GatewayError("The homeserver answers something else than JSON.") from error
-        if not isinstance(told, dict) or "next_batch" not in told:
-            raise GatewayError("The homeserver answers without saying where to go on.")
+        if not isinstance(told, dict):
+            raise GatewayError("The homeserver answers in another form; check gateways.matrix.api_url.")
         return told
+
+    async def _events(self, room: str, joined: Mapping[str, Any], since: str) -> Sequence[Mapping[str, Any]]:
+        """What was said in a room since a place, oldest first: one look holds only its last events."""
+        timeline = joined.get("timeline", {})
+        events: list[Mapping[str, Any]] = list(timeline.get("events", ()))
+        place = str(timeline.get("prev_batch") or "")
+        if timeline.get("limited") is not True or not place or self._has_just_come(joined):
+            return events
+        before: list[Mapping[str, Any]] = []
+        kinds = quote(json.dumps({"types": ["m.room.message", "m.room.encrypted"]}), safe="")
+        for _ in range(PAGES):
+            path = f"rooms/{quote(room, safe='')}/messages?dir=b&limit=100&filter={kinds}"
+            try:
+                told = await self._asked(f"{path}&from={quote(place, safe='')}&to={quote(since, safe='')}")
+            except UndeliverableError as error:
+                log.warning("what was said meanwhile in %s cannot be read: %s", room, error)
+                break
+            before += told.get("chunk", ())
+            place = str(told.get("end") or "")
+            if not place or place == since or not told.get("chunk"):
+                break
+        else:
+            log.warning("more was said meanwhile in %s than is read", room)
+        return [*reversed(before), *events]
+
+    def _has_just_come(self, joined: Mapping[str, Any]) -> bool:
+        """Whether we are in a room only since this look: what was said there before is nothing to us."""
+        for part in ("state", "timeline"):
+            for event in joined.get(part, {}).get("events", ()):
+                if event.get("type") == "m.room.member" and event.get("state_key") == self._user:
+                    before = (event.get("unsigned") or {}).get("prev_content") or {}
+                    return before.get("membership") != "join"
+        return False
 
     async def _invited(self, room: str, invited: Mapping[str, Any]) -> None:
         """Come where a person asks us into a conversation of two, or one who is allowed into any room."""
@@ -132,8 +172,12 @@ class MatrixAdapter:
                 if content.get("is_direct") is True:
                     self._direct.add(room)
                 if content.get("is_direct") is True or event.get("sender") in self._allowed:
-                    async with _faults():
-                        _checked(await self._client.join(room))
+                    try:
+                        async with _faults():
+                            _checked(await self._client.join(room))
+                    except UndeliverableError as error:
+                        # It was taken back meanwhile, and would come again with every look.
+                        log.warning("an invitation to %s cannot be taken: %s", room, error)
                     return
         log.info("an invitation to %s was left open: it is from nobody who may", room)
 

@@ -50,7 +50,11 @@ LIMITS = PlatformLimits(
     fetch_file=50_000_000,
 )
 _LINE = 4_000_000
-_RATE_LIMIT, _USER_ERROR = -5, -1
+_RATE_LIMIT, _USER_ERROR, _NO_METHOD = -5, -1, -32601
+
+
+class _UnknownMethodError(GatewayError):
+    """The daemon does not have this method."""
 
 
 class SignalAdapter:
@@ -62,21 +66,14 @@ class SignalAdapter:
         assert isinstance(context.settings, SignalSettings)
         self._base = (context.settings.api_url or DAEMON).rstrip("/")
         self._account = context.settings.account
+        self._own: set[str] = {self._account} - {""}
+        """Telephone number and account id of ours, as far as they are known."""
         self._client = http_client(SILENCE)
         self._number = 0
         self._last_file = context.folder / "last_event"
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
-        if not self._account:
-            accounts = await self._call("listAccounts")
-            found = [each for each in accounts or () if isinstance(each, Mapping)]
-            # One without a telephone number is known by its account id.
-            numbers = [str(each.get("number") or each["aci"]) for each in found]
-            if len(numbers) != 1:
-                raise ConfigError(
-                    f"The daemon has {len(numbers)} accounts; name one as gateways.signal.account."
-                )
-            self._account = numbers[0]
+        await self._find_account()
         headers = {"Accept": "text/event-stream"}
         if last := await asyncio.to_thread(kept_place, self._last_file):
             headers["Last-Event-ID"] = last
@@ -86,7 +83,7 @@ class SignalAdapter:
             try:
                 if response.status_code != 200:
                     raise GatewayError(f"signal-cli answers {response.status_code}; start it with --http.")
-                ready(self._account)
+                ready(self._account or "the account of the daemon")
                 async for id, data in _events(response.aiter_bytes()):
                     incoming = self._read(data)
                     if incoming is not None:
@@ -96,6 +93,27 @@ class SignalAdapter:
             finally:
                 await response.aclose()
         raise GatewayError("signal-cli ended the connection.")
+
+    async def _find_account(self) -> None:
+        """Which account is ours, and the ids it is mentioned by."""
+        try:
+            listed = await self._call("listAccounts")
+        except _UnknownMethodError:
+            # A daemon of one account has no list, and needs to be told no account.
+            return
+        accounts = [each for each in listed or () if isinstance(each, Mapping)]
+        if not self._account:
+            if len(accounts) != 1:
+                raise ConfigError(
+                    f"The daemon has {len(accounts)} accounts; name one as gateways.signal.account."
+                )
+            # One without a telephone number is known by its account id.
+            self._account = str(accounts[0].get("number") or accounts[0]["aci"])
+        for each in accounts:
+            ids = {str(each[name]) for name in ("number", "aci") if each.get(name)}
+            if self._account in ids:
+                self._own |= ids
+        self._own.add(self._account)
 
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
         return await self._sent(place, {"message": translated(message.text, "signal")})
@@ -162,6 +180,8 @@ class SignalAdapter:
         for each in results:
             _failed(each)
         words = str(error.get("message", ""))[:200]
+        if error.get("code") == _NO_METHOD:
+            raise _UnknownMethodError(f"signal-cli: {words}")
         if error.get("code") == _USER_ERROR:
             raise UndeliverableError(f"signal-cli refuses: {words}")
         # Such as an account that the daemon does not have (yet): no fault of what is to be sent.
@@ -172,7 +192,9 @@ class SignalAdapter:
         try:
             event = json.loads(data)
             envelope = event["envelope"]
-            if event.get("account") not in (None, self._account):
+            if (account := event.get("account")) and not self._account:
+                self._own.add(str(account))
+            elif account and account not in self._own:
                 return None
             edit = envelope.get("editMessage")
             message = edit["dataMessage"] if edit else envelope.get("dataMessage")
@@ -184,8 +206,9 @@ class SignalAdapter:
             place = Place(f"{GROUP}{info['groupId']}" if info else source)
             text, mentioned = self._without_name(message)
             quote = message.get("quote") or {}
+            authors = {str(quote.get(name)) for name in ("author", "authorNumber", "authorUuid")}
             files = tuple(_file(each, str(place)) for each in message.get("attachments") or ())
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
         if not text.strip() and not files:
             return None
@@ -197,14 +220,18 @@ class SignalAdapter:
             text=text,
             files=files,
             group=bool(info),
-            mentioned=not info or mentioned or quote.get("author") == self._account or text.startswith("/"),
+            mentioned=not info or mentioned or not self._own.isdisjoint(authors) or text.startswith("/"),
             message=str(quote.get("id") or ""),
         )
 
     def _without_name(self, message: Mapping[str, Any]) -> tuple[str, bool]:
         """The text, without our name where it begins with it, and whether we are mentioned."""
         text = str(message.get("message") or "")
-        ours = [each for each in message.get("mentions") or () if each.get("number") == self._account]
+        ours = [
+            each
+            for each in message.get("mentions") or ()
+            if not self._own.isdisjoint((each.get("number"), each.get("uuid")))
+        ]
         for each in ours:
             if each.get("start") == 0:
                 text = text[int(each.get("length", 1)) :].lstrip(" ,:")

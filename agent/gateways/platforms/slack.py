@@ -43,6 +43,10 @@ LIMITS = PlatformLimits(
     buttons=5,
     send_file=50_000_000,
 )
+LOOK = 2.0
+"""Seconds between two looks whether the connection is still there."""
+LOST = 30.0
+"""Seconds in which the library may make a lost connection anew."""
 _REFUSED = frozenset({"invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"})
 _LATER = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 _TAG = re.compile(r"<([@#!])?([^<>|]+)(?:\|([^<>]*))?>")
@@ -84,9 +88,16 @@ class SlackAdapter:
         client.socket_mode_request_listeners.append(hear)
         try:
             async with _faults():
+                # The library would try a token that is refused again and again.
+                opened = await opener.apps_connections_open(app_token=self._app_token)
+                client.wss_uri = str(opened["url"])
                 await client.connect()
             ready(f"@{me['user']}")
-            await asyncio.Event().wait()
+            lost = 0.0
+            while lost < LOST:
+                await asyncio.sleep(LOOK)
+                lost = 0.0 if await client.is_connected() else lost + LOOK
+            raise GatewayError("Slack cannot be reached (no connection for a while).")
         finally:
             await client.close()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agent.gateways.adapter import (
     Adapter,
@@ -26,13 +26,19 @@ from agent.gateways.adapter import (
     Take,
     UndeliverableError,
 )
-from agent.gateways.http import bounded, http_client
+from agent.gateways.http import bounded, http_client, json_call
 from agent.gateways.markup import translated
 
 if TYPE_CHECKING:
     import telegram
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 API = "https://api.telegram.org"
+KINDS = ["message", "edited_message", "callback_query"]
+"""Updates that are asked for."""
 POLL = 25
 """Seconds one look for updates waits at the server."""
 LIMITS = PlatformLimits(
@@ -58,10 +64,12 @@ class TelegramAdapter:
         from telegram.request import HTTPXRequest
 
         # Addresses of the API hold the token.
-        logging.getLogger("httpx").setLevel(logging.WARNING)
-        base = (context.settings.api_url or API).rstrip("/")
+        for name in ("httpx", "httpx2"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        base, token = (context.settings.api_url or API).rstrip("/"), context.secret("token_env")
+        self._address = f"{base}/bot{token}"
         self._bot: telegram.Bot = Bot(
-            context.secret("token_env"),
+            token,
             base_url=f"{base}/bot",
             base_file_url=f"{base}/file/bot",
             request=HTTPXRequest(connection_pool_size=8, read_timeout=30, write_timeout=60),
@@ -70,6 +78,8 @@ class TelegramAdapter:
         self._files = http_client()
         self._started = False
         self._offset: int | None = None
+        self._moved: dict[str, str] = {}
+        """Groups that have become supergroups: the new id by the old one."""
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         async with _faults():
@@ -78,28 +88,46 @@ class TelegramAdapter:
                 self._started = True
         ready(f"@{self._bot.username}")
         while True:
-            async with _faults():
-                updates = await self._bot.get_updates(
-                    offset=self._offset,
-                    timeout=POLL,
-                    allowed_updates=["message", "edited_message", "callback_query"],
-                )
-            for update in updates:
-                incoming = self._read(update)
+            for number, update in await self._updates():
+                incoming = self._read(update) if update is not None else None
                 if incoming is not None:
                     await take(incoming)
                 # The next look tells the server that all before it have arrived.
-                self._offset = update.update_id + 1
+                self._offset = number + 1
+
+    async def _updates(self) -> Sequence[tuple[int, telegram.Update | None]]:
+        """What is new, by number; None for what the library cannot read. Raises `GatewayError`."""
+        try:
+            async with _faults():
+                found = await self._bot.get_updates(self._offset, timeout=POLL, allowed_updates=KINDS)
+        except (TypeError, KeyError, ValueError, AttributeError):
+            return await self._readable()
+        return [(each.update_id, each) for each in found]
+
+    async def _readable(self) -> Sequence[tuple[int, telegram.Update | None]]:
+        """The same, each read by itself: for one update of another version the library gives out none."""
+        from telegram import Update
+
+        asked = {"offset": self._offset or 0, "timeout": 0, "allowed_updates": KINDS}
+        told = await json_call(self._files, "POST", f"{self._address}/getUpdates", "Telegram", body=asked)
+        found: list[tuple[int, telegram.Update | None]] = []
+        for each in told["result"]:
+            try:
+                found.append((each["update_id"], Update.de_json(each, self._bot)))
+            except (TypeError, KeyError, ValueError, AttributeError) as error:
+                log.warning("an update of Telegram is passed over: %s", error)
+                found.append((each["update_id"], None))
+        return found
 
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
         from telegram import LinkPreviewOptions, ReplyParameters
-        from telegram.error import BadRequest, ChatMigrated
+        from telegram.error import BadRequest
 
         reply = None
         if message.reply_to.isdigit():
             reply = ReplyParameters(int(message.reply_to), allow_sending_without_reply=True)
 
-        async def sent(chat: int | str, text: str, mode: str | None) -> str:
+        async def sent(chat: str, text: str, mode: str | None) -> str:
             found = await self._bot.send_message(
                 chat,
                 text,
@@ -112,52 +140,54 @@ class TelegramAdapter:
             )
             return str(found.message_id)
 
-        async with _faults():
-            marked = translated(message.text, "telegram")
+        async def tried(chat: str) -> str:
             try:
-                return await sent(place.chat, marked, "HTML")
-            except ChatMigrated as moved:
-                return await sent(moved.new_chat_id, marked, "HTML")
+                return await sent(chat, translated(message.text, "telegram"), "HTML")
             except BadRequest as error:
                 if not _is_markup(error):
                     raise
-                return await sent(place.chat, message.text, None)
+                return await sent(chat, message.text, None)
+
+        return await self._at(place, tried)
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
         from telegram import LinkPreviewOptions
         from telegram.error import BadRequest
 
-        async def edited(text: str, mode: str | None) -> None:
+        async def edited(chat: str, text: str, mode: str | None) -> None:
             await self._bot.edit_message_text(
                 text,
-                place.chat,
+                chat,
                 int(message_id),
                 parse_mode=mode,
                 reply_markup=_keyboard(message),
                 link_preview_options=LinkPreviewOptions(is_disabled=True),
             )
 
-        async with _faults():
+        async def tried(chat: str) -> None:
             try:
-                await edited(translated(message.text, "telegram"), "HTML")
+                await edited(chat, translated(message.text, "telegram"), "HTML")
             except BadRequest as error:
                 if "not modified" in error.message.lower():
                     return
                 if not _is_markup(error):
                     raise
-                await edited(message.text, None)
+                await edited(chat, message.text, None)
+
+        await self._at(place, tried)
 
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
-        async with _faults():
-            data = file.path
+        async def sent(chat: str) -> str:
             common = {"caption": file.caption[:1_024] or None, "message_thread_id": _thread(place)}
             if file.kind == "image":
-                found = await self._bot.send_photo(place.chat, data, filename=file.name, **common)
+                found = await self._bot.send_photo(chat, file.path, filename=file.name, **common)
             elif file.kind == "voice":
-                found = await self._bot.send_voice(place.chat, data, filename=file.name, **common)
+                found = await self._bot.send_voice(chat, file.path, filename=file.name, **common)
             else:
-                found = await self._bot.send_document(place.chat, data, filename=file.name, **common)
+                found = await self._bot.send_document(chat, file.path, filename=file.name, **common)
             return str(found.message_id)
+
+        return await self._at(place, sent)
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         async with _faults():
@@ -170,8 +200,21 @@ class TelegramAdapter:
         return await bounded(self._files, request, most, "Telegram")
 
     async def typing(self, place: Place) -> None:
+        async def typed(chat: str) -> None:
+            await self._bot.send_chat_action(chat, "typing", message_thread_id=_thread(place))
+
+        await self._at(place, typed)
+
+    async def _at(self, place: Place, work: Callable[[str], Awaitable[T]]) -> T:
+        """Do something in a chat, under the id it has now. Raises `GatewayError`."""
+        from telegram.error import ChatMigrated
+
         async with _faults():
-            await self._bot.send_chat_action(place.chat, "typing", message_thread_id=_thread(place))
+            try:
+                return await work(self._moved.get(place.chat, place.chat))
+            except ChatMigrated as moved:
+                self._moved[place.chat] = str(moved.new_chat_id)
+                return await work(str(moved.new_chat_id))
 
     async def acknowledge(self, incoming: Incoming, told: str) -> None:
         async with _faults():
@@ -183,7 +226,7 @@ class TelegramAdapter:
             if self._started:
                 await self._bot.shutdown()
         except Exception:
-            logging.getLogger(__name__).warning("the bot could not be closed in order", exc_info=True)
+            log.warning("the bot could not be closed in order", exc_info=True)
 
     def _read(self, update: telegram.Update) -> Incoming | None:
         """What an update says; None for what is nothing to us."""
@@ -207,6 +250,15 @@ class TelegramAdapter:
                 token=query.id,
             )
         message = update.message or update.edited_message
+        if message is not None and (message.migrate_to_chat_id or message.migrate_from_chat_id):
+            old = message.migrate_from_chat_id or message.chat.id
+            return Incoming(
+                id=str(message.message_id),
+                kind="moved",
+                place=Place(str(old)),
+                sender=Sender(""),
+                moved_to=str(message.migrate_to_chat_id or message.chat.id),
+            )
         if message is None or message.from_user is None or message.from_user.is_bot:
             return None
         text, files = message.text or message.caption or "", tuple(_files(message))
@@ -261,6 +313,8 @@ def _files(message: telegram.Message) -> list[IncomingFile]:
     if (voice := message.voice) is not None:
         media = voice.mime_type or "audio/ogg"
         found.append(IncomingFile(voice.file_id, "voice.ogg", "voice", media, voice.file_size or 0))
+    if (note := message.video_note) is not None:
+        found.append(IncomingFile(note.file_id, "video.mp4", "file", "video/mp4", note.file_size or 0))
     for each in (message.audio, message.document, message.video, message.animation):
         if each is not None and not any(known.id == each.file_id for known in found):
             media = each.mime_type or ""

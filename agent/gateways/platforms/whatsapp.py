@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import logging
 import mimetypes
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -39,11 +40,16 @@ from agent.gateways.media import file_kind, require_host
 if TYPE_CHECKING:
     import httpx2
 
+log = logging.getLogger(__name__)
+
 API = "https://graph.facebook.com/v23.0"
 TITLE = "WhatsApp"
 LIMITS = PlatformLimits(text=4_096, form="whatsapp", buttons=3, send_file=16_000_000, fetch_file=16_000_000)
 _TOO_MANY = frozenset({4, 80007, 130429, 131048, 131056})
 _BAD_TOKEN = frozenset({0, 190})
+_LATER = frozenset({1, 2, 131000, 131016, 131057, 133004})
+_ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+"""What a body raises that has another form than the documentation says."""
 _MEDIA = ("image", "audio", "voice", "document", "video", "sticker")
 
 
@@ -84,7 +90,7 @@ class WhatsAppAdapter:
             return CallAnswer(401, b"the signature is wrong")
         try:
             found = list(self._read(json.loads(request.body)))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except _ODD:
             # The platform would send it again and again.
             return CallAnswer(200, b"not understood")
         for each in found:
@@ -194,12 +200,12 @@ class WhatsAppAdapter:
             raise RateLimitedError(float(wait) if wait.isdigit() else 10.0)
         if response.status_code == 401 or code in _BAD_TOKEN:
             raise BadCredentialsError("WhatsApp does not take the token; set it again.")
-        if response.status_code >= 500:
+        if response.status_code >= 500 or code in _LATER:
             raise GatewayError(f"WhatsApp answers {response.status_code}: {said}")
         raise UndeliverableError(f"WhatsApp refuses with {code or response.status_code}: {said}")
 
     def _read(self, data: Any) -> Iterator[Incoming]:
-        """The messages of a call. Raises `KeyError`, `TypeError`, `ValueError`, `AttributeError`."""
+        """The messages of a call, without those of a form that is not known. Raises one of `_ODD`."""
         if data["object"] != "whatsapp_business_account":
             return
         for entry in data["entry"]:
@@ -207,9 +213,17 @@ class WhatsAppAdapter:
                 value = change["value"]
                 if change["field"] != "messages" or value["metadata"]["phone_number_id"] != self._phone:
                     continue
-                names = {each["wa_id"]: each["profile"]["name"] for each in value.get("contacts", ())}
+                names = {
+                    str(each.get("wa_id")): str((each.get("profile") or {}).get("name") or "")
+                    for each in value.get("contacts", ())
+                }
                 for message in value.get("messages", ()):
-                    if (incoming := _incoming(message, names)) is not None:
+                    try:
+                        incoming = _incoming(message, names)
+                    except _ODD:
+                        log.warning("a message of WhatsApp has a form that is not known")
+                        continue
+                    if incoming is not None:
                         yield incoming
 
 

@@ -97,13 +97,13 @@ class GatewayHost:
         try:
             return GatewaySession(await self._hub.create(workspace, model, surface))
         except TurnedAwayError as refusal:
-            raise HermesError(str(refusal)) from refusal
+            raise _reason(refusal) from refusal
 
     async def session(self, id: str, surface: str, model: str | None = None) -> GatewaySession:
         try:
             return GatewaySession(await self._hub.session(id, surface, model))
         except TurnedAwayError as refusal:
-            raise HermesError(str(refusal)) from refusal
+            raise _reason(refusal) from refusal
 
     async def close(self, id: str) -> None:
         await self._hub.close(id)
@@ -125,6 +125,12 @@ class GatewayHost:
 
     def keep_image(self, data: bytes, name: str) -> Attachment:
         return self._attachments.keep(data, name)
+
+
+def _reason(refusal: TurnedAwayError) -> HermesError:
+    """What a session was refused for: chats wait for a store, and not for a session that is gone."""
+    cause = refusal.__cause__
+    return cause if isinstance(cause, HermesError) else HermesError(str(refusal))
 
 
 class Messengers:

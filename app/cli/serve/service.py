@@ -85,9 +85,10 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
         )
         server = _server(app, options)
         place.note(url=url, pid=os.getpid())
+        # Before anybody opens a session: it reads libraries that may not be read beside a request.
+        messengers = await Messengers.start(hub, home, loaded.settings, loaded.environ)
         terminals = TerminalHeads(hub, home)
         await terminals.listen()
-        messengers = await Messengers.start(hub, home, loaded.settings, loaded.environ)
         calls.append(messengers.gateways)
         hub.mover, hub.move_checker = messengers.move, messengers.check_move
         loop = asyncio.get_running_loop()

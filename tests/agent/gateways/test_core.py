@@ -9,15 +9,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from agent.config.gateways import MessengerSettings, SignalSettings
+from agent.config.schema import Settings
 from agent.gateways import message_rows
 from agent.gateways.adapter import GatewayContext, Incoming, Place, Sender
+from agent.gateways.all_gateways import AllGateways
 from agent.gateways.chat_commands import command_of
 from agent.gateways.kinds import gateway_kind, make_adapter
 from agent.gateways.running_gateway import RunningGateway
+from agent.home import Home
 from agent.store.store import Store
 from tests.support.chat_platform import OWNER
 from tests.support.signal_server import SignalServer
+from tests.support.telegram_server import TelegramServer
 
 HERE = Place("chat")
 
@@ -64,6 +70,53 @@ async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path:
         assert signal.refusals == []
 
 
+async def test_a_messenger_ends_also_at_the_moment_when_there_is_news(tmp_path: Path) -> None:
+    with SignalServer() as signal:
+        settings = SignalSettings.model_validate(signal.settings())
+        context = GatewayContext("signal", settings, {}, tmp_path)
+        async with await Store.open(tmp_path / "state.db") as store:
+            host: Any = SimpleNamespace(database=store.database)
+            house: Any = SimpleNamespace()
+            for moments in range(8):
+                adapter = make_adapter(gateway_kind("signal"), context)
+                gateway = RunningGateway("signal", adapter, settings, host, 1.0, str(tmp_path), house)
+                running = asyncio.create_task(gateway.run())
+                await gateway.known()
+                await asyncio.sleep(0.05)
+                gateway.owe()
+                for _ in range(moments):
+                    await asyncio.sleep(0)
+                running.cancel()
+                done, _ = await asyncio.wait([running], timeout=20)
+                assert done, f"it goes on, {moments} steps behind the news"
+
+
+async def test_all_libraries_are_read_before_any_messenger_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """openai takes an httpx that another thread is still reading for a whole one, and the turn fails."""
+    begun: list[bool] = []
+
+    def made(kind: Any, context: Any) -> Any:
+        if kind.name == "telegram":
+            begun.append(signal.asked_for_accounts.wait(0.3))
+        return make_adapter(kind, context)
+
+    monkeypatch.setattr("agent.gateways.all_gateways.make_adapter", made)
+    with SignalServer() as signal, TelegramServer() as telegram:
+        servers = {"signal": signal, "telegram": telegram}
+        settings = Settings.model_validate(
+            {"gateways": {name: each.settings() for name, each in servers.items()}}
+        )
+        async with await Store.open(tmp_path / "state.db") as store:
+            host: Any = SimpleNamespace(database=store.database)
+            gateways = AllGateways(host, Home(tmp_path), settings, telegram.secrets(), tmp_path)
+            assert await gateways.start() == ("signal", "telegram")
+            assert await asyncio.to_thread(signal.asked_for_accounts.wait, 20)
+            await gateways.aclose()
+    assert begun == [False]
+
+
 async def test_the_end_of_a_turn_ends_no_message_of_the_next_one(tmp_path: Path) -> None:
     async with await Store.open(tmp_path / "state.db") as store:
 
@@ -97,6 +150,23 @@ async def test_a_message_shown_while_a_turn_ran_takes_up_no_later_answer(tmp_pat
             return c.execute("SELECT message, state FROM deliveries ORDER BY id").fetchall()
 
         assert await store.database.write(told) == [("77", "sent"), ("", "waiting")]
+
+
+async def test_only_who_wrote_a_message_changes_it(tmp_path: Path) -> None:
+    """Not every platform sees to that: in Matrix anybody may claim to edit."""
+    async with await Store.open(tmp_path / "state.db") as store:
+
+        def both(c: Any) -> list[str]:
+            said = Incoming(id="1", place=HERE, sender=Sender("me"), text="mine")
+            assert message_rows.receive(c, "matrix", said, time.time())
+            found = []
+            for who in ("you", "me"):
+                edit = Incoming(id="1", kind="edited", place=HERE, sender=Sender(who), text=f"of {who}")
+                assert not message_rows.receive(c, "matrix", edit, time.time())
+                found += [each.incoming.text for each in message_rows.waiting(c, "matrix", HERE)]
+            return found
+
+        assert await store.database.write(both) == ["mine", "of me"]
 
 
 def test_commands_may_begin_with_either_mark() -> None:

@@ -11,6 +11,7 @@ import pytest
 from agent.gateways.adapter import (
     BadCredentialsError,
     Button,
+    GatewayError,
     Outgoing,
     OutgoingFile,
     Place,
@@ -110,6 +111,65 @@ async def test_limits_and_refusals(server: DiscordServer, bench: AdapterBench, t
     with pytest.raises(BadCredentialsError):
         await other.until(lambda: False)
     await other.stop()
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+async def test_what_is_said_in_a_gap_comes_after_it(
+    server: DiscordServer, bench: AdapterBench, resumable: bool
+) -> None:
+    """discord.com/developers/docs/events/gateway: resumed, or begun anew where the session is invalid."""
+    await server.write("before")
+    await bench.until(lambda: bench.stored)
+    server.resumable = resumable
+    server.closed = True
+    await server.cut()
+    await bench.until(lambda: not server.sockets)
+    for number in range(3):
+        await server.write(f"away {number}")
+    server.closed = False
+    await bench.until(lambda: len(bench.texts()) == 4)
+    await server.write("after")
+    await bench.until(lambda: len(bench.texts()) == 5)
+    assert bench.texts() == ["before", "away 0", "away 1", "away 2", "after"]
+    assert (server.resumed, server.identified) == ((1, 1) if resumable else (0, 2))
+
+
+async def test_what_the_gateway_asks_for_is_done(server: DiscordServer, bench: AdapterBench) -> None:
+    server.resumable = True
+    await server.ask(1)
+    await bench.until(lambda: server.heartbeats)
+    await server.ask(7)
+    await bench.until(lambda: server.resumed)
+    await server.write("after")
+    await bench.until(lambda: bench.texts() == ["after"])
+    assert server.identified == 1
+
+
+async def test_a_connection_that_stays_away_is_told_to_the_core(
+    server: DiscordServer, bench: AdapterBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library would try again after up to 1,024 seconds."""
+    monkeypatch.setattr("agent.gateways.platforms.discord.LOST", 0.2)
+    server.closed = True
+    await server.cut()
+    with pytest.raises(GatewayError, match="no connection"):
+        await bench.until(lambda: False)
+
+
+async def test_refusals_of_a_message_have_names_of_their_own(
+    server: DiscordServer, bench: AdapterBench
+) -> None:
+    # discord.com/developers/docs/topics/opcodes-and-status-codes
+    for status, code, words, kind in (
+        (403, 50007, "Cannot send messages to this user", UndeliverableError),
+        (403, 50001, "Missing Access", UndeliverableError),
+        (400, 50035, "Invalid Form Body", UndeliverableError),
+    ):
+        server.refuse = (status, code, words)
+        with pytest.raises(kind, match=str(code)):
+            await bench.adapter.send(HERE, Outgoing(text="x"), f"k{code}")
+    with pytest.raises(UndeliverableError, match="10008"):
+        await bench.adapter.edit(HERE, "42", Outgoing(text="x"))
 
 
 @pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.thorough)])

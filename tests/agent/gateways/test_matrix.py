@@ -177,6 +177,60 @@ async def test_what_was_not_stored_comes_again(server: MatrixServer, bench: Adap
     await bench.until(lambda: bench.texts() == ["once"])
 
 
+async def test_what_a_look_leaves_out_is_read_from_the_room(
+    server: MatrixServer, bench: AdapterBench
+) -> None:
+    """One like github.com/matrix-nio/matrix-nio, tests/data/sync.json: it holds the last events of a room."""
+    server.write("before")
+    await bench.until(lambda: bench.texts() == ["before"])
+    await bench.stop()
+    server.window = 2
+    wanted = [f"away {number}" for number in range(9)]
+    for words in wanted:
+        server.write(words)
+        server.event(DIRECT, OWNER, {"displayname": "alice"}, "m.room.topic")
+    await bench.start()
+    await bench.until(lambda: len(bench.texts()) > len(wanted))
+    assert bench.texts() == ["before", *wanted]
+    # Where the room shows us none of it, what the look holds still counts.
+    await bench.stop()
+    server.no_history = True
+    for words in ("lost", "kept", "kept too"):
+        server.write(words)
+    await bench.start()
+    await bench.until(lambda: "kept too" in bench.texts())
+    assert "lost" not in bench.texts() and "kept" in bench.texts()
+    # What was said before we came into a room is nothing to us.
+    await bench.stop()
+    server.no_history = False
+    server.write("long ago", ROOM)
+    server.write("hermes: long ago", ROOM)
+    server.enter(ROOM)
+    server.write("hermes: now", ROOM)
+    await bench.start()
+    await bench.until(lambda: "now" in bench.texts())
+    assert "long ago" not in bench.texts()
+
+
+async def test_an_invitation_that_was_taken_back_keeps_nobody_waiting(
+    server: MatrixServer, bench: AdapterBench
+) -> None:
+    server.no_join = True
+    server.invite("!gone:x")
+    server.write("behind it")
+    await bench.until(lambda: bench.texts() == ["behind it"])
+    assert server.joined == []
+
+
+async def test_a_limit_of_looks_says_how_long_to_wait(server: MatrixServer, bench: AdapterBench) -> None:
+    # github.com/matrix-nio/matrix-nio, tests/data/limit_exceeded_error.json
+    server.limit_sync = 1
+    server.write("wakes it")
+    with pytest.raises(RateLimitedError) as limited:
+        await bench.until(lambda: False)
+    assert limited.value.wait == 2
+
+
 async def restarted(server: MatrixServer, bench: AdapterBench, times: int) -> None:
     chance, wanted = random.Random(7), []
     for number in range(times):

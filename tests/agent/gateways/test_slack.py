@@ -11,6 +11,7 @@ import pytest
 from agent.gateways.adapter import (
     BadCredentialsError,
     Button,
+    GatewayError,
     Outgoing,
     OutgoingFile,
     Place,
@@ -195,6 +196,76 @@ async def test_a_broken_connection_is_made_anew(slack: SlackServer, bench: Adapt
     await slack.write("meanwhile")
     await bench.until(lambda: bench.texts() == ["meanwhile"])
     assert slack.connections == 2
+
+
+@pytest.mark.parametrize("reason", ["warning", "refresh_requested"])
+async def test_a_connection_that_slack_ends_is_made_anew(
+    slack: SlackServer, bench: AdapterBench, reason: str
+) -> None:
+    """docs.slack.dev/apis/events-api/using-socket-mode: connections are renewed every few hours."""
+    bench.refuse = 1
+    await slack.write("not stored at first")
+    await bench.until(lambda: bench.taken)
+    await slack.leave(reason)
+    await bench.until(lambda: slack.connections == 2 and not slack.unacknowledged)
+    await slack.write("behind it")
+    await bench.until(lambda: bench.texts() == ["not stored at first", "behind it"])
+
+
+async def test_an_app_token_that_is_refused_ends_the_messenger(slack: SlackServer, tmp_path: Path) -> None:
+    slack.bad_app_token = True
+    bench = made(slack, tmp_path)
+    await bench.start()
+    with pytest.raises(BadCredentialsError, match="invalid_auth"):
+        await bench.until(lambda: False)
+    await bench.stop()
+    assert bench.names == []
+
+
+async def test_a_connection_that_stays_away_is_told_to_the_core(
+    slack: SlackServer, bench: AdapterBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.gateways.platforms.slack.LOOK", 0.05)
+    monkeypatch.setattr("agent.gateways.platforms.slack.LOST", 0.1)
+    await bench.restart()
+    await bench.until(lambda: len(bench.names) == 2 and slack.sockets)
+    slack.bad_app_token = True
+    await slack.cut()
+    with pytest.raises(GatewayError, match="no connection"):
+        await bench.until(lambda: False)
+
+
+async def test_what_is_no_message_is_acknowledged_and_passed_over(
+    slack: SlackServer, bench: AdapterBench
+) -> None:
+    # docs.slack.dev/reference/events and github.com/slackapi/python-slack-sdk,
+    # tests/slack_sdk/socket_mode/mock_socket_mode_server.py
+    said = {"type": "message", "channel": DIRECT, "channel_type": "im", "ts": "1355517523.000005"}
+    for event in (
+        {"type": "reaction_added", "user": OWNER, "reaction": "thumbsup", "item": {"type": "message"}},
+        {"type": "app_home_opened", "user": OWNER, "channel": DIRECT, "tab": "messages"},
+        {**said, "subtype": "message_deleted", "deleted_ts": "1355517523.000001", "previous_message": {}},
+        {**said, "subtype": "bot_message", "text": "of a bot", "bot_id": "BB12033"},
+        {**said, "subtype": "message_changed", "message": {**said, "user": OWNER, "text": "a"}},
+        {**said, "user": OWNER, "text": "", "files": [{"id": "F0S43P1CZ", "mode": "tombstone"}]},
+        {
+            **said,
+            "user": OWNER,
+            "text": "",
+            "subtype": "file_share",
+            "files": [{"id": "F0S43P1CZ", "created": 1}],
+        },
+        {**said, "user": OWNER, "text": None, "blocks": []},
+    ):
+        event.setdefault("event_ts", "1355517523.000005")
+        await slack.event(event)
+    shortcut = {"type": "shortcut", "token": "verification-token", "action_ts": "1610198080.300836"}
+    await slack.envelope("interactive", {**shortcut, "user": {"id": OWNER}, "callback_id": "do-something"})
+    view = {"type": "block_actions", "container": {"type": "view", "view_id": "V1234567890"}, "actions": [{}]}
+    await slack.envelope("interactive", {**view, "user": {"id": OWNER}})
+    await slack.write("the end")
+    await bench.until(lambda: "the end" in bench.texts() and not slack.unacknowledged)
+    assert [each.text for each in bench.stored.values() if each.kind == "message"] == ["the end"]
 
 
 async def restarted(slack: SlackServer, bench: AdapterBench, times: int) -> None:
