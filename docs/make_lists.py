@@ -18,6 +18,7 @@ from agent.config import reference
 from agent.modes import MODES, NAMES, SUMMARIES, canonical
 from app.commands import registry
 from app.startup.command_line import SUBCOMMANDS
+from tests.support import chat_abilities
 
 DOCS = Path(__file__).resolve().parent
 END = "<!-- end of the list -->"
@@ -78,7 +79,13 @@ def modes() -> str:
     )
 
 
+def messengers() -> str:
+    """What each messenger is tried with."""
+    return table(chat_abilities.heads(), chat_abilities.rows())
+
+
 LISTINGS = (
+    Listing("gateway.md", "abilities", messengers),
     Listing("guide.md", "subcommands", subcommands),
     Listing("guide.md", "modes", modes),
 )
@@ -95,7 +102,7 @@ def renewed(page: str) -> str:
     return reference.renew(text) if page == "guide.md" else text
 
 
-MADE = ("commands.md", "guide.md")
+MADE = ("commands.md", "gateway.md", "guide.md")
 """The pages with lists that are made from the code."""
 
 

@@ -38,6 +38,8 @@ class LocalPlatform:
     edits = True
     types = True
     """Whether a sign of typing is seen there."""
+    connects = True
+    """Whether it is heard over a lasting connection, not by calls of the platform."""
 
     def chat(self, person: str) -> str:
         """Where a person is spoken to alone."""

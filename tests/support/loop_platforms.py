@@ -240,7 +240,7 @@ class WhatsAppPlatform(LoopPlatform):
     """WhatsApp: it calls the service."""
 
     name, owner, stranger = "whatsapp", whatsapp_server.OWNER, "16505559999"
-    edits = types = False
+    edits = types = connects = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ class WebhookServer(LocalPlatform):
     """Where answers go, and what is sent to the service; one that is down is tried again."""
 
     name, owner, stranger = "webhook", OWNER, STRANGER
-    types = False
+    types = connects = False
 
     def __init__(self) -> None:
         self.shown: list[ShownMessage] = []

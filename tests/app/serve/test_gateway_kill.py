@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from agent.api.service import check_move
+from agent.errors import HermesError
 from tests.support import command
+from tests.support.chat_abilities import ABILITIES
 from tests.support.chat_kills import ALL_PLATFORMS, kill_at_any_moment
 from tests.support.chat_stage import ChatStage, shown
 from tests.support.telegram_server import TelegramServer
@@ -18,6 +24,13 @@ def test_on_every_messenger_a_message_is_one_turn_over_a_kill(tmp_path: Path) ->
     with ChatStage(tmp_path / "stage", *(each() for each in ALL_PLATFORMS)) as stage:
         kill_at_any_moment(stage, 1)
         assert [each for platform in stage.platforms.values() for each in platform.refusals] == []
+
+
+def test_each_ability_of_the_table_is_tried_on_each_messenger() -> None:
+    tests = Path(__file__).with_name("test_gateways.py").read_text("utf-8")
+    for each in ABILITIES:
+        begin = tests.index(f"def {each.test}(")
+        assert "platform: Any" in tests[begin:].partition("\n")[0] or "kills" in each.test
 
 
 def test_gateway_run_brings_the_service_along_and_leaves_at_ctrl_c(tmp_path: Path) -> None:
@@ -34,6 +47,13 @@ def test_gateway_run_brings_the_service_along_and_leaves_at_ctrl_c(tmp_path: Pat
                 assert name in told
                 platform.write(f"by-the-gateway-{name}")
                 assert shown(platform, f"by-the-gateway-{name}").text == f"Echo: by-the-gateway-{name}"
+            socket = stage.home / "run" / "service.sock"
+            for where in ("telegram", "webhook", "terminal"):
+                # Nothing is refused, and nothing moves yet.
+                asyncio.run(check_move(socket, where))
+            with pytest.raises(HermesError, match="is not set up"):
+                asyncio.run(check_move(socket, "signal"))
+            assert not any("goes on" in each.text for e in stage.platforms.values() for each in e.shown)
             status = json.loads(stage.run("gateway", "status", "--json"))
             running = {each["name"] for each in status["gateways"] if each["state"] == "running"}
             assert status["service"] is True and running == {"telegram", "webhook"}
