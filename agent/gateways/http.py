@@ -38,8 +38,10 @@ async def talking(title: str) -> AsyncIterator[None]:
         raise GatewayError(f"{title} cannot be reached ({type(error).__name__}).") from error
 
 
-async def bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
-    """The body of an answer. Raises `UndeliverableError` beyond `most` bytes, and what `checked` raises."""
+async def _received(
+    client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str, beyond: GatewayError
+) -> tuple[httpx2.Response, bytes]:
+    """An answer and its body. Raises `beyond` where that has more than `most` bytes."""
     async with talking(title):
         response = await client.send(request, stream=True)
         try:
@@ -47,11 +49,18 @@ async def bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int
             async for piece in response.aiter_bytes():
                 data += piece
                 if len(data) > most:
-                    raise UndeliverableError(f"The file is larger than {most:,} bytes.")
+                    raise beyond
         finally:
             await response.aclose()
-    checked(response.status_code, response.headers, bytes(data), title)
-    return bytes(data)
+    return response, bytes(data)
+
+
+async def bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
+    """The body of an answer. Raises `UndeliverableError` beyond `most` bytes, and what `checked` raises."""
+    beyond = UndeliverableError(f"The file is larger than {most:,} bytes.")
+    response, data = await _received(client, request, most, title, beyond)
+    checked(response.status_code, response.headers, data, title)
+    return data
 
 
 async def json_call(
@@ -99,17 +108,9 @@ async def answer_of(
         request = client.build_request(method, url, json=body, headers=dict(headers or {}))
     except (httpx2.InvalidURL, ValueError):
         raise ConfigError(f"Address or token of {title} cannot be part of a request.") from None
-    async with talking(title):
-        response = await client.send(request, stream=True)
-        try:
-            data = bytearray()
-            async for piece in response.aiter_bytes():
-                data += piece
-                if len(data) > ANSWER:
-                    raise GatewayError(f"{title} answers far too much; check its api_url.")
-        finally:
-            await response.aclose()
-    return response.status_code, response.headers, bytes(data)
+    beyond = GatewayError(f"{title} answers far too much; check its api_url.")
+    response, data = await _received(client, request, ANSWER, title, beyond)
+    return response.status_code, response.headers, data
 
 
 def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:

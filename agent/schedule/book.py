@@ -13,7 +13,7 @@ from agent.schedule import job_table as table
 from agent.schedule.deciding import following
 from agent.schedule.job import Job, JobIntent, JobRun, checked, iso
 from agent.schedule.needs import JobNeeds
-from agent.schedule.runner_lock import is_held
+from agent.schedule.runner_lock import lease
 from agent.schedule.zones import ScheduleError, machine_zone
 from agent.store.connection import Database
 
@@ -45,7 +45,7 @@ class JobBook:
 
     def is_watched(self) -> bool:
         """Whether some process runs what is due."""
-        return is_held(self._folder)
+        return lease(self._folder).is_held()
 
     async def jobs(self) -> list[Job]:
         """All jobs, those due first."""

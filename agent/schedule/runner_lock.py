@@ -12,14 +12,3 @@ RUNNER = "runner"
 def lease(folder: Path) -> SessionLock:
     """The lock that one runner of a home holds."""
     return SessionLock(folder, RUNNER)
-
-
-def is_held(folder: Path) -> bool:
-    """Whether some process holds it."""
-    lock = lease(folder)
-    if not lock.path.exists():
-        return False
-    if not lock.acquire():
-        return True
-    lock.release()
-    return False

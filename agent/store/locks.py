@@ -42,8 +42,7 @@ class SessionLock:
         except ConfigError as error:
             raise StoreError(str(error)) from error
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError(f"Cannot use the lock {self.path}: {reason}; free it.") from error
+            raise self._unusable(error) from error
         self._file = file
         return True
 
@@ -54,12 +53,31 @@ class SessionLock:
             os.close(self._file)
             self._file = None
 
+    def is_held(self) -> bool:
+        """Whether a process has the lock. Those who ask at the same time do not take each other for one.
+
+        Raises `StoreError` if the file cannot be used.
+        """
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            return not _lock(file, fcntl.LOCK_SH)
+        finally:
+            os.close(file)
+
     def holder(self) -> int | None:
         """Process id of whoever took the lock last, as far as known."""
         try:
             return int(self.path.read_text())
         except (OSError, ValueError):
             return None
+
+    def _unusable(self, error: OSError) -> StoreError:
+        return StoreError(f"Cannot use the lock {self.path}: {error.strerror or error}; free it.")
 
     def __enter__(self) -> SessionLock:
         if not self.acquire():
@@ -74,9 +92,9 @@ class SessionLock:
         self.release()
 
 
-def _lock(file: int) -> bool:
+def _lock(file: int, how: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

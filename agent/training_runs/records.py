@@ -24,17 +24,6 @@ def run_lock(folder: Path) -> SessionLock:
     return SessionLock(folder, "run")
 
 
-def is_alive(folder: Path) -> bool:
-    """Whether the process of a run works. Blocks."""
-    lock = run_lock(folder)
-    if not lock.path.exists():
-        return False
-    if not lock.acquire():
-        return True
-    lock.release()
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
     """A run by its folder. All methods block."""
@@ -53,7 +42,7 @@ class TrainingRun:
             found = None
         if not isinstance(found, dict):
             raise ConfigError(f"The record of the run {self.id} cannot be read.")
-        if found.get("state") == "running" and not is_alive(self.folder):
+        if found.get("state") == "running" and not run_lock(self.folder).is_held():
             found["state"] = "interrupted"
         return found
 

@@ -29,7 +29,7 @@ from agent.training_runs.configuration import (
     read_configuration,
     write_json,
 )
-from agent.training_runs.records import LOG, TrainingRun, all_runs, find_run, is_alive, run_lock
+from agent.training_runs.records import LOG, TrainingRun, all_runs, find_run, run_lock
 from tools.actions import ReadPath, TrainModel
 from tools.results import ToolError
 from tools.training_keeper import Permit
@@ -115,14 +115,15 @@ class SessionTraining:
 
     async def stop(self, run: str) -> Mapping[str, Any]:
         found = await self._found(run)
-        if not await asyncio.to_thread(is_alive, found.folder):
+        lock = run_lock(found.folder)
+        if not await asyncio.to_thread(lock.is_held):
             raise ToolError(f"The run {run} is not at work.")
-        pid = run_lock(found.folder).holder()
+        pid = lock.holder()
         waited = 0.0
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        while await asyncio.to_thread(is_alive, found.folder):
+        while await asyncio.to_thread(lock.is_held):
             if waited >= _PATIENCE and pid is not None:
                 with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.server
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -16,6 +15,7 @@ from agent.home import Home
 from agent.net.exchange import ProxyRefusal
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
+from tests.support.loop_thread import LoopThread
 from tests.support.tool_context import FakeContext
 from tools.browser import programs, tool
 from tools.browser.browsers import Browsers
@@ -155,9 +155,7 @@ class BrowserStage:
         settings = BrowserSettings.model_validate({"profile": profile})
         self.secrets = {"API_TOKEN": "sk-very-secret-token-1"}
         self.host = _Heard(settings, self.gate, self.home, self.workspace, root / "scratch", {}, self.secrets)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self._thread = LoopThread()
         self.browsers = self.run(self._made(idle))
         self.context = self.fresh()
 
@@ -172,7 +170,7 @@ class BrowserStage:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Do something in the loop of the browser."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
+        return self._thread.run(work)
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Call `browser_NAME`; its result."""
@@ -200,7 +198,5 @@ class BrowserStage:
 
     def close(self) -> None:
         self.run(self.browsers.aclose())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.close()
         self.site.close()

@@ -1,9 +1,10 @@
-"""`hermes` and engines without the start of an interpreter: forks of a process that has imported the program.
+"""`hermes` and its processes without the start of an interpreter: forks of one that has imported the program.
 
-Wherever a test starts `tests.support.command.HERMES` or an engine in a process of its own, `Popen` forks.
-What comes of it is a child of the test with its own arguments, environment, folder and streams, and ends as
-one that was started does; only what Python does before `main` is shared. Where that is the point, or Python
-is asked for something else (a locale, a variable of its own), it is started; so is what a shell runs.
+Wherever a test starts `tests.support.command.HERMES`, or one of the processes in `OF_OURS`, `Popen` forks;
+so it does in forks of the commands in `STARTING`, which start such processes themselves. What comes of it is
+a child of the test with its own arguments, environment, folder and streams, and ends as one that was started
+does; only what Python does before `main` is shared. Where that is the point, or Python is asked for something
+else (a locale, a variable of its own), it is started; so is what a shell runs.
 """
 
 from __future__ import annotations
@@ -35,12 +36,22 @@ from tests.support.command import ROOT, START
 SERVER = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support.forks import serve; exec(serve())"
 )
-ENGINE = re.compile(r"import sys; sys\.path\[:\] = \[.*\]; from agent\.api\.child import main; main\(\)")
-"""What the process of an engine runs."""
+CHILD = re.compile(r"import sys; sys\.path\[:\] = \[.*\]; from ([\w.]+) import main; main\(\)")
+"""What a process of ours runs (`agent.child_process`)."""
+OF_OURS = {
+    "agent.api.child": "agent.runtime",
+    "agent.batch.worker": "agent.batch.worker",
+    "agent.mcp.host.main": "agent.mcp.host.connection",
+}
+"""Processes that are forked, and what each is to have imported."""
+STARTING = {"batch": "agent.batch.worker", "mcp": "agent.mcp.host.connection"}
+"""Commands that start processes of ours, and what these are to have imported."""
 PROGRAM = ("agent.runtime", "agent.model.transport.client", "openai", "yaml", "pydantic", "app.application")
 """What a command imports late, beside its own module."""
 ANSWER = struct.Struct("i")
 MOST_STREAMS = 16
+LONGEST_NAME = 100
+"""Bytes of the name of a module."""
 OF_PYTHON = ("PYTHON", "TEXTUAL", "COVERAGE", "LD_", "MALLOC")
 """How variables begin that mean something before `main`."""
 LOCALES = (None, "", "C.UTF-8")
@@ -58,27 +69,33 @@ def serve() -> str:
         os.environ.setdefault("TEXTUAL_FPS", importlib.import_module("app.main").FRAMES)
         for name in (*PROGRAM, *commands):
             importlib.import_module(name)
-        assert threading.active_count() == 1, "a process with threads cannot be forked"
-        gc.freeze()
-        while True:
-            message, streams, *_ = socket.recv_fds(channel, 1, MOST_STREAMS)
-            if not message:
+        return _fork_for(channel)
+
+
+def _fork_for(channel: socket.socket) -> str:
+    while True:
+        message, streams, *_ = socket.recv_fds(channel, LONGEST_NAME, MOST_STREAMS)
+        if not message:
+            os._exit(0)
+        if (module := message.decode()) not in sys.modules:
+            importlib.import_module(module)
+            assert threading.active_count() == 1, "a process with threads cannot be forked"
+            gc.freeze()
+        (number, told), (beginning, held) = os.pipe(), os.pipe()
+        if not (between := os.fork()):
+            if child := os.fork():
+                os.write(told, ANSWER.pack(child))
                 os._exit(0)
-            (number, told), (beginning, held) = os.pipe(), os.pipe()
-            if not (between := os.fork()):
-                if child := os.fork():
-                    os.write(told, ANSWER.pack(child))
-                    os._exit(0)
-                os.close(held)
-                break
-            child = os.read(number, ANSWER.size)
-            os.waitpid(between, 0)
-            for stream in (number, told, beginning, held, *streams):
-                os.close(stream)
-            channel.sendall(child)
-    # Until this is closed the process that is to be the parent is not.
-    os.read(beginning, 1)
-    return _become(*streams)
+            os.close(held)
+            channel.close()
+            # Until this is closed the process that is to be the parent is not.
+            os.read(beginning, 1)
+            return _become(*streams)
+        child = os.read(number, ANSWER.size)
+        os.waitpid(between, 0)
+        for stream in (number, told, beginning, held, *streams):
+            os.close(stream)
+        channel.sendall(child)
 
 
 def _become(request: int, *streams: int) -> str:
@@ -105,13 +122,36 @@ def _become(request: int, *streams: int) -> str:
     sys.argv = ["-c", *asked["arguments"]]
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=stream is sys.stderr or os.isatty(1))  # type: ignore[union-attr]
+    if next(iter(asked["arguments"]), "") in STARTING:
+        ours, theirs = socket.socketpair()
+        if not os.fork():
+            ours.close()
+            return _serve_beside(theirs)
+        theirs.close()
+        _own_server[os.getpid()] = ours
+        fork_where_possible()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return str(asked["code"])
+
+
+def _serve_beside(channel: socket.socket) -> str:
+    """Fork for the process that this one was forked from, while it lives. Holds none of its streams."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(os.devnull, "r+b") as nothing:
+        for number in range(3):
+            os.dup2(nothing.fileno(), number)
+    return _fork_for(channel)
+
+
+_own_server: dict[int, socket.socket] = {}
+"""By process id: the socket to the process beside a fork that forks for it."""
 
 
 @functools.cache
 def _server(owner: int) -> socket.socket:
     """The socket to the process that forks for the process `owner`, which is this one."""
+    if (beside := _own_server.get(owner)) is not None:
+        return beside
     ours, theirs = socket.socketpair()
     server = subprocess.Popen([sys.executable, "-I", "-c", SERVER], stdin=theirs.fileno())
     theirs.close()
@@ -150,7 +190,11 @@ def fork_where_possible() -> None:
             "umask": umask,
             "streams": [0, 1, 2, *kept],
         }
-        popen.pid = _forked(request, [*given, *kept])
+        if child := CHILD.fullmatch(program[0]):
+            module = OF_OURS[child[1]]
+        else:
+            module = STARTING.get(next(iter(program[1:]), ""), "app.main")
+        popen.pid = _forked(request, [*given, *kept], module)
         popen._child_created = True
         popen._close_pipe_fds(*ends)
 
@@ -165,7 +209,8 @@ def _program(asked: dict[str, Any]) -> list[str] | None:
     flags, args = (args[:1], args[1:]) if args[:1] == ["-I"] else ([], args)
     if python != sys.executable or args[:1] != ["-c"] or not all(map(_plain, args)):
         return None
-    if args[1] != START and not (flags and ENGINE.fullmatch(args[1])):
+    child = CHILD.fullmatch(args[1]) if flags else None
+    if args[1] != START and (child is None or child[1] not in OF_OURS):
         return None
     usual = {"executable": None, "preexec_fn": None, "close_fds": True, "shell": False, "umask": -1}
     usual |= {"gid": None, "gids": None, "uid": None, "process_group": -1}
@@ -188,8 +233,8 @@ def _plain(text: object) -> bool:
     return isinstance(text, str) and text.isprintable()
 
 
-def _forked(request: dict[str, Any], streams: list[int]) -> int:
-    """The process id of a new child of this process."""
+def _forked(request: dict[str, Any], streams: list[int], module: str) -> int:
+    """The process id of a new child of this process, which has imported `module`."""
     with _one_at_a_time, tempfile.TemporaryFile() as asked:
         asked.write(json.dumps(request).encode())
         asked.seek(0)
@@ -197,7 +242,7 @@ def _forked(request: dict[str, Any], streams: list[int]) -> int:
         # A fork of a fork becomes a child of the nearest process above that says it takes those.
         _take_orphans(True)
         try:
-            socket.send_fds(channel, [b"?"], [asked.fileno(), *streams])
+            socket.send_fds(channel, [module.encode()], [asked.fileno(), *streams])
             answer = channel.recv(ANSWER.size, socket.MSG_WAITALL)
         finally:
             _take_orphans(False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 import urllib.request
 from collections.abc import Coroutine
@@ -13,6 +12,7 @@ from urllib.error import HTTPError
 
 from tests.support import discord_server, mail_server, matrix_server, slack_server, whatsapp_server
 from tests.support.chat_platform import LocalPlatform, ShownMessage
+from tests.support.loop_thread import LoopThread
 
 
 class LoopPlatform(LocalPlatform):
@@ -20,20 +20,14 @@ class LoopPlatform(LocalPlatform):
 
     server: Any
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._thread = LoopThread()
         self.do(self.server.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
         self.do(self._closed())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.close()
 
     async def _closed(self) -> None:
         await self.server.__aexit__(None, None, None)
@@ -45,7 +39,7 @@ class LoopPlatform(LocalPlatform):
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run something in the loop of the server."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return self._thread.run(work, 30)
 
     def call(self, function: Any, *arguments: Any, **more: Any) -> Any:
         """Call something in the loop of the server."""
@@ -90,7 +84,6 @@ class SlackPlatform(LoopPlatform):
     types = False
 
     def __init__(self) -> None:
-        super().__init__()
         self.server = slack_server.SlackServer()
 
     def chat(self, person: str) -> str:
@@ -143,7 +136,6 @@ class DiscordPlatform(LoopPlatform):
     _strangers_channel = "319674150115610999"
 
     def __init__(self) -> None:
-        super().__init__()
         self.server = discord_server.DiscordServer()
         self.server.history[self._strangers_channel] = []
 
@@ -195,7 +187,6 @@ class MatrixPlatform(LoopPlatform):
     _strangers_room = "!strangers:example.org"
 
     def __init__(self) -> None:
-        super().__init__()
         self.server = matrix_server.MatrixServer()
         self.server.direct.add(self._strangers_room)
 
@@ -243,7 +234,6 @@ class WhatsAppPlatform(LoopPlatform):
     edits = types = connects = False
 
     def __init__(self) -> None:
-        super().__init__()
         self.server = whatsapp_server.WhatsAppServer()
         self.target = ""
         self._last: Any = None
@@ -315,7 +305,6 @@ class MailPlatform(LoopPlatform):
     edits = types = False
 
     def __init__(self) -> None:
-        super().__init__()
         self.server = mail_server.MailServer()
         self._roots: dict[str, str] = {}
         self._number = 0

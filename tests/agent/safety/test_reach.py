@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +18,7 @@ from agent.safety.reach import HostDecider
 from agent.safety.sandbox.coverage import BoundaryCoverage, NetworkReach
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.verdict import Verdict
+from tests.support.loop_thread import LoopThread
 from tools.actions import Action, ReachHost, RunCommand
 from tools.results import DeniedError
 
@@ -47,26 +46,10 @@ class Person:
         return Decision(self.choice, self.feedback)  # type: ignore[arg-type]
 
 
-class Elsewhere:
-    """A loop in a thread of its own, as the proxy has one."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever)
-        self._thread.start()
-
-    async def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
-
-
 @pytest.fixture
-def there() -> Iterator[Elsewhere]:
-    made = Elsewhere()
+def there() -> Iterator[LoopThread]:
+    """A loop elsewhere, as the proxy has one."""
+    made = LoopThread()
     yield made
     made.close()
 
@@ -85,24 +68,24 @@ def gate(tmp_path: Path, person: Person | None, mode: ModeName = "normal") -> Ga
     return Gate(tmp_path, mode, approver=person, grants=Grants(tmp_path, tmp_path / "grants.json"))
 
 
-async def test_a_listed_host_is_let_through_unasked(there: Elsewhere):
-    assert await there.run(decider(None).decide("listed.example.org", 443)) is None
+async def test_a_listed_host_is_let_through_unasked(there: LoopThread):
+    assert await there.awaited(decider(None).decide("listed.example.org", 443)) is None
 
 
 @pytest.mark.parametrize("mode", ["plan", "deny"])
 @pytest.mark.parametrize("host", ["listed.example.org", "other.example.org"])
-async def test_nothing_leaves_where_nothing_may_change(there: Elsewhere, mode: Mode, host: str):
-    said = await there.run(decider(None, mode).decide(host, 443))
+async def test_nothing_leaves_where_nothing_may_change(there: LoopThread, mode: Mode, host: str):
+    said = await there.awaited(decider(None, mode).decide(host, 443))
     assert said == f"is not let through, as nothing leaves in mode {mode}"
 
 
 @pytest.mark.parametrize(("mode", "asks"), [("normal", True), ("careful", True), ("yolo", False)])
 async def test_another_host_is_asked_about_in_the_modes_that_ask(
-    there: Elsewhere, tmp_path: Path, mode: Mode, asks: bool
+    there: LoopThread, tmp_path: Path, mode: Mode, asks: bool
 ):
     person = Person()
     found = decider(gate(tmp_path, person, mode), mode)
-    assert await there.run(found.decide("other.example.org", 8443)) is None
+    assert await there.awaited(found.decide("other.example.org", 8443)) is None
     expected = [ReachHost(tool="network", host="other.example.org", port=8443)] if asks else []
     assert person.asked == expected
 
@@ -117,28 +100,30 @@ async def test_another_host_is_asked_about_in_the_modes_that_ask(
     ],
 )
 async def test_a_no_is_told_and_not_asked_again_while_the_command_runs(
-    there: Elsewhere, tmp_path: Path, choice: str, feedback: str, said: str
+    there: LoopThread, tmp_path: Path, choice: str, feedback: str, said: str
 ):
     person = Person(choice, feedback)
     found = decider(gate(tmp_path, person))
     for _ in range(5):
-        assert await there.run(found.decide("other.example.org", 443)) == said
+        assert await there.awaited(found.decide("other.example.org", 443)) == said
     assert len(person.asked) == 1
     found.ended(frozenset({2}))
-    assert await there.run(found.decide("other.example.org", 443)) == said
+    assert await there.awaited(found.decide("other.example.org", 443)) == said
     assert len(person.asked) == 2
 
 
-async def test_with_nobody_there_it_is_a_no(there: Elsewhere, tmp_path: Path):
-    said = await there.run(decider(gate(tmp_path, None)).decide("other.example.org", 443))
+async def test_with_nobody_there_it_is_a_no(there: LoopThread, tmp_path: Path):
+    said = await there.awaited(decider(gate(tmp_path, None)).decide("other.example.org", 443))
     assert said == "is not on the list of hosts, and nobody is there to allow it"
 
 
-async def test_many_connections_wait_for_one_question(there: Elsewhere, tmp_path: Path):
+async def test_many_connections_wait_for_one_question(there: LoopThread, tmp_path: Path):
     person = Person()
     person.may_answer.clear()
     found = decider(gate(tmp_path, person))
-    waiting = [asyncio.ensure_future(there.run(found.decide("other.example.org", 443))) for _ in range(20)]
+    waiting = [
+        asyncio.ensure_future(there.awaited(found.decide("other.example.org", 443))) for _ in range(20)
+    ]
     while not person.asked:
         await asyncio.sleep(0.001)
     person.may_answer.set()
@@ -147,30 +132,30 @@ async def test_many_connections_wait_for_one_question(there: Elsewhere, tmp_path
 
 
 @pytest.mark.parametrize("choice", ["session", "always"])
-async def test_a_lasting_yes_is_kept_as_any_other(there: Elsewhere, tmp_path: Path, choice: str):
+async def test_a_lasting_yes_is_kept_as_any_other(there: LoopThread, tmp_path: Path, choice: str):
     person = Person(choice)
     found = decider(gate(tmp_path, person))
-    assert await there.run(found.decide("other.example.org", 443)) is None
+    assert await there.awaited(found.decide("other.example.org", 443)) is None
     found.ended(frozenset())
-    assert await there.run(found.decide("other.example.org", 443)) is None
+    assert await there.awaited(found.decide("other.example.org", 443)) is None
     assert len(person.asked) == 1
-    assert await there.run(found.decide("other.example.org", 8443)) is None
-    assert await there.run(found.decide("third.example.org", 443)) is None
+    assert await there.awaited(found.decide("other.example.org", 8443)) is None
+    assert await there.awaited(found.decide("third.example.org", 443)) is None
     assert len(person.asked) == 3
 
 
 async def test_a_question_outlives_a_program_that_tries_again_and_goes_with_the_command(
-    there: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    there: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     person = Person()
     person.may_answer.clear()
     found = decider(gate(tmp_path, person))
-    first = asyncio.ensure_future(there.run(found.decide("other.example.org", 443)))
+    first = asyncio.ensure_future(there.awaited(found.decide("other.example.org", 443)))
     while not person.asked:
         await asyncio.sleep(0.001)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    again = asyncio.ensure_future(there.run(found.decide("other.example.org", 443)))
+    again = asyncio.ensure_future(there.awaited(found.decide("other.example.org", 443)))
     await asyncio.sleep(0.05)
     assert len(person.asked) == 1 and not again.done()
     found.ended(frozenset())
@@ -179,13 +164,13 @@ async def test_a_question_outlives_a_program_that_tries_again_and_goes_with_the_
 
 
 async def test_a_question_nobody_waits_for_is_withdrawn(
-    there: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    there: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(reach, "GRACE", 0.01)
     person = Person()
     person.may_answer.clear()
     found = decider(gate(tmp_path, person))
-    only = asyncio.ensure_future(there.run(found.decide("other.example.org", 443)))
+    only = asyncio.ensure_future(there.awaited(found.decide("other.example.org", 443)))
     while not person.asked:
         await asyncio.sleep(0.001)
     only.cancel()
@@ -194,17 +179,17 @@ async def test_a_question_nobody_waits_for_is_withdrawn(
 
 
 async def test_a_person_who_is_slow_is_not_waited_for_without_end(
-    there: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    there: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(reach, "DEADLINE", 0.05)
     monkeypatch.setattr(reach, "GRACE", 0.01)
     person = Person()
     person.may_answer.clear()
-    said = await there.run(decider(gate(tmp_path, person)).decide("other.example.org", 443))
+    said = await there.awaited(decider(gate(tmp_path, person)).decide("other.example.org", 443))
     assert said == "is not on the list of hosts, and nobody answered in time"
 
 
-async def test_the_agent_whose_command_it_is_asks(there: Elsewhere, tmp_path: Path):
+async def test_the_agent_whose_command_it_is_asks(there: LoopThread, tmp_path: Path):
     main, helper = Person(), Person()
     filtered = FilteredNetwork("bwrap")
     found = HostDecider(
@@ -217,23 +202,23 @@ async def test_the_agent_whose_command_it_is_asks(there: Elsewhere, tmp_path: Pa
     )
     its_own = gate(tmp_path, helper).permit
     number = filtered.begin(permit=its_own)
-    assert await there.run(found.decide("first.example.org", 443)) is None
+    assert await there.awaited(found.decide("first.example.org", 443)) is None
     assert (len(main.asked), len(helper.asked)) == (0, 1)
     # With commands of two agents it cannot be told whose the connection is.
     other = filtered.begin()
-    assert await there.run(found.decide("second.example.org", 443)) is None
+    assert await there.awaited(found.decide("second.example.org", 443)) is None
     assert (len(main.asked), len(helper.asked)) == (1, 1)
     filtered.end(other)
     filtered.end(number)
     assert filtered.permit() is None
 
 
-async def test_a_fault_while_asking_is_a_no(there: Elsewhere):
+async def test_a_fault_while_asking_is_a_no(there: LoopThread):
     async def broken(action: ReachHost) -> None:
         raise RuntimeError("broken")
 
     found = HostDecider(LISTED, broken, lambda: "normal", asyncio.get_running_loop(), lambda: frozenset({1}))
-    said = await there.run(found.decide("other.example.org", 443))
+    said = await there.awaited(found.decide("other.example.org", 443))
     assert said == "is not on the list of hosts, and it could not be asked about (RuntimeError)"
 
 

@@ -21,7 +21,7 @@ from agent.schedule.deciding import DueDecision, decide, due_times, instant
 from agent.schedule.delivery import JobDelivery, Permit
 from agent.schedule.job import MOST_JITTER, Job, JobIntent, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
-from agent.schedule.runner_lock import is_held, lease
+from agent.schedule.runner_lock import lease
 from agent.schedule.unit import installation
 from agent.schedule.zones import ScheduleError
 from agent.store.store import Store
@@ -344,14 +344,14 @@ time.sleep(60)
 
 
 def test_a_lease_is_free_the_moment_its_holder_is_killed(tmp_path: Path) -> None:
-    assert not is_held(tmp_path)
+    assert not lease(tmp_path).is_held()
     child = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "held\n"
-    assert is_held(tmp_path) and not lease(tmp_path).acquire()
+    assert lease(tmp_path).is_held() and not lease(tmp_path).acquire()
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    assert not is_held(tmp_path)
+    assert not lease(tmp_path).is_held()
 
 
 @pytest.mark.parametrize("systemd", [True, False])

@@ -46,12 +46,13 @@ def test_a_living_process_keeps_others_out_and_a_killed_one_does_not(tmp_path: P
     assert child.stdout is not None
     assert child.stdout.readline() == "held\n"
     lock = SessionLock(tmp_path, "s")
-    assert not lock.acquire()
+    assert lock.is_held() and not lock.acquire()
     with pytest.raises(StoreError, match=f"in use by process {child.pid}"), lock:
         pass
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
+    assert not lock.is_held()
     with lock:
         assert lock.holder() == os.getpid()
 
