@@ -81,7 +81,7 @@ _TASK: dict[str, Any] = {
         "items": {"type": "string"},
         "description": "Only these toolsets or tools; default all you have.",
     },
-    "agent": {"type": "string", "description": "A short name."},
+    "agent": {"type": "string"},
     "model": {"type": "string", "description": "Another configured model; default yours."},
     "isolation": {"type": "string", "enum": ["shared", "readonly", "copy"]},
     "budget": {

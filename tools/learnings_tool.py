@@ -100,20 +100,19 @@ registry.register(
     emoji="🎓",
     schema={
         "description": (
-            "Keep what failed and what worked, so that the same call is not made in vain again: you are then "
-            "reminded before it. For how tools and commands behave here (flags, environment, setup), not for "
-            "mistakes in code that you mended. With candidate, the number of one that you were told of, the "
-            "rest may be left out."
+            "Keep what failed and what worked, so that you are reminded before the same call. For how tools "
+            "and commands behave here (flags, environment, setup), not for mistakes in code that you mended. "
+            "With candidate, the number of one that you were told of, the rest may be left out."
         ),
         "parameters": {
             "type": "object",
             "properties": {
                 "pattern": {"type": "string", "description": "The call that fails, as you made it."},
-                "error_type": {"type": "string", "description": "What the error is called."},
+                "error_type": {"type": "string"},
                 "fix": {"type": "string", "description": "What works instead: a call, or one sentence."},
                 "context": {"type": "string", "description": "When it matters, if not always."},
                 "tags": {"type": "array", "items": {"type": "string"}},
-                "candidate": {"type": "integer", "description": "Number of a candidate that holds."},
+                "candidate": {"type": "integer"},
                 "everywhere": {"type": "boolean", "description": "It holds in every project."},
             },
         },
@@ -134,7 +133,7 @@ registry.register(
         "parameters": {
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "Words, such as a program or an error."},
+                "query": {"type": "string", "description": "A program, an error, words."},
                 "limit": {"type": "integer", "minimum": 1, "description": "Default 10."},
             },
             "required": ["query"],

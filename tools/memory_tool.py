@@ -97,11 +97,8 @@ registry.register(
             "properties": {
                 "target": {"type": "string", "enum": list(TARGETS)},
                 "action": {"type": "string", "description": "add, replace or remove."},
-                "content": {"type": "string", "description": "The entry, for add and replace."},
-                "old_text": {
-                    "type": "string",
-                    "description": "For replace and remove: what finds the entry.",
-                },
+                "content": {"type": "string"},
+                "old_text": {"type": "string"},
                 "operations": {
                     "type": "array",
                     "description": "Several at once, instead of action.",

@@ -76,9 +76,9 @@ registry.register(
         "parameters": {
             "type": "object",
             "properties": {
-                "id": {"type": "integer", "minimum": 1, "description": "The message to show."},
+                "id": {"type": "integer", "minimum": 1},
                 "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "First character."},
-                "query": {"type": "string", "default": "", "description": "Words to look for."},
+                "query": {"type": "string", "default": ""},
             },
         },
     },

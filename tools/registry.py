@@ -233,10 +233,14 @@ def _definition(entry: ToolEntry, on_offer: frozenset[str]) -> dict[str, Any]:
         return {"name": entry.name, **_copied(entry.schema)}
 
 
+_OBVIOUS: dict[str, tuple[Any, ...]] = {"default": (False, 0, "", []), "minimum": (0, 1)}
+"""What a schema need not tell a model; calls are checked against the whole one."""
+
+
 def _copied(value: Any) -> Any:
-    """A copy of what JSON can hold, several times as fast as `deepcopy`."""
+    """A copy of a schema without what is obvious, several times as fast as `deepcopy`."""
     if isinstance(value, dict):
-        return {key: _copied(each) for key, each in value.items()}
+        return {key: _copied(each) for key, each in value.items() if each not in _OBVIOUS.get(key, ())}
     return [_copied(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 

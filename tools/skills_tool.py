@@ -52,7 +52,7 @@ registry.register(
         "description": "List the skills: written-down ways of doing a kind of task.",
         "parameters": {
             "type": "object",
-            "properties": {"category": {"type": "string", "description": "Only those of this category."}},
+            "properties": {"category": {"type": "string"}},
         },
     },
     handler=skills_list,
@@ -78,7 +78,7 @@ registry.register(
                 "name": {"type": "string"},
                 "file_path": {
                     "type": "string",
-                    "description": "A file below the skill's folder, such as references/api.md.",
+                    "description": "Such as references/api.md.",
                 },
             },
             "required": ["name"],

@@ -196,8 +196,7 @@ registry.register(
     schema={
         "description": (
             "Write your task list for this session; the user watches it live. Returns the whole list.\n"
-            "Use it for work of three or more steps, for several requests at once, and when a plan must come "
-            "before action. Skip it for a single simple step.\n"
+            "Use it for three or more steps or several requests, not for a single simple step.\n"
             "- merge=false starts a new list; merge=true updates items by id and appends new ones.\n"
             "- Order is priority. Mark the first item in_progress at once; keep exactly one in_progress.\n"
             "- Mark an item completed the moment it is done, never before. If it fails or is moot, cancel it "

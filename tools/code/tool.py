@@ -18,16 +18,15 @@ from tools.results import Display, TextDetail, ToolError
 from tools.safe_text import clean
 
 DESCRIPTION = """\
-Run a Python script that calls tools as functions. Only what it prints comes back to you, so large results
-are filtered before they reach you.
-Use it for three or more calls with logic between them: loops over files or pages, filtering, branching,
-retrying. Use normal calls for a single step, for results you have to read yourself, and to ask the user.
+Run a Python script that calls tools as functions. Only what it prints comes back to you.
+Use it for three or more calls with logic between them: loops, filtering, retrying. Use normal calls for a
+single step, for results you have to read yourself, and to ask the user.
 {imports}
 Each function returns a dict; a failed call returns {"error": ...}. Also there: parse_json, shell_quote,
 retry(fn, attempts, delay), gather(*functions) to run calls side by side. Use the standard library for
 processing and hermes_tools for files, commands and the web: a script itself reaches listed hosts at most,
-and no .env or key files. Print the result. Nothing is kept between
-scripts unless you name a `session`; files and the working directory of terminal() are."""
+and no .env or key files. Nothing is kept between scripts unless you name a `session`; files and
+the working directory of terminal() are."""
 
 STATUSES = {"ok": "success"}
 """Names that the results use for how a script ended; the others are the runner's."""
@@ -136,7 +135,7 @@ def patched(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[str, A
     scripts = registry.with_trait("for_scripts")
     names = sorted(name for name in on_offer if name in scripts or is_allowed(name))
     functions = ", ".join(_signature(name) for name in names)
-    line = f"from hermes_tools import {', '.join(names)}\n{functions}" if names else "No tools are on offer."
+    line = f"Import from hermes_tools: {functions}" if names else "No tools are on offer."
     return {**definition, "description": DESCRIPTION.replace("{imports}", line)}
 
 
@@ -179,7 +178,7 @@ registry.register(
         "parameters": {
             "type": "object",
             "properties": {
-                "code": {"type": "string", "description": "The Python script."},
+                "code": {"type": "string"},
                 "mode": {
                     "type": "string",
                     "enum": ["strict", "project"],

@@ -42,14 +42,14 @@ SCHEMA: dict[str, Any] = {
         "type": "object",
         "properties": {
             "mode": {"type": "string", "enum": ["replace", "patch"]},
-            "path": {"type": "string", "description": "File to change (replace)."},
+            "path": {"type": "string", "description": "For mode=replace."},
             "old_string": {
                 "type": "string",
-                "description": "Text to replace, with enough lines around it to be unique.",
+                "description": "Text to replace, long enough to be unique.",
             },
             "new_string": {"type": "string", "description": "Text to put there; empty deletes."},
-            "replace_all": {"type": "boolean", "description": "Replace every match."},
-            "patch": {"type": "string", "description": "The patch (mode=patch)."},
+            "replace_all": {"type": "boolean"},
+            "patch": {"type": "string"},
         },
         "required": ["mode"],
     },

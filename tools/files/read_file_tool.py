@@ -33,7 +33,7 @@ SCHEMA: dict[str, Any] = {
     "parameters": {
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "File, relative to the working folder or absolute."},
+            "path": {"type": "string", "description": "Relative to the working folder or absolute."},
             "offset": {"type": "integer", "minimum": 1, "default": 1, "description": "First line."},
             "limit": {
                 "type": "integer",

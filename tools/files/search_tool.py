@@ -45,10 +45,10 @@ SCHEMA: dict[str, Any] = {
         "properties": {
             "pattern": {"type": "string"},
             "target": {"type": "string", "enum": ["content", "files"], "default": "content"},
-            "path": {"type": "string", "default": ".", "description": "Folder or file to search."},
+            "path": {"type": "string", "default": ".", "description": "Folder or file."},
             "file_glob": {"type": "string", "description": "Only these files: `*.{ts,tsx}`, `!*.min.js`."},
             "limit": {"type": "integer", "minimum": 1, "default": DEFAULT_LIMIT},
-            "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "Results to skip."},
+            "offset": {"type": "integer", "minimum": 0, "default": 0},
             "output_mode": {
                 "type": "string",
                 "enum": ["content", "files_only", "count"],

@@ -40,7 +40,7 @@ SCHEMA: dict[str, Any] = {
         "type": "object",
         "properties": {
             "path": {"type": "string"},
-            "content": {"type": "string", "description": "The complete new content."},
+            "content": {"type": "string"},
         },
         "required": ["path", "content"],
     },

@@ -173,7 +173,7 @@ registry.register(
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
-                    "description": "log: number of lines, 200 unless given.",
+                    "description": "log: lines, default 200.",
                 },
             },
             "required": ["action"],

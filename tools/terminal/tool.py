@@ -234,10 +234,7 @@ registry.register(
         "parameters": {
             "type": "object",
             "properties": {
-                "command": {
-                    "type": "string",
-                    "description": "Any bash text; several lines and heredocs are fine.",
-                },
+                "command": {"type": "string"},
                 "timeout": {
                     "type": "integer",
                     "minimum": 1,
@@ -246,9 +243,9 @@ registry.register(
                 "workdir": {"type": "string", "description": "Folder for this call only."},
                 "pty": {
                     "type": "boolean",
-                    "description": "Give it a terminal of 120x40, for programs that insist on one.",
+                    "description": "Give it a terminal, for programs that insist on one.",
                 },
-                "background": {"type": "boolean", "description": "Return at once and let it run."},
+                "background": {"type": "boolean"},
                 "outside": {
                     "type": "boolean",
                     "description": "Only when a note says the sandbox refused something: run outside it. "
@@ -256,7 +253,7 @@ registry.register(
                 },
                 "notify_on_complete": {
                     "type": "boolean",
-                    "description": "With background: tell you when it ends, instead of you polling.",
+                    "description": "With background: tell you when it ends.",
                 },
                 "watch_patterns": {
                     "type": "array",
