@@ -1,4 +1,6 @@
-"""A strict homeserver on loopback: parts of the client-server API, as spec.matrix.org shows them."""
+"""A strict homeserver on loopback: parts of the client-server API, as spec.matrix.org shows them; a
+look has the parts of github.com/matrix-nio/matrix-nio, tests/data/sync.json.
+"""
 
 from __future__ import annotations
 
@@ -173,6 +175,11 @@ class MatrixServer:
                     },
                     "timeline": {"events": [], "limited": False, "prev_batch": "t34-23535_0_0"},
                     "state": {"events": []},
+                    "account_data": {
+                        "events": [{"type": "m.fully_read", "content": {"event_id": "event_id_2"}}]
+                    },
+                    "ephemeral": {"events": [{"type": "m.typing", "content": {"user_ids": [OWNER]}}]},
+                    "unread_notifications": {"highlight_count": 1, "notification_count": 11},
                 },
             )
             timeline = held["timeline"]
@@ -182,7 +189,9 @@ class MatrixServer:
                 timeline["limited"] = True
                 kept = [i for i, each in enumerate(self._log[: number + 1]) if each[1] == room]
                 timeline["prev_batch"] = f"t{kept[-self.window]}-23535_0_0"
-        return web.json_response({"next_batch": f"s{len(self._log)}_757269_2", "rooms": rooms})
+        others: dict[str, Any] = {name: {"events": []} for name in ("account_data", "to_device", "presence")}
+        others |= {"device_one_time_keys_count": {}, "device_lists": {"changed": [OWNER], "left": []}}
+        return web.json_response({"next_batch": f"s{len(self._log)}_757269_2", "rooms": rooms, **others})
 
     def _history(self, request: web.Request, room: str) -> web.Response:
         """Events before a place, newest first, as spec.matrix.org shows `/messages`."""

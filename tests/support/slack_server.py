@@ -274,6 +274,7 @@ class SlackServer:
             seen = next(each for each in self.shown if each.id == given["ts"])
             seen.text, seen.buttons = html.unescape(text), _buttons(given)
             seen.versions.append(seen.text)
+            seen.form = {**seen.form, **given}
             return web.json_response({"ok": True, "channel": channel, "ts": given["ts"], "text": text})
         ts = self._ts()
         self.posts[ts] = {**given, "blocks": given.get("blocks") or [], "versions": [text]}

@@ -317,6 +317,7 @@ class TelegramServer(LocalPlatform):
             raise _RefusedError(400, "Bad Request: message is not modified: specified new message content")
         found[0].text, found[0].buttons = text, buttons
         found[0].versions.append(text)
+        found[0].form = {**found[0].form, **given}
         return self._as_message(found[0])
 
     def _as_message(self, message: ShownMessage) -> dict[str, Any]:

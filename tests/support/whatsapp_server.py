@@ -51,16 +51,21 @@ class WhatsAppServer:
 
     # What people do
 
-    def call(self, *messages: dict[str, Any], phone: str = PHONE, secret: str = SECRET) -> PlatformCall:
-        """A call with messages; without any, one of a status."""
+    def call(
+        self,
+        *messages: dict[str, Any],
+        phone: str = PHONE,
+        secret: str = SECRET,
+        contact: dict[str, Any] | None = None,
+    ) -> PlatformCall:
+        """A call with messages; without any, one of a status. `contact` is told in place of the usual one."""
         value: dict[str, Any] = {
             "messaging_product": "whatsapp",
             "metadata": {"display_phone_number": "15550783881", "phone_number_id": phone},
         }
         if messages:
-            value["contacts"] = [
-                {"profile": {"name": "Sheena Nelson"}, "wa_id": messages[0].get("from", OWNER)}
-            ]
+            usual = {"profile": {"name": "Sheena Nelson"}, "wa_id": messages[0].get("from", OWNER)}
+            value["contacts"] = [usual if contact is None else contact]
             value["messages"] = list(messages)
         else:
             value["statuses"] = [{"id": "wamid.x", "status": "read", "recipient_id": OWNER}]

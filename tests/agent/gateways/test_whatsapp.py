@@ -81,6 +81,35 @@ async def test_only_signed_calls_for_our_number_count(server: WhatsAppServer, be
         await hook(bench, server.call(server.said("not stored")))
 
 
+async def test_what_is_no_message_hides_none_beside_it(server: WhatsAppServer, bench: AdapterBench) -> None:
+    # developers.facebook.com/docs/whatsapp/cloud-api/webhooks/payload-examples; some have no type
+    bare = {"from": OWNER, "timestamp": "1749416383"}
+    unknown = {"code": 131051, "details": "Message type is not currently supported", "title": "Unsupported"}
+    product = {"product_retailer_id": "P", "quantity": "1", "item_price": "1", "currency": "EUR"}
+    others = (
+        {**bare, "id": "1", "location": {"latitude": 1.0, "longitude": 2.0, "name": "N", "address": "A"}},
+        {**bare, "id": "2", "contacts": [{"name": {"formatted_name": "N"}, "phones": [{"wa_id": "1"}]}]},
+        {**bare, "id": "3", "type": "unknown", "errors": [unknown]},
+        server.message("reaction", reaction={"message_id": "wamid.x", "emoji": "👍"}),
+        server.message("system", system={"body": "changed", "wa_id": "1", "type": "user_changed_number"}),
+        server.message("order", order={"catalog_id": "C", "product_items": [product], "text": "T"}),
+        server.message("text"),
+        server.message("interactive", interactive={"type": "button_reply"}),
+    )
+    sticker = {"mime_type": "image/webp", "sha256": "HASH", "id": "9", "animated": False}
+    button = server.message("button", button={"text": "No", "payload": "No-Button-Payload"})
+    call = server.call(*others, server.said("beside"), button, server.message("sticker", sticker=sticker))
+    assert (await hook(bench, call)).status == 200
+    assert (await hook(bench, server.call(server.said("unnamed"), contact={"wa_id": OWNER}))).status == 200
+    assert (await hook(bench, server.call(server.said("hidden"), contact={"user_id": "US.1"}))).status == 200
+    beside, pressed, shown, *rest = bench.stored.values()
+    assert (beside.text, pressed.text, shown.files[0].kind) == ("beside", "No", "image")
+    assert [(each.text, each.sender.id, each.sender.name) for each in rest] == [
+        ("unnamed", OWNER, ""),
+        ("hidden", OWNER, ""),
+    ]
+
+
 async def test_a_message_of_a_group_stays_in_the_group(server: WhatsAppServer, bench: AdapterBench) -> None:
     # developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/reference/messages/group
     group = "Y2FwaV9ncm91cDoxNzA1NTU1MDEzOToxMjAzNjM0MDQ2OTQyMzM4MjAZD"
@@ -128,6 +157,10 @@ async def test_buttons_and_files(server: WhatsAppServer, bench: AdapterBench, tm
         ((401, 190), BadCredentialsError),
         ((400, 131026), UndeliverableError),
         ((500, 131000), GatewayError),
+        # developers.facebook.com/docs/whatsapp/cloud-api/support/error-codes
+        ((400, 131016), GatewayError),
+        ((400, 130429), RateLimitedError),
+        ((400, 131047), UndeliverableError),
     ],
 )
 async def test_faults_have_names_of_their_own(
