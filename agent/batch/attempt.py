@@ -159,7 +159,8 @@ async def _turn(engine: Engine, assignment: AssignedTask, conditions: Conditions
     turn = asyncio.ensure_future(_begun(engine, assignment, conditions))
     seconds = assignment.task.budget.seconds
     try:
-        return await asyncio.wait_for(asyncio.shield(turn), seconds)
+        async with asyncio.timeout(seconds):
+            return await asyncio.shield(turn)
     except TimeoutError:
         engine.interrupt()
         ended = await turn

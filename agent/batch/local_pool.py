@@ -128,7 +128,8 @@ class _Worker:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), _PATIENCE)
+            async with asyncio.timeout(_PATIENCE):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -149,7 +149,8 @@ class LocalBrowser:
         if process is not None and process.returncode is None:
             with suppress(TimeoutError):
                 # It writes what a lasting profile keeps.
-                await asyncio.wait_for(process.wait(), _ENDING if self._profile.lasts else 0.3)
+                async with asyncio.timeout(_ENDING if self._profile.lasts else 0.3):
+                    await process.wait()
             if process.returncode is None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)

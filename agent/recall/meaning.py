@@ -140,7 +140,8 @@ class Meaning:
             self._asked.pop(next(iter(self._asked))).cancel()
         try:
             # What is not there in time goes on, for the next search.
-            return await asyncio.wait_for(asyncio.shield(task), max(patience, 0.001))
+            async with asyncio.timeout(max(patience, 0.001)):
+                return await asyncio.shield(task)
         except TimeoutError:
             return None
         except HermesError as error:

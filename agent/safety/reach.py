@@ -85,7 +85,8 @@ class HostDecider:
             question.closing = None
         try:
             waiting = asyncio.shield(asyncio.wrap_future(question.answer))
-            return await asyncio.wait_for(waiting, DEADLINE)
+            async with asyncio.timeout(DEADLINE):
+                return await waiting
         except TimeoutError:
             return f"{_UNLISTED}, and nobody answered in time"
         except asyncio.CancelledError:

@@ -114,7 +114,8 @@ async def _on_this_machine(data: bytes, ending: str, model: str, language: str) 
         start_new_session=True,
     )  # fmt: skip
     try:
-        output, errors = await asyncio.wait_for(process.communicate(), SECONDS)
+        async with asyncio.timeout(SECONDS):
+            output, errors = await process.communicate()
     except TimeoutError:
         raise ToolError(f"The recording was not written down within {SECONDS:g} s.") from None
     finally:

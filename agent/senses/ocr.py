@@ -34,7 +34,8 @@ async def read_text(data: bytes) -> list[str]:
         start_new_session=True,
     )
     try:
-        output, _ = await asyncio.wait_for(process.communicate(data), SECONDS)
+        async with asyncio.timeout(SECONDS):
+            output, _ = await process.communicate(data)
     except TimeoutError:
         raise ToolError(f"The text of the picture was not read within {SECONDS:g} s.") from None
     finally:

@@ -86,7 +86,8 @@ class Recording:
         """Wait until the program ends by itself, as it does without a microphone, or for the longest time."""
         assert self._process is not None
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), LONGEST)
+            async with asyncio.timeout(LONGEST):
+                await self._process.wait()
 
     async def finish(self) -> bytes:
         """End it: the recording as WAV. Raises `RecordingError` where there is none."""
@@ -124,7 +125,8 @@ class Recording:
             return
         process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), _ENDING)
+            async with asyncio.timeout(_ENDING):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -176,7 +176,8 @@ async def by_espeak(program: str, text: str, voice: str) -> bytes:
         start_new_session=True,
     )
     try:
-        sound, _ = await asyncio.wait_for(process.communicate(text.encode()), SECONDS)
+        async with asyncio.timeout(SECONDS):
+            sound, _ = await process.communicate(text.encode())
     except TimeoutError:
         raise ToolError(f"espeak-ng did not finish within {SECONDS:g} s; give it less.") from None
     finally:

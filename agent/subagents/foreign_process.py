@@ -77,7 +77,8 @@ async def running(
             use_unstable_protocol=True,
         )
         async with _blamed(program, process, said):
-            session = await asyncio.wait_for(_session(program, connection, workspace, earlier), START)
+            async with asyncio.timeout(START):
+                session = await _session(program, connection, workspace, earlier)
             yield ForeignProcess(program, connection, session)
     finally:
         await _ended(process)
@@ -161,11 +162,13 @@ async def _blamed(
         raise HermesError(f"The agent {program.name} refused: {clean(str(error))}") from error
     except (HermesError, ConnectionError, EOFError) as error:
         with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), 0.5)
+            async with asyncio.timeout(0.5):
+                await process.wait()
         if process.returncode is None or isinstance(error, ConfigError):
             raise
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(said), 0.5)
+            async with asyncio.timeout(0.5):
+                await asyncio.shield(said)
         last = said.result() if said.done() and not said.cancelled() else ""
         raise HermesError(
             f"The agent {program.name} ended with {process.returncode} before it answered"
@@ -192,7 +195,8 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
         with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), LEAVE)
+            async with asyncio.timeout(LEAVE):
+                await process.wait()
             break
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -224,7 +224,8 @@ class UnattendedCommands:
             wrapped.started()
         kept = bytearray()
         try:
-            code = await asyncio.wait_for(_talk(process, data, kept), seconds)
+            async with asyncio.timeout(seconds):
+                code = await _talk(process, data, kept)
         except TimeoutError:
             kept.extend(f"\nIt took longer than {seconds:g} seconds and was stopped.".encode())
             code = TOOK_TOO_LONG

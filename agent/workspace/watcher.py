@@ -220,7 +220,8 @@ class Watcher:
         tree = self._known()
         seconds = self._sweep_seconds if tree.unwatched else None
         try:
-            await asyncio.wait_for(self._heard.wait(), seconds if tree.has_root else _ROOT_SECONDS)
+            async with asyncio.timeout(seconds if tree.has_root else _ROOT_SECONDS):
+                await self._heard.wait()
         except TimeoutError:
             return
         begun = time.monotonic()

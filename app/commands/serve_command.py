@@ -56,7 +56,8 @@ async def bring_service(app: ServePorts) -> None:
     client = app.need_client()
     # A turn is put away a moment after its last words.
     with suppress(TimeoutError):
-        await asyncio.wait_for(client.idle(), SETTLING)
+        async with asyncio.timeout(SETTLING):
+            await client.idle()
     if client.busy:
         raise HermesError("A turn is running; the session is handed over between turns. Stop it first.")
     if running_service(Home.locate().root / "serve") is None:

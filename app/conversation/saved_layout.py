@@ -64,7 +64,8 @@ class SavedLayout:
 
     async def _write_soon(self) -> None:
         try:
-            await asyncio.wait_for(self._hurry.wait(), DELAY)
+            async with asyncio.timeout(DELAY):
+                await self._hurry.wait()
         except TimeoutError:
             pass
         while self._due:

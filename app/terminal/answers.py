@@ -80,7 +80,8 @@ async def _image(queue: asyncio.Queue[str], largest: int) -> bytes:
     seconds = CONSENT_SECONDS
     while True:
         try:
-            answer = await asyncio.wait_for(queue.get(), seconds)
+            async with asyncio.timeout(seconds):
+                answer = await queue.get()
         except TimeoutError:
             raise ClipboardRefusedError("it gave no answer") from None
         if not answer.startswith(_CLIPBOARD):

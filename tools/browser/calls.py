@@ -104,7 +104,8 @@ class Call:
         if front is not None and front is not tab:
             result["tab"] = f"a new tab is in front, {len(self.session.tabs)} are open"
             with suppress(TimeoutError):
-                await asyncio.wait_for(front.loaded(), 15)
+                async with asyncio.timeout(15):
+                    await front.loaded()
             tab, before, place = front, None, ("", "")
         if tab.is_closed:
             return result | {"tab": "the tab was closed"} | await self._rest(tab)

@@ -195,7 +195,8 @@ class BrowserSession:
         while self.under_way() and (left := end - time.monotonic()) > 0:
             self._arrived.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._arrived.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._arrived.wait()
 
     async def close(self) -> None:
         """End the browser."""

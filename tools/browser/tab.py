@@ -171,7 +171,8 @@ class Tab:
                 return False
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), min(until - now, 0.5))
+                async with asyncio.timeout(min(until - now, 0.5)):
+                    await self._changed.wait()
         return True
 
     async def settle(self, requests: frozenset[str] = frozenset()) -> None:
@@ -193,7 +194,8 @@ class Tab:
                 return
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), min(left, 0.25))
+                async with asyncio.timeout(min(left, 0.25)):
+                    await self._changed.wait()
 
     @property
     def requests(self) -> frozenset[str]:

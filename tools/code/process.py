@@ -151,7 +151,8 @@ class ScriptChild:
                 process_tree.kill_group(process.pid, signal.SIGTERM)
             await on_thread(process_tree.kill, process.pid, self._mark, grace)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self.exited), 5.0)
+                async with asyncio.timeout(5.0):
+                    await asyncio.shield(self.exited)
             self._home.guard.remove(process.pid)
             self.collect()
         if self._wrapped is not None:

@@ -55,7 +55,8 @@ async def _ask_child(kind: str, data: bytes) -> dict[str, Any] | None:
         start_new_session=True,
     )
     try:
-        output, _ = await asyncio.wait_for(process.communicate(data), TIMEOUT)
+        async with asyncio.timeout(TIMEOUT):
+            output, _ = await process.communicate(data)
     except TimeoutError:
         return None
     finally:

@@ -45,7 +45,8 @@ async def _read(order: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
         start_new_session=True,
     )
     try:
-        output, _ = await asyncio.wait_for(process.communicate(order + data), SECONDS)
+        async with asyncio.timeout(SECONDS):
+            output, _ = await process.communicate(order + data)
     except TimeoutError:
         raise ToolError(f"The picture was not read within {SECONDS:g} s; scale it down.") from None
     finally:

@@ -147,7 +147,8 @@ class BackgroundProcess:
         self.was_killed = self.is_running
         await self._child.kill()
         try:
-            await asyncio.wait_for(self.done.wait(), 5)
+            async with asyncio.timeout(5):
+                await self.done.wait()
         except TimeoutError:
             raise ToolError(
                 f"{self.id} does not end: a process hangs in the kernel or belongs to another user."

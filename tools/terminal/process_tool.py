@@ -62,7 +62,8 @@ async def _wait(process: BackgroundProcess, arguments: Arguments, context: ToolC
     _, most = timeout_limits(context)
     asked = arguments.get("timeout") or most
     try:
-        await asyncio.wait_for(process.done.wait(), min(asked, most))
+        async with asyncio.timeout(min(asked, most)):
+            await process.done.wait()
     except TimeoutError:
         result = await _poll(process, arguments, context) | {"status": "timeout"}
         result["note"] = f"Still running after {min(asked, most)} s. " + result.get("note", "")

@@ -63,7 +63,8 @@ async def call_as_task(
         return dict(await send("tasks/result", {"taskId": task.task_id}, {}))
     except asyncio.CancelledError:
         with suppress(Exception):
-            await asyncio.wait_for(send("tasks/cancel", {"taskId": task.task_id}, {}), 1.0)
+            async with asyncio.timeout(1.0):
+                await send("tasks/cancel", {"taskId": task.task_id}, {})
         raise
     finally:
         watching.cancel()

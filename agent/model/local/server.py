@@ -112,7 +112,8 @@ class LocalServer:
             if process.stdin is not None:
                 process.stdin.close()
             try:
-                await asyncio.wait_for(process.wait(), _STOP_GRACE)
+                async with asyncio.timeout(_STOP_GRACE):
+                    await process.wait()
             except TimeoutError:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)

@@ -272,7 +272,8 @@ class StepRecorder:
         """
         if not self._at_hand.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._at_hand.wait(), PATIENCE)
+                async with asyncio.timeout(PATIENCE):
+                    await self._at_hand.wait()
         if not self._surveyed.is_set() or any(each.wide for each in self._open):
             return False
         return await self._guarded(self._take_in) is not None
@@ -385,7 +386,8 @@ class StepRecorder:
         recording.wide = True
         self._register.hurried = True
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._at_hand.wait(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await self._at_hand.wait()
         self._register.hurried = False
         recording.blind = not self._surveyed.is_set()
         # What a program that runs already did is found out when that ends.

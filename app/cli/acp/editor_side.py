@@ -81,7 +81,8 @@ class SessionEditor:
         if not self._session():
             return None
         try:
-            return await asyncio.wait_for(ask(self._connection()), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                return await ask(self._connection())
         except TimeoutError:
             self._late += 1
             log.warning("the editor did not answer about %s", what)

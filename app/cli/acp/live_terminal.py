@@ -83,16 +83,14 @@ class LiveTerminal:
 
     async def _show(self, pipe: Path) -> None:
         os.mkfifo(pipe, 0o600)
-        made = await asyncio.wait_for(
-            self._connection.create_terminal(
+        async with asyncio.timeout(PATIENCE):
+            made = await self._connection.create_terminal(
                 session_id=self._session,
                 command="/bin/sh",
                 args=["-c", SHOWS, "output", str(pipe)],
                 cwd=str(self._workspace),
                 output_byte_limit=RETAINED,
-            ),
-            PATIENCE,
-        )
+            )
         terminal = made.terminal_id
         self._shown(terminal)
         try:
@@ -102,7 +100,8 @@ class LiveTerminal:
             await self._patient(self._connection.release_terminal, terminal)
 
     async def _patient(self, ask: Callable[..., Awaitable[Any]], terminal: str) -> None:
-        await asyncio.wait_for(ask(session_id=self._session, terminal_id=terminal), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await ask(session_id=self._session, terminal_id=terminal)
 
     async def _feed(self, pipe: Path) -> None:
         transport, protocol = await self._loop.connect_write_pipe(

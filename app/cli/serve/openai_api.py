@@ -226,7 +226,8 @@ class OpenAiApi:
             session = await self._hub.session(known)
             # A turn is over a moment after its last event.
             with suppress(TimeoutError):
-                await asyncio.wait_for(session.client.idle(), SETTLING)
+                async with asyncio.timeout(SETTLING):
+                    await session.client.idle()
             if session.client.busy:
                 raise TurnedAwayError(409, "This session works on a message; wait for its end.")
             return session

@@ -159,7 +159,8 @@ class Routes:
         wait = min(number_of(request, "wait", 0), WAIT)
         if wait:
             try:
-                await asyncio.wait_for(session.log.news(after), wait)
+                async with asyncio.timeout(wait):
+                    await session.log.news(after)
             except TimeoutError:
                 pass
         lines = session.log.read(after, 8_000_000, PAGE)
@@ -294,7 +295,8 @@ async def _as_stream(session: HostedSession, after: int) -> AsyncIterator[str]:
         lines = session.log.read(after)
         if not lines:
             try:
-                await asyncio.wait_for(session.log.news(after), 15)
+                async with asyncio.timeout(15):
+                    await session.log.news(after)
             except TimeoutError:
                 yield ": still here\n\n"
             continue

@@ -71,7 +71,8 @@ class RemoteChild:
         if not self._launch.keeps_input:
             raise ToolError("The input of this process is closed.")
         try:
-            await asyncio.wait_for(self._has_started.wait(), _START)
+            async with asyncio.timeout(_START):
+                await self._has_started.wait()
         except TimeoutError:
             raise ToolError("The process has not started yet; try again.") from None
         if self._channel is None:

@@ -97,7 +97,8 @@ class RemoteHelper:
         answer = self._waiting[number] = self._loop.create_future()
         try:
             await on_thread(channel.write, f"{number} {verb} {mark} {pid or ''}\n".encode())
-            return await asyncio.wait_for(answer, _PATIENCE)
+            async with asyncio.timeout(_PATIENCE):
+                return await answer
         except (ToolError, TimeoutError):
             return None
         finally:
@@ -110,7 +111,8 @@ class RemoteHelper:
             return
         try:
             await on_thread(channel.write, b"0 bye\n")
-            await asyncio.wait_for(self._gone.wait(), _GOODBYE)
+            async with asyncio.timeout(_GOODBYE):
+                await self._gone.wait()
         except (ToolError, TimeoutError):
             await on_thread(channel.stop)
             await self._gone.wait()
