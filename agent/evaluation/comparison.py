@@ -62,7 +62,10 @@ def compare(first: SuiteResult, second: SuiteResult, seed: int = 0) -> ResultCom
     if not common:
         raise ConfigError("The two results have no task in common; compare runs of one suite.")
     differences = [_rate(new[task]) - _rate(old[task]) for task in common]
-    difference, p = fmean(differences), paired_p(differences, seed)
+    passed = [
+        (sum(each.passed for each in old[task]), sum(each.passed for each in new[task])) for task in common
+    ]
+    difference, p = fmean(differences), paired_p(passed, first.runs, second.runs)
     significant = p < LEVEL
     used = [sum(each.tokens for task in common for each in side[task]) for side in (old, new)]
     return ResultComparison(

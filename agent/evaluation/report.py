@@ -129,6 +129,7 @@ def _plot(result: SuiteResult) -> str:
     label = (
         "Share of the runs that passed, one bar for each task in the order of the table; a full bar is 100 %"
     )
+    label += "; grey where it rests on the judge" if unsure else ""
     drawn = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
     return f"<figure><figcaption>{label}.</figcaption>{drawn}</figure>"
 

@@ -47,26 +47,40 @@ def bootstrap(values: Sequence[float], seed: int, confidence: float = CONFIDENCE
     return means[int(tail * RESAMPLES)], means[min(RESAMPLES - 1, int((1 - tail) * RESAMPLES))]
 
 
-def paired_p(differences: Sequence[float], seed: int) -> float:
-    """The chance of a mean difference this large if the sign of each were a coin's.
+def paired_p(passed: Sequence[tuple[int, int]], first: int, second: int) -> float:
+    """The chance of a difference as large if the runs of each task were dealt to A and B at random.
 
-    Exact where all that differ do so by the same amount, else by drawing signs again and again.
+    `passed` are the runs of each task that passed, of `first` in A and of `second` in B. Exact: how a task's
+    passes fall to A is hypergeometric, and what matters is their sum. With one run each it is the sign test.
     """
-    moved = [each for each in differences if each]
-    if not moved:
-        return 1.0
-    if len({abs(each) for each in moved}) == 1:
-        up = sum(each > 0 for each in moved)
-        fewer = min(up, len(moved) - up)
-        tail = sum(math.comb(len(moved), i) for i in range(fewer + 1)) / 2 ** len(moved)
-        return min(1.0, 2 * tail)
-    draw = random.Random(seed)
-    seen = abs(sum(moved))
-    as_large = sum(
-        abs(sum(each if draw.getrandbits(1) else -each for each in moved)) >= seen - 1e-12
-        for _ in range(RESAMPLES)
-    )
-    return (as_large + 1) / (RESAMPLES + 1)
+    chances = [1.0]
+    expected = 0.0
+    for mine, others in passed:
+        both = mine + others
+        expected += both * first / (first + second)
+        if 0 < both < first + second:
+            chances = _convolved(chances, _hypergeometric(both, first, second))
+        else:
+            # It falls one way only.
+            chances = [0.0] * (both * first // (first + second)) + chances
+    seen = abs(sum(mine for mine, _ in passed) - expected)
+    return min(1.0, math.fsum(p for n, p in enumerate(chances) if abs(n - expected) >= seen - 1e-9))
+
+
+def _hypergeometric(passes: int, first: int, second: int) -> list[float]:
+    """The chances that 0, 1, … of `passes` fall to `first` of all runs."""
+    ways = math.comb(first + second, passes)
+    return [math.comb(first, n) * math.comb(second, passes - n) / ways for n in range(min(first, passes) + 1)]
+
+
+def _convolved(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """The chances of the sums of two counts."""
+    sums = [0.0] * (len(first) + len(second) - 1)
+    for n, p in enumerate(first):
+        if p:
+            for m, q in enumerate(second):
+                sums[n + m] += p * q
+    return sums
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float:

@@ -10,10 +10,11 @@ import gzip
 import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 
-from agent.errors import HermesError
+from agent.errors import ConfigError, HermesError
 from agent.model.addresses import is_loopback
 
 _COMPRESSED = 1_024
@@ -41,6 +42,15 @@ class AtroposClient:
     """Speaks to one API. Raises `AtroposError`."""
 
     def __init__(self, address: str) -> None:
+        """Raises `ConfigError` for what is no address."""
+        try:
+            url = urlsplit(address)
+        except ValueError:
+            url = urlsplit("")
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ConfigError(
+                f"{address[:80]!r} is no address of an API; give one like http://127.0.0.1:8000."
+            )
         self._address = address.rstrip("/")
         self._client = httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=not is_loopback(address))
 

@@ -124,7 +124,9 @@ class Episode:
                 raise ActionError(f"There is no task {str(name)[:80]!r}; there are {known}.")
             return found
         seed = given.get("seed")
-        if isinstance(seed, int) and not isinstance(seed, bool):
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise ActionError("`seed` is a whole number.")
+        if seed is not None:
             return self.tasks[seed % len(self.tasks)]
         self._next += 1
         return self.tasks[(self._next - 1) % len(self.tasks)]
@@ -181,6 +183,8 @@ def message_of(action: Mapping[str, Any]) -> dict[str, Any]:
     given = action.get("message")
     if not isinstance(given, Mapping):
         given = {"content": action.get("text"), "tool_calls": action.get("tool_calls")}
+    if given.get("role", "assistant") != "assistant":
+        raise ActionError("The `message` of an action has the role assistant.")
     text, calls = given.get("content"), given.get("tool_calls") or []
     if text is not None and not isinstance(text, str):
         raise ActionError("The text of an action is text.")
@@ -191,8 +195,32 @@ def message_of(action: Mapping[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if calls:
         message["tool_calls"] = [_call(each) for each in calls]
-    tokens = action.get("tokens")
-    return {"message": message, "tokens": tokens if isinstance(tokens, Mapping) else {}}
+    return {"message": message, "tokens": _tokens_of(action.get("tokens"))}
+
+
+def _tokens_of(given: object) -> Mapping[str, Any]:
+    """The ids of the tokens of an action; empty where it brings none. Raises `ActionError`."""
+    if given is None:
+        return {}
+    told = given if isinstance(given, Mapping) else {}
+    prompt, output, logprobs = told.get("prompt"), told.get("output"), told.get("logprobs")
+    if (
+        not isinstance(output, list)
+        or not _numbers(output, int)
+        or (prompt is not None and not _numbers(prompt, int))
+        or (logprobs is not None and (not _numbers(logprobs) or len(logprobs) != len(output)))
+    ):
+        raise ActionError(
+            "`tokens` of an action has `output`, a list of ids, and may have `prompt`, ids as well, and "
+            "`logprobs`, a number for each id of `output`."
+        )
+    return told
+
+
+def _numbers(given: Any, kind: Any = int | float) -> bool:
+    return isinstance(given, list) and all(
+        isinstance(each, kind) and not isinstance(each, bool) for each in given
+    )
 
 
 def _call(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,21 @@ TASK = {
 WRITE = {"name": "write_file", "arguments": {"path": "b.txt", "content": "two\n"}}
 FIRST = {"prompt": [1, 2, 3], "output": [4, 5], "logprobs": [-0.1, -0.2]}
 LAST = {"prompt": [1, 2, 3, 4, 5, 6], "output": [7], "logprobs": [-0.3]}
+WRONG = (
+    ("/reset", "{", 422, "the body is no JSON"),
+    ("/reset", "[" * 100_000, 422, "the body is no JSON"),
+    ("/reset", "[]", 422, "has to be a JSON object"),
+    ("/reset", '{"seed": "seven", "episode_id": "one"}', 409, "`seed` is a whole number"),
+    ("/reset", '{"task": "lost", "episode_id": "one"}', 409, "There is no task 'lost'; there are write"),
+    ("/step", '{"action": {}}', 409, "An action has `text`, `tool_calls`"),
+    ("/step", '{"action": {"text": 1}}', 409, "The text of an action is text"),
+    ("/step", '{"action": {"tool_calls": "x"}}', 409, "`tool_calls` of an action is a list"),
+    ("/step", '{"action": {"message": {"role": "user", "content": "x"}}}', 409, "has the role assistant"),
+    ("/step", '{"action": {"text": "x", "tokens": {"output": "ab"}}}', 409, "`tokens` of an action has"),
+    ("/step", '{"action": {"text": "x", "tokens": {"output": [1], "logprobs": []}}}', 409, "`tokens` of an"),
+    ("/score", '{"session": "lost"}', 409, "There is no session lost"),
+)
+"""Requests with something wrong: none of them touches the episode that is under way."""
 
 
 @contextmanager
@@ -64,6 +79,9 @@ def test_a_trainer_plays_a_task_over_http_and_over_a_socket(tmp_path: Path) -> N
         assert set(begun) == {"observation", "reward", "done"} and begun["done"] is False
         assert [each["role"] for each in begun["observation"]["messages"]] == ["system", "user"]
         assert "write_file" in str(begun["observation"]["tools"])
+        for path, content, status, said_of in WRONG:
+            refused = client.post(path, content=content)
+            assert refused.status_code == status and said_of in refused.json()["detail"], refused.text
         looked = step(tool_calls=[WRITE], tokens=FIRST)
         assert "bytes_written" in looked["observation"]["messages"][-1]["content"]
         ended = step(text="It is done.", tokens=LAST)

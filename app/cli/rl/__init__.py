@@ -182,7 +182,8 @@ def _train(args: argparse.Namespace) -> ExitCode:
     try:
         ways = [line.strip() for line in args.prompts.read_text("utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{args.prompts} cannot be read: {error}.") from error
+        reason = getattr(error, "strerror", None) or "it is not encoded in UTF-8"
+        raise ConfigError(f"{args.prompts} cannot be read: {reason}.") from error
     if len(ways) < 2:
         raise ConfigError(f"{args.prompts} has to have two prompts at least, one a line.")
 

@@ -252,7 +252,10 @@ async def _body(request: Request) -> Mapping[str, Any]:
         content += piece
         if len(content) > MOST_BODY:
             raise ValueError("the body is too large")
-    given = json.loads(content) if content.strip() else {}
+    try:
+        given = json.loads(content) if content.strip() else {}
+    except (ValueError, RecursionError):
+        raise ValueError("the body is no JSON") from None
     if not isinstance(given, dict):
         raise ValueError("the body has to be a JSON object")  # noqa: TRY004 - as for any other fault
     return given

@@ -16,6 +16,7 @@ import pytest
 
 from agent.batch.run import BatchOptions
 from agent.batch.task_file import read_tasks
+from agent.errors import ConfigError
 from agent.store.nodes import Node
 from agent.training.atropos import AtroposClient, AtroposError
 from agent.training.bandit import softmax, train, updated
@@ -138,6 +139,12 @@ def with_ids(payloads: list[Any]) -> list[Any]:
 def environ(folder: Path, server: ModelServer) -> dict[str, str]:
     own = {"HERMES_HOME": str(folder / "home"), "OPENAI_BASE_URL": server.base_url}
     return {"PATH": os.environ["PATH"], **own, "OPENAI_API_KEY": "k", "HERMES_MODEL": "scripted"}
+
+
+@pytest.mark.parametrize("address", ["nonsense", "ftp://x", "http://", "", "http://[", "127.0.0.1:8000"])
+def test_an_api_has_an_address(address: str) -> None:
+    with pytest.raises(ConfigError, match="is no address of an API"):
+        AtroposClient(address)
 
 
 async def test_groups_reach_the_trajectory_api_whole(tmp_path: Path) -> None:
