@@ -69,6 +69,11 @@ class Home(NamedTuple):
         return self.root / "plugins.json"
 
     @property
+    def browser_profiles(self) -> Path:
+        """Which lasting profiles of the browser the person agreed to: see docs/browser.md."""
+        return self.root / "browser-profiles.json"
+
+    @property
     def plugin_data(self) -> Path:
         """What plugins keep for themselves, one folder each."""
         return self.root / "plugin-data"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from agent.home import private_folder
+from agent.home import PRIVATE_FILE, private_folder
+from tools.files.atomic import write_atomically
 from tools.results import ToolError
 
 _LOCK = "lock"
@@ -57,6 +59,35 @@ def open_profile(root: Path, name: str = "") -> BrowserProfile:
     for part in ("profile", "tmp", "downloads", "uploads"):
         private_folder(folder / part)
     return BrowserProfile(folder, lock, lasts=bool(name))
+
+
+class ProfileConsent:
+    """The file with the names of lasting profiles that the person agreed to. Blocks.
+
+    One that cannot be read agrees to nothing. It lies outside of what a browser can write to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def agreed(self) -> frozenset[str]:
+        """The names."""
+        try:
+            found = json.loads(self._path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return frozenset()
+        names = found.get("profiles") if isinstance(found, dict) else None
+        return (
+            frozenset(each for each in names if isinstance(each, str))
+            if isinstance(names, list)
+            else frozenset()
+        )
+
+    def agree(self, name: str) -> None:
+        """Note a yes. Raises `OSError`."""
+        private_folder(self._path.parent)
+        text = json.dumps({"version": 1, "profiles": sorted(self.agreed() | {name})}, indent=1)
+        write_atomically(self._path, text.encode(), PRIVATE_FILE, follow_links=False)
 
 
 def remove_abandoned(root: Path) -> None:

@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.browser.profile import ProfileConsent
 from agent.home import Home, private_folder
 from agent.net.door_url import AddressError, web_address
 from agent.net.door_url import refusal as refused
 from agent.safety.gate import Gate
 from tools.actions import Fetch
+from tools.browser.actions import KeepProfile
 from tools.browser.host import OpenedBrowser
 from tools.browser.programs import find_browser
 from tools.results import ToolError
@@ -57,11 +59,7 @@ class SessionBrowsers:
     # What `BrowserHost` asks for
 
     async def open(self) -> OpenedBrowser:
-        backend = self._settings.backend
-        if backend == "auto":
-            backend = "cdp" if self._settings.cdp_url else "local"
-            if backend == "local" and not find_browser(self._settings.program):
-                backend = "browserbase" if self._environ.get("BROWSERBASE_API_KEY") else "local"
+        backend = self._backend()
         if backend == "cdp":
             from agent.browser.remote import open_running
 
@@ -71,6 +69,26 @@ class SessionBrowsers:
 
             return await open_browserbase(self._environ)
         return await self._open_local()
+
+    def unagreed_profile(self) -> str:
+        name = self._settings.profile
+        if (
+            not name
+            or self._backend() != "local"
+            or name in ProfileConsent(self._home.browser_profiles).agreed()
+        ):
+            return ""
+        return name
+
+    def agree_to_profile(self, name: str) -> None:
+        if self._gate.decide(KeepProfile(tool="browser_navigate", profile=name)).kind != "ask":
+            return  # nobody was asked, by a rule or a mode: that is no yes for other sessions
+        try:
+            ProfileConsent(self._home.browser_profiles).agree(name)
+        except OSError as error:
+            raise ToolError(
+                f"Cannot write {self._home.browser_profiles}: {error.strerror or error}."
+            ) from error
 
     def refusal(self, url: str) -> str:
         try:
@@ -110,6 +128,14 @@ class SessionBrowsers:
         return folder
 
     # How it is done
+
+    def _backend(self) -> str:
+        backend = self._settings.backend
+        if backend == "auto":
+            backend = "cdp" if self._settings.cdp_url else "local"
+            if backend == "local" and not find_browser(self._settings.program):
+                backend = "browserbase" if self._environ.get("BROWSERBASE_API_KEY") else "local"
+        return backend
 
     def _lifted(self) -> Lifting:
         """The origins that the rules lift now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,9 @@ class _Heard(SessionBrowsers):
 class BrowserStage:
     """A loop of its own in a thread, in which the browser lives for all tests of a file."""
 
-    def __init__(self, root: Path, *, idle: float = 600, profile: str = "", rules: str = "") -> None:
+    def __init__(
+        self, root: Path, *, idle: float = 600, profile: str = "", rules: str = "", cdp_url: str = ""
+    ) -> None:
         self.site = Site()
         self.home = Home(root / "home")
         self.home.root.mkdir(mode=0o700)
@@ -152,7 +155,7 @@ class BrowserStage:
         self.gate = Gate.for_home(
             self.home, self.workspace, "normal", permissions=Permissions(self.home, self.workspace)
         )
-        settings = BrowserSettings.model_validate({"profile": profile})
+        settings = BrowserSettings.model_validate({"profile": profile, "cdp_url": cdp_url})
         self.secrets = {"API_TOKEN": "sk-very-secret-token-1"}
         self.host = _Heard(settings, self.gate, self.home, self.workspace, root / "scratch", {}, self.secrets)
         self._thread = LoopThread()
@@ -172,10 +175,15 @@ class BrowserStage:
         """Do something in the loop of the browser."""
         return self._thread.run(work)
 
+    def begin(self, name: str, **arguments: Any) -> Future[dict[str, Any]]:
+        """Begin a call of `browser_NAME`."""
+        context: Any = self.context
+        work = registry.dispatch(f"browser_{name}", arguments, context)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Call `browser_NAME`; its result."""
-        context: Any = self.context
-        return self.run(registry.dispatch(f"browser_{name}", arguments, context))
+        return self.begin(name, **arguments).result(120)
 
     def open(self, path: str, page: Any = None, host: str = "127.0.0.1") -> str:
         """Serve `page` at `path` if given, open it, and return what is shown."""

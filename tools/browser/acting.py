@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +58,7 @@ async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> 
     """Press a button of the mouse on an element. Raises `GoneError` and `ToolError`."""
     found = await find(tab, ref)
     for is_last in (False, True):
-        x, y = await _point(tab, found)
-        await tab.frames.apply(found.session, found.object_id, "guard")
+        x, y = await _point(tab, found, guards=True)
         await _press(tab, x, y, button, count)
         if tab.dialog is not None:
             return
@@ -97,12 +95,13 @@ async def hover(tab: Tab, ref: str) -> None:
     await _mouse(tab, "mouseMoved", x, y)
 
 
-async def _point(tab: Tab, found: Found) -> tuple[float, float]:
-    """Where an element is met, in the window. Raises `GoneError` and `ToolError`."""
-    with suppress(CdpError):
-        await tab.cdp.call("DOM.scrollIntoViewIfNeeded", {"objectId": found.object_id}, found.session)
+async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float, float]:
+    """Where an element is met, in the window; what it is scrolled to is no change that the action made.
+
+    Raises `GoneError` and `ToolError`.
+    """
     try:
-        ready = await tab.frames.apply(found.session, found.object_id, "ready", True)
+        ready = await tab.frames.apply(found.session, found.object_id, "ready", guards)
     except CdpError:
         raise GoneError from None
     if ready.get("gone"):
@@ -111,14 +110,17 @@ async def _point(tab: Tab, found: Found) -> tuple[float, float]:
         raise ToolError(f"{found.ref} is covered by {covered}; nothing was clicked.", covered_by=covered)
     if why := ready.get("why"):
         raise ToolError(f"{found.ref} {why}; nothing was clicked.")
-    x, y = ready["x"], ready["y"]
+    x, y, moved = ready["x"], ready["y"], ready["moved"]
     for info in ancestry(found.infos[found.key.frame], found.infos):
-        x, y = await _through(tab, found, info, x, y)
+        x, y, also = await _through(tab, found, info, x, y)
+        moved = moved or also
+    if moved:
+        await tab.scrolled()
     return x, y
 
 
-async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) -> tuple[float, float]:
-    """A point of a frame as one of the frame around it."""
+async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) -> tuple[float, float, bool]:
+    """A point of a frame as one of the frame around it, and whether that was scrolled for it."""
     owner, session = await tab.frames.owner(info), tab.frames.owner_session(info)
     parent = found.infos[info.parent]
     try:
@@ -126,10 +128,12 @@ async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) 
             raise CdpError("gone")
         object_id = await tab.frames.resolve(session, parent.id, parent.loader, owner)
         outer: dict[str, Any] = {}
+        moved = False
         for _ in range(3):
             outer = await tab.frames.apply(session, object_id, "through", x, y)
             if not outer.get("again"):
                 break
+            moved = True
     except CdpError:
         raise GoneError from None
     if covered := outer.get("covered"):
@@ -138,15 +142,17 @@ async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) 
         raise ToolError(
             f"{found.ref} lies in a frame that cannot be scrolled into view; nothing was clicked."
         )
-    return outer["x"], outer["y"]
+    return outer["x"], outer["y"], moved
 
 
 async def _press(tab: Tab, x: float, y: float, button: str, count: int) -> None:
-    await _mouse(tab, "mouseMoved", x, y)
+    events = [_mouse(tab, "mouseMoved", x, y)]
     for number in range(1, count + 1):
         for kind in ("mousePressed", "mouseReleased"):
             buttons = _BUTTONS[button] if kind == "mousePressed" else 0
-            await _mouse(tab, kind, x, y, button=button, buttons=buttons, clickCount=number)
+            events.append(_mouse(tab, kind, x, y, button=button, buttons=buttons, clickCount=number))
+    # The browser keeps their order, and answers to a move alone only with the next picture.
+    await asyncio.gather(*events)
 
 
 async def _mouse(tab: Tab, kind: str, x: float, y: float, **more: Any) -> None:

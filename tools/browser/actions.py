@@ -71,6 +71,26 @@ GiveSecret.effect = declare_effect(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepProfile(Action):
+    """Use a profile of the browser that lasts beyond the session."""
+
+    profile: str
+
+    def headline(self) -> str:
+        return f"use the lasting browser profile {self.profile}"
+
+
+KeepProfile.effect = declare_effect(
+    Effect(
+        name="browser_profile",
+        why="keeps logins and cookies, with which later sessions act as you; a yes counts for good",
+        subject=lambda action: action.profile,
+        example=lambda name: KeepProfile(tool="browser_navigate", profile=name),
+    )
+)
+
+
 def site_of(url: str) -> str:
     """Host and port of an address, the port only where it is no usual one."""
     try:

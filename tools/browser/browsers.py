@@ -28,7 +28,6 @@ class Browsers:
         self._open: dict[str, BrowserSession] = {}
         self._lock = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
-        self._crashed: set[str] = set()
 
     def running(self, task: str = "") -> BrowserSession | None:
         """The browser of a task, or any of them, if one runs."""

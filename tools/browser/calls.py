@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 
 from tools.actions import Fetch
 from tools.browser.acting import GoneError
-from tools.browser.actions import GiveSecret, UsePage
+from tools.browser.actions import GiveSecret, KeepProfile, UsePage
 from tools.browser.cdp import BrowserGoneError, CdpError
 from tools.browser.session import BrowserSession, Download
 from tools.browser.tab import Tab
-from tools.browser.view import PageView, delta, snapshot
+from tools.browser.view import PageView, delta, matching, snapshot
 from tools.context import ToolContext
 from tools.files.access import Access
 from tools.files.atomic import write_atomically
@@ -55,10 +55,8 @@ class Call:
 
     def label(self, ref: str) -> str:
         """What an element was called when the model saw it."""
-        view = self.tab.view
-        lines = view.lines if view is not None else ()
         plain = ref.strip().removeprefix("ref=").strip("[]")
-        line = next((line.text for line in lines if line.ref == plain), "")
+        line = self.tab.table.named(plain)
         return line.replace(f" [ref={plain}]", "").partition(": ")[0][:120] or plain[:40]
 
     async def permit(self, what: str) -> None:
@@ -75,18 +73,19 @@ class Call:
         tab = self.ready()
         if tab.view is None:
             tab.view = await tab.look()
-        before, requests, place = tab.view, tab.requests, (tab.url, tab.title)
+        requests, place, tab.has_scrolled = tab.requests, (tab.url, tab.title), False
         done: Any = None
         try:
             done = await work(tab)
         except GoneError:
-            await self.gone(tab)
+            if not tab.crashed:
+                await self.gone(tab)
         await tab.settle(requests)
         await self.session.settled_tabs()
-        result: dict[str, Any] = {}
-        if isinstance(done, dict):
-            result |= done
-        return result | await self.told(tab, before, place)
+        result: dict[str, Any] = dict(done) if isinstance(done, dict) else {}
+        if tab.has_scrolled:
+            result["scrolled"] = "to the element"
+        return result | await self.told(tab, tab.view, place)
 
     async def gone(self, tab: Tab) -> NoReturn:
         """Say that a reference is gone, with the page as it is now. Raises `ToolError`."""
@@ -110,15 +109,16 @@ class Call:
         if tab.is_closed:
             return result | {"tab": "the tab was closed"} | await self._rest(tab)
         if tab.crashed:
-            await self.session.close_tab(tab)
-            raise ToolError("The page crashed and was closed; open it again with browser_navigate.")
+            raise CdpError("the page crashed")
         if tab.dialog is not None:
             return result | _dialog(tab) | await self._rest(tab)
-        after = await tab.unless_dialog(tab.look(), None)
+        after = await tab.unless_dialog(tab.look() if before is None else tab.glance(before), None)
+        changed = None if before is None or after is None else delta(before, after, self._path())
+        if changed is None and before is not None and after is not None:
+            after = await tab.unless_dialog(tab.look(), None)
         if after is None:
             return result | _dialog(tab) | await self._rest(tab)
         tab.view = after
-        changed = None if before is None else delta(before, after, self._path())
         if (tab.url, tab.title) != place:
             result |= {"url": clean(tab.url)[:500], "title": tab.title}
         if changed is None:
@@ -140,6 +140,15 @@ class Call:
         page = snapshot(after, full=full, path=self._path())
         result = {"url": clean(tab.url)[:500], "title": tab.title, "page": page}
         return result | await self._rest(tab)
+
+    async def found(self, tab: Tab, query: str) -> dict[str, Any]:
+        """The lines of the page with these words. What the model was shown last stays what it was."""
+        after = await tab.unless_dialog(tab.look(), None)
+        if after is None:
+            return _dialog(tab) | await self._rest(tab)
+        if tab.view is None or tab.view.document != after.document:
+            tab.view = after
+        return {"found": matching(after, query)} | await self._rest(tab)
 
     def _path(self) -> str:
         return str(self.context.scratch / "browser" / "page.txt")
@@ -240,9 +249,20 @@ def _free(folder: Path, name: str) -> Path:
     raise ToolError(f"There are too many files called {plain} in {folder}.")
 
 
+async def _agreed_profile(tool: str, context: ToolContext) -> None:
+    """Ask for the lasting profile that the settings name, once for good. Raises `DeniedError`."""
+    host = context.browsers.host
+    if host is None or context.browsers.running(context.task) is not None:
+        return
+    if name := await asyncio.to_thread(host.unagreed_profile):
+        await context.permit(KeepProfile(tool=tool, profile=name))
+        await asyncio.to_thread(host.agree_to_profile, name)
+
+
 @asynccontextmanager
 async def calling(tool: str, context: ToolContext) -> AsyncIterator[Call]:
     """A call on the browser of the task. Raises `ToolError` in words for what goes wrong in it."""
+    await _agreed_profile(tool, context)
     session, note = await context.browsers.session(context.task)
 
     async def permit(url: str) -> None:
@@ -258,4 +278,9 @@ async def calling(tool: str, context: ToolContext) -> AsyncIterator[Call]:
     except CdpError as error:
         if not session.is_alive:
             raise ToolError("The browser crashed; call browser_navigate to go on with a new one.") from error
+        if crashed := [tab for tab in session.tabs if tab.crashed]:
+            await asyncio.gather(*map(session.close_tab, crashed))
+            raise ToolError(
+                "The page crashed and was closed; open it again with browser_navigate."
+            ) from error
         raise ToolError(f"The page could not be used: {clean(str(error))[:300]}.") from error

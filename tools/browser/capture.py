@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_WHOLES = frozenset({"SELECT", "INPUT", "TEXTAREA", "BUTTON", "OBJECT", "CANVAS", "svg", "IMG"})
+
 Box = tuple[float, float, float, float]
 """Left, top, width and height in pixels, from the beginning of the frame's document."""
 
@@ -29,7 +31,7 @@ class FrameCapture:
     """Of the whole document."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentLayout:
     """Where the nodes of one document lie, by backend node."""
 
@@ -38,18 +40,50 @@ class DocumentLayout:
     passwords: frozenset[int]
     scroll: tuple[float, float]
     height: float
+    url: str
+    title: str
+    order: list[int]
+    """All nodes in the order of the document."""
+    parents: list[int]
+    """For each of them, the place of what holds it in that order; -1 for none."""
+    wholes: frozenset[int]
+    """Places of controls and drawings: what is in them belongs to them."""
+    frames: dict[int, str]
+    """Frames of the same process by the node that holds them."""
+
+
+def is_seen(box: Box, view: Box) -> bool:
+    """Whether a box touches the part of a document that is shown."""
+    left, top, width, height = view
+    x, y, wide, high = box
+    touches = x < left + width and x + wide >= left and y < top + height and y + high >= top
+    return touches and width > 0 and height > 0
+
+
+def view_inside(box: Box | None, view: Box, scroll: tuple[float, float]) -> Box:
+    """The part of a frame's document that is shown, by the box of the frame and what is shown around it."""
+    if box is None:
+        return (*scroll, 0.0, 0.0)
+    left, top = max(box[0], view[0]), max(box[1], view[1])
+    right = min(box[0] + box[2], view[0] + view[2])
+    bottom = min(box[1] + box[3], view[1] + view[3])
+    return (
+        scroll[0] + left - box[0],
+        scroll[1] + top - box[1],
+        max(0.0, right - left),
+        max(0.0, bottom - top),
+    )
 
 
 def layouts(snapshot: Mapping[str, Any]) -> dict[str, DocumentLayout]:
     """The documents of `DOMSnapshot.captureSnapshot`, asked with the style `cursor`, by frame."""
     strings: list[str] = snapshot.get("strings", [])
-    return {
-        _string(strings, document.get("frameId", -1)): _layout(document, strings)
-        for document in snapshot.get("documents", [])
-    }
+    documents = snapshot.get("documents", [])
+    names = [_string(strings, document.get("frameId", -1)) for document in documents]
+    return {name: _layout(document, strings, names) for name, document in zip(names, documents, strict=True)}
 
 
-def _layout(document: Mapping[str, Any], strings: list[str]) -> DocumentLayout:
+def _layout(document: Mapping[str, Any], strings: list[str], frames: list[str]) -> DocumentLayout:
     nodes, layout = document["nodes"], document["layout"]
     backend: list[int] = nodes["backendNodeId"]
     parents: list[int] = nodes["parentIndex"]
@@ -64,15 +98,30 @@ def _layout(document: Mapping[str, Any], strings: list[str]) -> DocumentLayout:
     clickable = {backend[place] for place in pointing if parents[place] not in pointing}
     clickable |= {backend[place] for place in nodes.get("isClickable", {}).get("index", ())}
     types, names = nodes["nodeType"], nodes["nodeName"]
-    for place in range(len(backend)):
-        if types[place] == 1 and _string(strings, names[place]) in ("HTML", "BODY"):
+    wholes: set[int] = set()
+    for place, name in enumerate(names):
+        if types[place] != 1:
+            continue
+        tag = _string(strings, name)
+        if tag in ("HTML", "BODY"):
             clickable.discard(backend[place])
+        elif tag in _WHOLES:
+            wholes.add(place)
+    inner = nodes.get("contentDocumentIndex", {"index": (), "value": ()})
     return DocumentLayout(
-        boxes,
-        frozenset(clickable),
-        frozenset(_passwords(nodes, strings)),
-        (document.get("scrollOffsetX", 0.0), document.get("scrollOffsetY", 0.0)),
-        document.get("contentHeight", 0.0),
+        boxes=boxes,
+        clickable=frozenset(clickable),
+        passwords=frozenset(_passwords(nodes, strings)),
+        scroll=(document.get("scrollOffsetX", 0.0), document.get("scrollOffsetY", 0.0)),
+        height=document.get("contentHeight", 0.0),
+        url=_string(strings, document.get("documentURL", -1)),
+        title=_string(strings, document.get("title", -1)),
+        order=backend,
+        parents=parents,
+        wholes=frozenset(wholes),
+        frames={
+            backend[place]: frames[value] for place, value in zip(inner["index"], inner["value"], strict=True)
+        },
     )
 
 

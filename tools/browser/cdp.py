@@ -51,11 +51,15 @@ class Cdp:
     def forget(self, session: str) -> None:
         """Stop hearing a session; calls to it that wait are over."""
         self._handlers.pop(session, None)
+        self.break_off(session, "the frame went away")
+
+    def break_off(self, session: str, why: str) -> None:
+        """End the calls to a session that wait, as nothing answers there."""
         for number, (of, future) in list(self._waiting.items()):
             if of == session and session:
                 del self._waiting[number]
                 if not future.done():
-                    future.set_exception(CdpError("the frame went away"))
+                    future.set_exception(CdpError(why))
 
     async def call(
         self, method: str, params: Params | None = None, session: str = "", patience: float = PATIENCE

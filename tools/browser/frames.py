@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.browser.capture import FrameCapture, layouts
+from tools.browser.capture import DocumentLayout, FrameCapture, layouts
 from tools.browser.cdp import Cdp, CdpError
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 WORLD = "hermes"
 MOST_FRAMES = 60
 """Frames of one page that are read."""
-_DOMAINS = ("Page.enable", "DOM.enable", "Accessibility.enable", "Runtime.enable", "Network.enable")
+_DOMAINS = ("Inspector", "Page", "DOM", "Accessibility", "Runtime", "Network")
 
 
 @functools.cache
@@ -62,7 +62,7 @@ class Frames:
         """Have a session tell of what happens in it, and of frames below it. Raises `CdpError`."""
         attach = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
         await asyncio.gather(
-            *(self._cdp.call(method, {}, session) for method in _DOMAINS),
+            *(self._cdp.call(f"{domain}.enable", {}, session) for domain in _DOMAINS),
             self._cdp.call("Target.setAutoAttach", attach, session),
         )
 
@@ -110,34 +110,52 @@ class Frames:
 
     async def capture(self) -> tuple[FrameCapture, dict[str, FrameInfo]]:
         """What all frames show. Raises `CdpError`."""
-        infos = await self.infos()
-        sessions = dict.fromkeys(info.session for info in infos.values())
-        snapshots = await asyncio.gather(*(self._layout(session) for session in sessions))
-        layout = {session: layouts(found) for session, found in zip(sessions, snapshots, strict=True)}
-        captures = {
-            info.id: FrameCapture(frame=info.id, loader=info.loader, session=info.session, url=info.url)
-            for info in infos.values()
-        }
+        infos, layouts = await self.layouts()
+        root = self.outermost(infos)
+        captures = {info.id: self.captured(info, layouts.get(info.id)) for info in infos.values()}
         trees = await asyncio.gather(*(self._tree(info) for info in infos.values()))
         for info, nodes in zip(infos.values(), trees, strict=True):
-            capture = captures[info.id]
-            capture.nodes = nodes
-            if (found := layout[info.session].get(info.id)) is not None:
-                capture.boxes, capture.clickable, capture.passwords = (
-                    found.boxes,
-                    found.clickable,
-                    found.passwords,
-                )
-                capture.scroll, capture.height = found.scroll, found.height
-        inner = [info for info in infos.values() if info.parent in captures]
-        owners = await asyncio.gather(*(self.owner(info) for info in inner))
-        for info, owner in zip(inner, owners, strict=True):
-            if owner:
-                captures[info.parent].children[owner] = captures[info.id]
-        root = next((info for info in infos.values() if info.session == self.main and not info.parent), None)
-        if root is None:
-            raise CdpError("the tab shows no page")
+            captures[info.id].nodes = nodes
+        for id, owner in (await self.owners(infos, layouts)).items():
+            if owner and infos[id].parent in captures:
+                captures[infos[id].parent].children[owner] = captures[id]
         return captures[root.id], infos
+
+    async def layouts(self) -> tuple[dict[str, FrameInfo], dict[str, DocumentLayout]]:
+        """All frames, and where their nodes lie. Raises `CdpError`."""
+        infos, *snapshots = await asyncio.gather(self.infos(), *map(self._layout, self.sessions))
+        found: dict[str, DocumentLayout] = {}
+        for snapshot in snapshots:
+            found |= layouts(snapshot)
+        return infos, found
+
+    def outermost(self, infos: Mapping[str, FrameInfo]) -> FrameInfo:
+        """The frame around all others. Raises `CdpError`."""
+        for info in infos.values():
+            if info.session == self.main and not info.parent:
+                return info
+        raise CdpError("the tab shows no page")
+
+    def captured(self, info: FrameInfo, layout: DocumentLayout | None) -> FrameCapture:
+        """A capture of a frame that has its places, and no tree yet."""
+        capture = FrameCapture(frame=info.id, loader=info.loader, session=info.session, url=info.url)
+        if layout is not None:
+            capture.boxes, capture.clickable, capture.passwords = (
+                layout.boxes,
+                layout.clickable,
+                layout.passwords,
+            )
+            capture.scroll, capture.height = layout.scroll, layout.height
+        return capture
+
+    async def owners(
+        self, infos: Mapping[str, FrameInfo], layouts: Mapping[str, DocumentLayout]
+    ) -> dict[str, int]:
+        """The nodes that hold frames, by frame; 0 for one that is gone."""
+        found = {frame: node for layout in layouts.values() for node, frame in layout.frames.items()}
+        asked = [info for info in infos.values() if info.parent and info.id not in found]
+        told = await asyncio.gather(*map(self.owner, asked))
+        return found | {info.id: node for info, node in zip(asked, told, strict=True)}
 
     async def owner(self, info: FrameInfo) -> int:
         """The node that holds a frame, in the frame around it; 0 if it is gone."""

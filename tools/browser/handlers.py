@@ -66,6 +66,9 @@ async def navigate(arguments: Arguments, context: ToolContext) -> dict[str, Any]
 
 async def take_snapshot(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     async with calling("browser_snapshot", context) as call:
+        query = " ".join(str(arguments.get("query") or "").split())
+        if query:
+            return await call.found(call.ready(), query)
         return await call.whole(call.ready(), full=bool(arguments.get("full")))
 
 

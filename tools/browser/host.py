@@ -47,6 +47,14 @@ class BrowserHost(Protocol):
         """A new browser with a profile of its own. Raises `ToolError`."""
         ...
 
+    def unagreed_profile(self) -> str:
+        """The lasting profile that the next browser would use and nobody has agreed to, or empty. Blocks."""
+        ...
+
+    def agree_to_profile(self, name: str) -> None:
+        """Note for good that a lasting profile passed the gate, by a person. Blocks. Raises `ToolError`."""
+        ...
+
     def refusal(self, url: str) -> str:
         """Why an address is never opened, as a sentence; empty for one that may be asked for."""
         ...

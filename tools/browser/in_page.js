@@ -65,8 +65,42 @@ globalThis.hermes = globalThis.hermes || (() => {
     const late = setTimeout(done, 60);
     requestAnimationFrame(() => { clearTimeout(late); done(); });
   });
+  // The next press of a button must reach the element, or nothing.
+  let unguard = () => {};
+  const guard = (el) => {
+    unguard();
+    const state = { seen: false, hit: false, clicked: /^(SELECT|OPTION)$/.test(el.tagName), other: "" };
+    const ends = ["click", "auxclick", "contextmenu"];
+    const kinds = ["pointerdown", "mousedown", "pointerup", "mouseup", ...ends];
+    const look = (event) => {
+      if (!event.isTrusted) return;
+      let target = event.composedPath()[0];
+      let host = el;
+      for (let root = host.getRootNode(); root.host; root = host.getRootNode()) {
+        if (within(host, target)) break;
+        host = root.host;
+      }
+      if (!state.seen) {
+        state.seen = true;
+        state.hit = same(host, target);
+        if (!state.hit) state.other = name(target);
+      }
+      if (!state.hit) { event.preventDefault(); event.stopImmediatePropagation(); }
+      if (ends.includes(event.type)) {
+        // Let go over something else, the event belongs to what holds both.
+        state.clicked = state.hit && same(host, target);
+        if (!state.clicked) { event.preventDefault(); event.stopImmediatePropagation(); }
+        stop();
+      }
+    };
+    const stop = unguard = () => kinds.forEach((kind) => removeEventListener(kind, look, true));
+    kinds.forEach((kind) => addEventListener(kind, look, true));
+    setTimeout(stop, 3000);
+    globalThis.hermesGuard = state;
+  };
   return {
-    async ready(node, needsHit) {
+    // Where an element can be pressed; with `guards` the next press must reach it, or nothing.
+    async ready(node, guards) {
       const given = element(node);
       if (!given || !given.isConnected) return { gone: true };
       const disabled = given.matches(":disabled") || given.closest('[aria-disabled="true"]');
@@ -75,9 +109,15 @@ globalThis.hermes = globalThis.hermes || (() => {
       if (!el) return { why: "is not visible" };
       const style = getComputedStyle(el);
       if (style.visibility !== "visible" && style.visibility !== "") return { why: "is not visible" };
-      let point = middle(el);
-      if (!point) {
+      let point = middle(el), moved = false;
+      const show = () => {
+        const was = el.getBoundingClientRect();
         el.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+        const now = el.getBoundingClientRect();
+        moved = moved || was.left !== now.left || was.top !== now.top;
+      };
+      if (!point) {
+        show();
         point = middle(el);
       }
       for (let tries = 0; tries < 20; tries++) {
@@ -90,10 +130,9 @@ globalThis.hermes = globalThis.hermes || (() => {
       }
       if (!given.isConnected) return { gone: true };
       if (!point) return { why: "cannot be scrolled into view" };
-      if (!needsHit) return { x: point[0], y: point[1] };
       let found = hit(el, ...point);
       if (found !== true) {
-        el.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+        show();
         await frame();
         point = middle(el) || point;
         found = hit(el, ...point);
@@ -103,39 +142,8 @@ globalThis.hermes = globalThis.hermes || (() => {
         if (!free) return { covered: name(found) };
         point = free;
       }
-      return { x: point[0], y: point[1] };
-    },
-    // The next press of a button must reach the element, or nothing.
-    guard(node) {
-      const el = stand(element(node)) || element(node);
-      const state = { seen: false, hit: false, clicked: /^(SELECT|OPTION)$/.test(el.tagName), other: "" };
-      const ends = ["click", "auxclick", "contextmenu"];
-      const kinds = ["pointerdown", "mousedown", "pointerup", "mouseup", ...ends];
-      const look = (event) => {
-        if (!event.isTrusted) return;
-        let target = event.composedPath()[0];
-        let host = el;
-        for (let root = host.getRootNode(); root.host; root = host.getRootNode()) {
-          if (within(host, target)) break;
-          host = root.host;
-        }
-        if (!state.seen) {
-          state.seen = true;
-          state.hit = same(host, target);
-          if (!state.hit) state.other = name(target);
-        }
-        if (!state.hit) { event.preventDefault(); event.stopImmediatePropagation(); }
-        if (ends.includes(event.type)) {
-          // Let go over something else, the event belongs to what holds both.
-          state.clicked = state.hit && same(host, target);
-          if (!state.clicked) { event.preventDefault(); event.stopImmediatePropagation(); }
-          stop();
-        }
-      };
-      const stop = () => kinds.forEach((kind) => removeEventListener(kind, look, true));
-      kinds.forEach((kind) => addEventListener(kind, look, true));
-      setTimeout(stop, 3000);
-      globalThis.hermesGuard = state;
+      if (guards) guard(el);
+      return { x: point[0], y: point[1], moved };
     },
     guarded() { return globalThis.hermesGuard || null; },
     through(owner, x, y) {

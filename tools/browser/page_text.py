@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.browser.capture import Box, FrameCapture
+from tools.browser.capture import Box, FrameCapture, is_seen, view_inside
 from tools.browser.refs import NodeKey, RefTable
 from tools.safe_text import clean
 
@@ -272,12 +272,7 @@ def _child_frame(run: _Run, inside: _In, node: Mapping[str, Any], depth: int) ->
     place = len(run.lines)
     run.lines.append(PageLine(depth, f'frame "{_cut(name)}"' if name else "frame", "", seen, below))
     box = inside.capture.boxes.get(node["backendDOMNodeId"])
-    if box is None:
-        view: Box = (*child.scroll, 0.0, 0.0)
-    else:
-        left, top, width, height = _common(box, inside.view)
-        view = (child.scroll[0] + left - box[0], child.scroll[1] + top - box[1], width, height)
-    _frame(run, child, view, depth + 1)
+    _frame(run, child, view_inside(box, inside.view, child.scroll), depth + 1)
     if len(run.lines) == place + 1:
         run.lines.pop()
 
@@ -287,18 +282,8 @@ def _seen(inside: _In, node: Mapping[str, Any]) -> tuple[bool, bool]:
     box = inside.capture.boxes.get(node.get("backendDOMNodeId", 0))
     if box is None:
         return True, False
-    left, top, width, height = inside.view
-    x, y, wide, high = box
-    is_seen = x < left + width and x + wide >= left and y < top + height and y + high >= top
-    if width <= 0 or height <= 0:
-        is_seen = False
-    return is_seen, not is_seen and y >= top + height
-
-
-def _common(one: Box, other: Box) -> Box:
-    left, top = max(one[0], other[0]), max(one[1], other[1])
-    right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
-    return (left, top, max(0.0, right - left), max(0.0, bottom - top))
+    is_in_view = is_seen(box, inside.view)
+    return is_in_view, not is_in_view and box[1] >= inside.view[1] + inside.view[3]
 
 
 def _below(inside: _In, node: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -25,6 +25,7 @@ class RefTable:
     def __init__(self) -> None:
         self._numbers: dict[NodeKey, int] = {}
         self._keys: dict[int, NodeKey] = {}
+        self._names: dict[str, str] = {}
         self._next = 1
 
     def ref(self, key: NodeKey) -> str:
@@ -50,4 +51,14 @@ class RefTable:
     def keep(self, documents: frozenset[tuple[str, str]]) -> None:
         """Forget elements of documents other than these, which are pairs of frame and loader."""
         for key in [key for key in self._numbers if (key.frame, key.loader) not in documents]:
-            del self._keys[self._numbers.pop(key)]
+            number = self._numbers.pop(key)
+            del self._keys[number]
+            self._names.pop(f"e{number}", None)
+
+    def name(self, ref: str, text: str) -> None:
+        """Note the line in which a reference was shown last."""
+        self._names[ref] = text
+
+    def named(self, ref: str) -> str:
+        """That line, or empty."""
+        return self._names.get(ref, "")

@@ -7,16 +7,17 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from tools.browser.capture import FrameCapture
 from tools.browser.cdp import Cdp, CdpError
 from tools.browser.frames import FrameInfo, Frames
-from tools.browser.page_text import page_lines
+from tools.browser.page_text import PageLine, page_lines
 from tools.browser.refs import RefTable
 from tools.browser.view import PageView
+from tools.browser.view_capture import capture_view
 from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class Tab:
         self.table = RefTable()
         self.view: PageView | None = None
         """What the model was shown last; None where it was shown nothing."""
+        self.has_scrolled = False
+        """Whether the action under way had to scroll."""
         self.url, self.title = "about:blank", ""
         self.dialog: OpenDialog | None = None
         self.console: deque[ConsoleLine] = deque(maxlen=_MOST_CONSOLE)
@@ -228,9 +231,9 @@ class Tab:
     # Looking
 
     async def look(self) -> PageView:
-        """What the tab shows now. Raises `CdpError`."""
+        """What the tab shows now, off-screen too. Raises `CdpError`."""
         capture, infos = await self._capture()
-        self.table.keep(frozenset((info.id, info.loader) for info in infos.values()))
+        self._know(infos)
         many = sum(len(each.nodes) for each in [capture, *capture.children.values()]) > 300
         work = page_lines, capture, WIDTH, HEIGHT, self.table
         lines = await asyncio.to_thread(*work) if many else page_lines(capture, WIDTH, HEIGHT, self.table)
@@ -238,7 +241,39 @@ class Tab:
             history = await self.cdp.call("Page.getNavigationHistory", {}, self.session)
             entry = history["entries"][history["currentIndex"]]
             self.url, self.title = entry["url"], clean(entry["title"])[:200]
-        return PageView(f"{capture.frame} {capture.loader}", tuple(lines))
+        return self._viewed(capture, lines)
+
+    async def glance(self, before: PageView) -> PageView:
+        """What is in view now, after `before`: the same as `look` gives for that part. Raises `CdpError`."""
+        try:
+            found = await capture_view(self.cdp, self.frames, WIDTH, HEIGHT)
+        except CdpError:
+            found = None  # it goes to another page just now
+        if found is None or document_of(found.root) != before.document:
+            return await self.look()
+        self._know(found.infos)
+        layout = found.layouts[found.root.frame]
+        self.url, self.title = layout.url, clean(layout.title)[:200]
+        view = self._viewed(found.root, page_lines(found.root, WIDTH, HEIGHT, self.table))
+        shown = view.refs()
+        lost = {line.ref: self.table.key(line.ref) for line in before.lines if line.ref not in shown}
+        elsewhere = {ref for ref, key in lost.items() if key is not None and found.is_elsewhere(key)}
+        return replace(view, elsewhere=frozenset(elsewhere) | before.elsewhere - shown)
+
+    async def scrolled(self) -> None:
+        """What was brought into view for an action is where the action begins. Raises `CdpError`."""
+        if self.view is not None:
+            self.view = await self.glance(self.view)
+            self.has_scrolled = True
+
+    def _know(self, infos: dict[str, FrameInfo]) -> None:
+        self.table.keep(frozenset((info.id, info.loader) for info in infos.values()))
+
+    def _viewed(self, capture: FrameCapture, lines: list[PageLine]) -> PageView:
+        for line in lines:
+            if line.ref:
+                self.table.name(line.ref, line.text)
+        return PageView(document_of(capture), tuple(lines))
 
     async def _capture(self) -> tuple[FrameCapture, dict[str, FrameInfo]]:
         for _ in range(2):
@@ -309,7 +344,8 @@ class Tab:
                 self.console.append(ConsoleLine("error", clean(str(text))[:500]))
                 return
             case "Inspector.targetCrashed":
-                self.crashed = True
+                self.crashed = self.crashed or is_main
+                self.cdp.break_off(session, "the page crashed")
             case "Target.attachedToTarget":
                 self._attached(session, params)
             case "Target.detachedFromTarget":
@@ -386,6 +422,11 @@ class Tab:
         for task in list(self._tasks):
             task.cancel()
         self._changed.set()
+
+
+def document_of(capture: FrameCapture) -> str:
+    """What tells loads of a page apart."""
+    return f"{capture.frame} {capture.loader}"
 
 
 def origin_of(url: str) -> str:

@@ -52,7 +52,7 @@ def _summary(result: Mapping[str, Any]) -> str:
 
 
 def _detail(result: Mapping[str, Any]) -> TextDetail | None:
-    parts = [str(result.get(key, "")) for key in ("page", "changed", "value")]
+    parts = [str(result.get(key, "")) for key in ("page", "found", "changed", "value")]
     for key in ("notes", "tabs", "console", "downloads"):
         parts += [str(each) for each in result.get(key, ()) if isinstance(result.get(key), list)]
     text = clean("\n".join(filter(None, parts)))
@@ -102,8 +102,9 @@ _tool(
 )
 _tool(
     "snapshot",
-    "The page anew: what is in view, or with full all of it.",
-    {"full": {"type": "boolean"}},
+    "The page anew: what is in view, with full all of it; with query only lines with these words, wherever "
+    "they are: refs work off-screen too.",
+    {"full": {"type": "boolean"}, "query": _TEXT},
     verb="look",
     handler="take_snapshot",
     scripts=True,

@@ -14,6 +14,9 @@ FULL = 20_000
 """Characters of a whole page."""
 _MOST_COMPARED = 600
 _GONE = 40
+_MOST_FOUND = 20
+_NEAR = 4
+"""Lines behind a text that was found in which something to act on is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class PageView:
 
     document: str
     lines: tuple[PageLine, ...]
+    elsewhere: frozenset[str] = frozenset()
+    """References of what is on the page although no line of it was read, as it is out of view."""
 
     def in_view(self) -> list[str]:
         """The lines that are in view."""
@@ -33,7 +38,7 @@ class PageView:
 
     def refs(self) -> frozenset[str]:
         """Everything that can be acted on."""
-        return frozenset(line.ref for line in self.lines if line.ref)
+        return frozenset(line.ref for line in self.lines if line.ref) | self.elsewhere
 
 
 def snapshot(view: PageView, *, full: bool, path: str = "") -> str:
@@ -42,6 +47,29 @@ def snapshot(view: PageView, *, full: bool, path: str = "") -> str:
     text = _fitted(lines, FULL if full else VIEW, path)
     hidden = [] if full else [line for line in view.lines if not line.seen]
     return text + _outside(hidden, path) if hidden else text or "(the page is empty)"
+
+
+def matching(view: PageView, query: str) -> str:
+    """The lines with all words of `query`, in view or not; behind one without a reference, those that follow.
+
+    Where several lines have the words, the ones that are called exactly so come first.
+    """
+    words = query.casefold().split()
+    lines = view.lines
+    places = [at for at, line in enumerate(lines) if all(word in line.text.casefold() for word in words)]
+    exact = [at for at in places if f'"{query.casefold()}"' in lines[at].text.casefold()]
+    chosen: dict[int, None] = {}
+    for at in exact or places:
+        chosen[at] = None
+        if not lines[at].ref:
+            near = lines[at + 1 : at + 1 + _NEAR]
+            chosen |= {at + 1 + place: None for place, line in enumerate(near) if line.ref}
+    shown = list(chosen)[:_MOST_FOUND]
+    if not shown:
+        return f"(no line of the page has {query!r})"
+    text = "\n".join(lines[at].text for at in shown)
+    more = len(chosen) - len(shown)
+    return f"{text}\n… {more} more; use more words" if more else text
 
 
 def delta(before: PageView, after: PageView, path: str = "") -> str | None:
