@@ -8,6 +8,8 @@ from typing import Any
 
 _WHOLES = frozenset({"SELECT", "INPUT", "TEXTAREA", "BUTTON", "OBJECT", "CANVAS", "svg", "IMG"})
 
+STYLES = ("cursor", "visibility")
+"""The computed styles that a layout is asked for with."""
 Box = tuple[float, float, float, float]
 """Left, top, width and height in pixels, from the beginning of the frame's document."""
 
@@ -46,10 +48,17 @@ class DocumentLayout:
     """All nodes in the order of the document."""
     parents: list[int]
     """For each of them, the place of what holds it in that order; -1 for none."""
+    sizes: list[int]
+    """For each of them, of how many nodes it and all that it holds are."""
     wholes: frozenset[int]
     """Places of controls and drawings: what is in them belongs to them."""
     frames: dict[int, str]
     """Frames of the same process by the node that holds them."""
+    nodes: Mapping[str, Any]
+    """What the browser said of the nodes, by place; texts are places in `strings`."""
+    drawn: Mapping[str, Any]
+    """What it said of those that have a box."""
+    strings: list[str]
 
 
 def is_seen(box: Box, view: Box) -> bool:
@@ -76,7 +85,7 @@ def view_inside(box: Box | None, view: Box, scroll: tuple[float, float]) -> Box:
 
 
 def layouts(snapshot: Mapping[str, Any]) -> dict[str, DocumentLayout]:
-    """The documents of `DOMSnapshot.captureSnapshot`, asked with the style `cursor`, by frame."""
+    """The documents of `DOMSnapshot.captureSnapshot`, asked with `STYLES`, by frame."""
     strings: list[str] = snapshot.get("strings", [])
     documents = snapshot.get("documents", [])
     names = [_string(strings, document.get("frameId", -1)) for document in documents]
@@ -89,24 +98,22 @@ def _layout(document: Mapping[str, Any], strings: list[str], frames: list[str]) 
     parents: list[int] = nodes["parentIndex"]
     boxes: dict[int, Box] = {}
     pointing: set[int] = set()
+    hand = _places(strings, "pointer")
     for place, bounds, styles in zip(layout["nodeIndex"], layout["bounds"], layout["styles"], strict=False):
         left, top, width, height = bounds
         boxes[backend[place]] = (left, top, width, height)
-        if styles and _string(strings, styles[0]) == "pointer":
+        if styles and styles[0] in hand:
             pointing.add(place)
     # The hand is inherited: the outermost element that shows it is the one that is meant.
     clickable = {backend[place] for place in pointing if parents[place] not in pointing}
     clickable |= {backend[place] for place in nodes.get("isClickable", {}).get("index", ())}
-    types, names = nodes["nodeType"], nodes["nodeName"]
-    wholes: set[int] = set()
-    for place, name in enumerate(names):
-        if types[place] != 1:
-            continue
-        tag = _string(strings, name)
-        if tag in ("HTML", "BODY"):
-            clickable.discard(backend[place])
-        elif tag in _WHOLES:
-            wholes.add(place)
+    names = nodes["nodeName"]
+    whole, outer = _places(strings, *_WHOLES), _places(strings, "HTML", "BODY")
+    clickable -= {backend[place] for place, name in enumerate(names) if name in outer}
+    sizes = [1] * len(backend)
+    for place in range(len(backend) - 1, 0, -1):
+        if parents[place] >= 0:
+            sizes[parents[place]] += sizes[place]
     inner = nodes.get("contentDocumentIndex", {"index": (), "value": ()})
     return DocumentLayout(
         boxes=boxes,
@@ -118,20 +125,31 @@ def _layout(document: Mapping[str, Any], strings: list[str], frames: list[str]) 
         title=_string(strings, document.get("title", -1)),
         order=backend,
         parents=parents,
-        wholes=frozenset(wholes),
+        sizes=sizes,
+        wholes=frozenset(place for place, name in enumerate(names) if name in whole),
         frames={
             backend[place]: frames[value] for place, value in zip(inner["index"], inner["value"], strict=True)
         },
+        nodes=nodes,
+        drawn=layout,
+        strings=strings,
     )
 
 
 def _passwords(nodes: Mapping[str, Any], strings: list[str]) -> Iterable[int]:
+    type_ = _places(strings, "type")
+    secret = {place for place, each in enumerate(strings) if each.strip().lower() == "password"}
+    if not type_ or not secret:
+        return
     for place, attributes in enumerate(nodes.get("attributes", ())):
         for at in range(0, len(attributes) - 1, 2):
-            if _string(strings, attributes[at]) != "type":
-                continue
-            if _string(strings, attributes[at + 1]).strip().lower() == "password":
+            if attributes[at] in type_ and attributes[at + 1] in secret:
                 yield nodes["backendNodeId"][place]
+
+
+def _places(strings: list[str], *wanted: str) -> frozenset[int]:
+    """Where in the table of strings some stand."""
+    return frozenset(strings.index(each) for each in wanted if each in strings)
 
 
 def _string(strings: list[str], place: int) -> str:

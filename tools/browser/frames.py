@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.browser.capture import DocumentLayout, FrameCapture, layouts
+from tools.browser.capture import STYLES, DocumentLayout, FrameCapture, layouts
 from tools.browser.cdp import Cdp, CdpError
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ class Frames:
     async def _layout(self, session: str) -> dict[str, Any]:
         try:
             return await self._cdp.call(
-                "DOMSnapshot.captureSnapshot", {"computedStyles": ["cursor"]}, session
+                "DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)}, session
             )
         except CdpError as error:
             log.debug("no layout: %s", error)

@@ -218,15 +218,15 @@ globalThis.hermes = globalThis.hermes || (() => {
       el.dispatchEvent(new Event("change", { bubbles: true }));
       return { chosen: chosen.map((option) => flat(option.label || option.text)) };
     },
-    // Resolves when the document has kept still for `quiet` milliseconds, after `most` at the latest.
+    // Resolves when the document has kept still for `quiet` milliseconds, after `most` at the latest; whether it has.
     settle(quiet, most) {
       return new Promise((done) => {
         let timer = 0;
-        const end = () => { watch.disconnect(); clearTimeout(timer); clearTimeout(late); done(true); };
-        const again = () => { clearTimeout(timer); timer = setTimeout(end, quiet); };
+        const end = (still) => { watch.disconnect(); clearTimeout(timer); clearTimeout(late); done(still); };
+        const again = () => { clearTimeout(timer); timer = setTimeout(end, quiet, true); };
         const watch = new MutationObserver(again);
         watch.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
-        const late = setTimeout(end, most);
+        const late = setTimeout(end, most, false);
         again();
       });
     },

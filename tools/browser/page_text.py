@@ -17,6 +17,7 @@ from tools.safe_text import clean
 LONGEST = 240
 """Characters of one name or value that are shown."""
 _OPTIONS = 12
+_MOST_ABOVE = 8
 _MASK = "••••"
 
 _INTERACTIVE = frozenset(
@@ -278,8 +279,14 @@ def _child_frame(run: _Run, inside: _In, node: Mapping[str, Any], depth: int) ->
 
 
 def _seen(inside: _In, node: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether a node is in view, and whether it lies below; what has no place counts as in view."""
-    box = inside.capture.boxes.get(node.get("backendDOMNodeId", 0))
+    """Whether a node is in view, and whether it lies below; what has no place is where its holder is."""
+    box = None
+    at: Mapping[str, Any] | None = node
+    for _ in range(_MOST_ABOVE):
+        if at is None or box is not None:
+            break
+        box = inside.capture.boxes.get(at.get("backendDOMNodeId", 0))
+        at = inside.nodes.get(at.get("parentId", ""))
     if box is None:
         return True, False
     is_in_view = is_seen(box, inside.view)

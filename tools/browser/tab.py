@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from tools.browser.capture import FrameCapture
 from tools.browser.cdp import Cdp, CdpError
 from tools.browser.frames import FrameInfo, Frames
+from tools.browser.kept_trees import KeptTrees
 from tools.browser.page_text import PageLine, page_lines
 from tools.browser.refs import RefTable
 from tools.browser.view import PageView
@@ -65,6 +66,7 @@ class Tab:
         self.opener = opener
         self.frames = Frames(cdp, session)
         self.table = RefTable()
+        self._kept = KeptTrees()
         self.view: PageView | None = None
         """What the model was shown last; None where it was shown nothing."""
         self.has_scrolled = False
@@ -212,7 +214,8 @@ class Tab:
             infos = await self.frames.infos()
             root = next(iter(infos.values()))
             script = f"hermes.settle({_QUIET}, {_QUIET_AT_MOST})"
-            await self.unless_dialog(self.frames.run(root.session, root.id, root.loader, script, 5), None)
+            quiet = self.frames.run(root.session, root.id, root.loader, script, 5)
+            self._kept.is_trusted = bool(await self.unless_dialog(quiet, False))
 
     async def unless_dialog(self, work: Awaitable[_T], otherwise: _T) -> _T:
         """The result of `work`; `otherwise` if a dialog opens meanwhile, which holds everything up."""
@@ -246,7 +249,7 @@ class Tab:
     async def glance(self, before: PageView) -> PageView:
         """What is in view now, after `before`: the same as `look` gives for that part. Raises `CdpError`."""
         try:
-            found = await capture_view(self.cdp, self.frames, WIDTH, HEIGHT)
+            found = await capture_view(self.cdp, self.frames, WIDTH, HEIGHT, self._kept)
         except CdpError:
             found = None  # it goes to another page just now
         if found is None or document_of(found.root) != before.document:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from tools.browser.page_text import PageLine
 
@@ -62,8 +63,8 @@ def matching(view: PageView, query: str) -> str:
     for at in exact or places:
         chosen[at] = None
         if not lines[at].ref:
-            near = lines[at + 1 : at + 1 + _NEAR]
-            chosen |= {at + 1 + place: None for place, line in enumerate(near) if line.ref}
+            near = takewhile(lambda place: lines[place].ref, range(at + 1, min(at + 1 + _NEAR, len(lines))))
+            chosen |= dict.fromkeys(near)
     shown = list(chosen)[:_MOST_FOUND]
     if not shown:
         return f"(no line of the page has {query!r})"

@@ -14,6 +14,7 @@ from typing import Any
 from tools.browser.capture import Box, DocumentLayout, FrameCapture, is_seen, view_inside
 from tools.browser.cdp import Cdp, CdpError
 from tools.browser.frames import FrameInfo, Frames
+from tools.browser.kept_trees import KeptTrees
 from tools.browser.refs import NodeKey
 
 SMALL, LARGE = 40, 400
@@ -40,11 +41,14 @@ class ViewCapture:
         return box is not None and (view is None or not is_seen(box, view))
 
 
-async def capture_view(cdp: Cdp, frames: Frames, width: float, height: float) -> ViewCapture | None:
+async def capture_view(
+    cdp: Cdp, frames: Frames, width: float, height: float, kept: KeptTrees
+) -> ViewCapture | None:
     """What is in view; None where only a capture of everything tells. Raises `CdpError`."""
     infos, layouts = await frames.layouts()
     root = frames.outermost(infos)
-    if root.id not in layouts:
+    # What an element owns from afar lies in its part of the tree, wherever it is on the page.
+    if root.id not in layouts or any("aria-owns" in layout.strings for layout in layouts.values()):
         return None
     captures: dict[str, FrameCapture] = {}
     views: dict[str, Box] = {root.id: (*layouts[root.id].scroll, width, height)}
@@ -64,56 +68,74 @@ async def capture_view(cdp: Cdp, frames: Frames, width: float, height: float) ->
             around = views.get(info.parent, (0.0, 0.0, 0.0, 0.0))
             views[info.id] = view_inside(outer.boxes.get(owner), around, capture.scroll)
         wanted.append((info, parts(layout, views[info.id])))
-    if sum(len(nodes) for _, nodes in wanted) > MOST_PARTS:
+    if sum(len(places) for _, places in wanted) > MOST_PARTS:
         return None
-    trees = await asyncio.gather(*(_tree(cdp, info, nodes) for info, nodes in wanted))
+    trees = await asyncio.gather(
+        *(_tree(cdp, info, layouts[info.id], places, kept) for info, places in wanted)
+    )
+    kept.forget_others()
     for (info, _), tree in zip(wanted, trees, strict=True):
         captures[info.id].nodes = tree
     return ViewCapture(captures[root.id], infos, views, layouts)
 
 
 def parts(layout: DocumentLayout, view: Box) -> list[int]:
-    """The nodes whose trees together hold all that is in view, outermost where they are small. Pure."""
-    order, parents = layout.order, layout.parents
-    sizes = [1] * len(order)
-    for place in range(len(order) - 1, 0, -1):
-        if parents[place] >= 0:
-            sizes[parents[place]] += sizes[place]
+    """Places of the nodes whose trees together hold all that is in view, outermost where small. Pure."""
+    parents, sizes, boxes = layout.parents, layout.sizes, layout.boxes
     left, top, width, height = view
-    taken = bytearray(len(order))
+    taken = bytearray(len(parents))
     found: list[int] = []
-    for place, node in enumerate(order):
+    for place, node in enumerate(layout.order):
         if parents[place] >= 0 and taken[parents[place]]:
             taken[place] = 1
             continue
-        box = layout.boxes.get(node)
+        box = boxes.get(node)
         if box is None or not is_seen(box, view):
             continue
         x, y, wide, high = box
         is_inside = x >= left and y >= top and x + wide <= left + width and y + high <= top + height
         if sizes[place] <= (LARGE if is_inside else SMALL) or place in layout.wholes:
             taken[place] = 1
-            found.append(node)
+            found.append(place)
     return found
 
 
-async def _tree(cdp: Cdp, info: FrameInfo, parts: list[int]) -> list[dict[str, Any]]:
+async def _tree(
+    cdp: Cdp, info: FrameInfo, layout: DocumentLayout, parts: list[int], kept: KeptTrees
+) -> list[dict[str, Any]]:
     """The accessibility nodes of these parts of a frame, with all that holds them."""
     nodes: dict[str, dict[str, Any]] = {}
+    document = layout.order[0]
 
-    async def ask(method: str, backends: Iterable[int]) -> None:
-        async def one(backend: int) -> list[dict[str, Any]]:
-            try:
-                found = await cdp.call(f"Accessibility.{method}", {"backendNodeId": backend}, info.session)
-            except CdpError:
-                return []  # it has just gone, or has no place in the tree
-            return found.get("nodes", [])
+    async def ask(method: str, backend: int) -> list[dict[str, Any]]:
+        try:
+            found = await cdp.call(f"Accessibility.{method}", {"backendNodeId": backend}, info.session)
+        except CdpError:
+            return []  # it has just gone, or has no place in the tree
+        tree: list[dict[str, Any]] = []
+        for node in found.get("nodes", []):
+            if node.get("backendDOMNodeId") == document:
+                # What holds a frame is told by the frame around it.
+                tree.append({**node, "parentId": ""})
+                if method == "getAXNodeAndAncestors":
+                    break
+            elif node.get("parentId"):  # what is not in the tree is answered with a node that nothing holds
+                tree.append(_plain(node))
+        return tree
 
-        for found in await asyncio.gather(*map(one, backends)):
-            for node in found:
-                nodes.setdefault(node["nodeId"], _plain(node))
+    def take(found: Iterable[list[dict[str, Any]]]) -> None:
+        for tree in found:
+            nodes.update({node["nodeId"]: node for node in tree})
 
-    await ask("queryAXTree", parts)
+    known, asked = kept.known(info, layout, parts)
+    # What holds the first part in each parent holds the others there as well.
+    firsts = {layout.parents[place]: layout.order[place] for place in reversed(parts)}
+    *chains, trees = await asyncio.gather(
+        *(ask("getAXNodeAndAncestors", node) for node in firsts.values()),
+        asyncio.gather(*(ask("queryAXTree", layout.order[place]) for place in asked)),
+    )
+    kept.keep(info, {layout.order[place]: tree for place, tree in zip(asked, trees, strict=True)})
+    take([*chains, *known, *trees])
     for _ in range(_ROUNDS):
         lost = {
             node["parentId"]: node.get("backendDOMNodeId", 0)
@@ -122,7 +144,7 @@ async def _tree(cdp: Cdp, info: FrameInfo, parts: list[int]) -> list[dict[str, A
         }
         if not any(lost.values()):
             break
-        await ask("getAXNodeAndAncestors", filter(None, lost.values()))
+        take(await asyncio.gather(*(ask("getAXNodeAndAncestors", each) for each in lost.values() if each)))
     return list(nodes.values())
 
 
