@@ -130,12 +130,13 @@ async def _tree(
     known, asked = kept.known(info, layout, parts)
     # What holds the first part in each parent holds the others there as well.
     firsts = {layout.parents[place]: layout.order[place] for place in reversed(parts)}
-    *chains, trees = await asyncio.gather(
+    found = await asyncio.gather(
         *(ask("getAXNodeAndAncestors", node) for node in firsts.values()),
-        asyncio.gather(*(ask("queryAXTree", layout.order[place]) for place in asked)),
+        *(ask("queryAXTree", layout.order[place]) for place in asked),
     )
-    kept.keep(info, {layout.order[place]: tree for place, tree in zip(asked, trees, strict=True)})
-    take([*chains, *known, *trees])
+    asked_trees = zip(asked, found[len(firsts) :], strict=True)
+    kept.keep(info, {layout.order[place]: tree for place, tree in asked_trees})
+    take([*found, *known])
     for _ in range(_ROUNDS):
         lost = {
             node["parentId"]: node.get("backendDOMNodeId", 0)
