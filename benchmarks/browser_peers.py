@@ -4,12 +4,16 @@
 
 Both peers are installed into `build/peers` if they are missing; Chromium is `/usr/bin/chromium`. A task is
 the same steps on the same page for both: what a step acts on is found by its name in the results so far.
-Where our tools have not shown it yet, the solver scrolls, and that counts. Tokens are characters / 4.
+Where our tools have not shown it yet, `browser_snapshot(query)` finds it, and that counts. Tokens are
+characters / 4.
 
 playwright-mcp 0.0.83 with `--snapshot-mode full` writes the snapshot after an action to a file and returns
-a link. So it is counted twice: "links" is its results alone, with one `browser_snapshot` whenever an element
-is not known yet; "files" is the results of the actions with each linked snapshot read, as by a model that
-looks at each page.
+a link. So it is counted in three ways: "links" is its results alone, with one `browser_snapshot` when an
+element is not known yet; "found" is the same with `browser_find` for exactly the name instead; "files" is the
+results of the actions with each linked snapshot read, as by a model that looks at each page.
+
+Times are beyond the same action by Playwright, settling left out. Under load they say more about the load:
+`chrt -r 5 python benchmarks/browser_peers.py --only times` gives both a processor at once.
 """
 
 from __future__ import annotations
@@ -39,7 +43,6 @@ from tools.browser.tab import Tab
 PEERS = packages.ROOT / "build" / "peers"
 MCP = PEERS / "node_modules" / "@playwright" / "mcp" / "cli.js"
 CHROMIUM = "/usr/bin/chromium"
-MOST_SCROLLS = 40
 
 _PLAYWRIGHT = """
 const { chromium } = require('playwright-core');
@@ -149,10 +152,8 @@ def ours(stage: BrowserStage, task: Task) -> tuple[int, int]:
     stage.site.pages["/task"] = task.page
     call("navigate", url=stage.site.url("/task"))
     for step in task.steps:
-        for _ in range(MOST_SCROLLS):
-            if reference(shown, step):
-                break
-            call("scroll", direction="down")
+        if not reference(shown, step):
+            call("snapshot", query=step.name)
         ref = reference(shown, step)
         call("type", ref=ref, text=step.text) if step.text else call("click", ref=ref)
     return characters, nodes(stage)
@@ -201,8 +202,11 @@ def hear(process: subprocess.Popen[str]) -> Any:
     return json.loads(line)
 
 
-def theirs(url: str, task: Task) -> tuple[int, int]:
-    """Characters of the results of playwright-mcp: "links", and "files"."""
+def theirs(url: str, task: Task, *, finds: bool) -> tuple[int, int]:
+    """Characters of the results of playwright-mcp: alone, and with each linked snapshot read.
+
+    An element that is not known yet is found by `browser_find`, or by one `browser_snapshot`.
+    """
     number = looks = files = 0
     as_root = ["--no-sandbox"] if os.getuid() == 0 else []
     options = ["--headless", "--isolated", *as_root, "--executable-path", CHROMIUM, "--snapshot-mode", "full"]
@@ -230,7 +234,7 @@ def theirs(url: str, task: Task) -> tuple[int, int]:
         for step in task.steps:
             ref = reference(shown, step)
             if not ref:
-                shown.append(call("snapshot"))
+                shown.append(call("find", regex=f'"{re.escape(step.name)}"') if finds else call("snapshot"))
                 looks += len(shown[-1])
                 ref = reference(shown, step)
             done = call("type", target=ref, text=step.text) if step.text else call("click", target=ref)
@@ -323,20 +327,25 @@ def main() -> None:
     """Print tokens of each task and the times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=60, help="actions that are timed in both")
+    parser.add_argument("--only", choices=["tokens", "times"], help="what is measured")
     chosen = parser.parse_args()
     install()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     stage = BrowserStage(Path(tempfile.mkdtemp(prefix="browser-peers-")))
     try:
-        for task in TASKS:
+        for task in TASKS if chosen.only != "times" else ():
             mine, count = ours(stage, task)
-            links, files = theirs(stage.site.url("/task"), task)
+            links, files = theirs(stage.site.url("/task"), task, finds=False)
+            found, _ = theirs(stage.site.url("/task"), task, finds=True)
             print(
                 f"{task.name:30} {len(task.steps):3} actions {count:5} nodes {mine // 4:6} tokens;",
                 f"playwright-mcp links {links // 4:6} (1/{links / mine:.1f}),",
+                f"found {found // 4:6} (1/{found / mine:.1f}),",
                 f"files {files // 4:6} (1/{files / mine:.1f})",
                 flush=True,
             )
+        if chosen.only == "tokens":
+            return
         mine_ms, other_ms, more = beyond(stage, chosen.pairs)
     finally:
         stage.close()
