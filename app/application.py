@@ -119,6 +119,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.touched = asyncio.Event()
         """Set with the first key."""
         self._last_filter, self.answers = ControlFilter(), TerminalAnswers()
+        self.drawn: Callable[[str], str] = str
         self.message_sender = MessageSender(
             self.host, self._show_queue, self.complain, self.session.prompt.put_before
         )
@@ -198,7 +199,8 @@ class HermesApp(App[None], inherit_bindings=False):
 
         tell_apart()
         plain = super().get_driver_class()
-        driver = lasting(plain, self._hang_up, self._draw_anew, lambda said: self.answers.heard(said))
+        heard, drawn = lambda said: self.answers.heard(said), lambda text: self.drawn(text)
+        driver = lasting(plain, self._hang_up, self._draw_anew, heard, drawn)
         return speaking(taking_over(driver, skeleton.shown()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:

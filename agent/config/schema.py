@@ -331,9 +331,9 @@ class DisplaySettings(SettingsSection):
     motion: bool = Field(True, description="Whether spinners turn; off, words say what goes on.")
     vi: bool = Field(False, description="Whether the prompt takes vi keys.")
     wrap_code: bool = Field(False, description="Whether long lines of code wrap instead of being cut.")
-    pictures: Literal["auto", "kitty", "blocks", "off"] = Field(
+    pictures: Literal["auto", "kitty", "sixel", "blocks", "off"] = Field(
         "auto",
-        description="How images are drawn: as graphics of Kitty and Ghostty, as half blocks, or not at all.",
+        description="How images are drawn: by Kitty's protocol, as sixel, as half blocks, or not at all.",
     )
     notifications: bool = Field(
         True, description="Whether the terminal calls you back when it has lost the focus."

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from app.conversation.sender import MessageSender
-    from tools.senses.thumbnails import Thumbnail
+    from app.terminal.answers import TerminalAnswers
+    from tools.senses.thumbnails import Form, Thumbnail
     from widgets.pictures.shelf import Load
 
 
@@ -23,6 +24,9 @@ class ImagePorts(SessionScreenPort, Protocol):
     """What showing images asks of the application."""
 
     console: Console
+    answers: TerminalAnswers
+    drawn: Callable[[str], str]
+    """Has the last word on what is written to the terminal."""
 
     @property
     def message_sender(self) -> MessageSender: ...
@@ -36,7 +40,8 @@ class ImagePorts(SessionScreenPort, Protocol):
 
 def show_images(app: ImagePorts, wanted: str) -> None:
     """Draw the images of the session's conversation as the setting says, as far as this terminal can."""
-    from widgets.pictures.graphics import graphics_of
+    from app.terminal.answers import sixel_cell
+    from widgets.pictures.graphics import Graphics, graphics_of
 
     if not app.session.panes_mounted:
         return
@@ -45,6 +50,11 @@ def show_images(app: ImagePorts, wanted: str) -> None:
     pictures.load = picture_loader(lambda: app.message_sender.workspace)
     pictures.write, pictures.backlog = app.direct_write, lambda: app.backlog
     shown = graphics_of(wanted, os.environ, app.console.color_system)
+    may_have_sixel = wanted == "auto" and shown is Graphics.BLOCKS and app.console.color_system == "truecolor"
+    if (write := app.direct_write) is not None and (may_have_sixel or shown is Graphics.SIXEL):
+        pictures.probe, app.drawn = (lambda: sixel_cell(write, app.answers)), pictures.sixels.shown
+    else:
+        pictures.probe = None
     if shown is not pictures.graphics:
         pictures.graphics = shown
         pictures.renew()
@@ -54,7 +64,9 @@ def show_images(app: ImagePorts, wanted: str) -> None:
 def picture_loader(workspace: Callable[[], Path]) -> Load:
     """Reads images of the home, and files by their path from the workspace; None for what cannot be read."""
 
-    async def load(source: str, columns: int, rows: int, pixels: int) -> Thumbnail | None:
+    async def load(
+        source: str, columns: int, rows: int, form: Form, cell: tuple[int, int]
+    ) -> Thumbnail | None:
         import asyncio
 
         from tools.results import ToolError
@@ -62,7 +74,7 @@ def picture_loader(workspace: Callable[[], Path]) -> Load:
 
         data = await asyncio.to_thread(_bytes, source, workspace())
         try:
-            return await thumbnail(data, columns, rows, pixels) if data else None
+            return await thumbnail(data, columns, rows, form, cell) if data else None
         except ToolError:
             return None  # its name stands in the conversation
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 OFFERED = "\x1b[?5522$p\x1b[c"
 """Asks whether the terminal hands out its clipboard, and then what every terminal answers."""
@@ -16,6 +17,13 @@ CONSENT_SECONDS = 60.0
 """Time a person has to answer what the terminal asks them."""
 PIECE_SECONDS = 10.0
 _MODE, _DEVICE, _CLIPBOARD = "\x1b[?5522;", "\x1b[?", "\x1b]5522;"
+
+
+GRAPHICS = "\x1b[16t\x1b[c"
+"""Asks how many pixels a cell has, and then what the terminal is, which tells whether it knows sixel."""
+_CELL = re.compile(r"\x1b\[6;(\d{1,4});(\d{1,4})t")
+_SMALLEST, _LARGEST = 4, 200
+"""Pixels of a cell that are believed."""
 
 
 class ClipboardRefusedError(Exception):
@@ -43,6 +51,24 @@ class TerminalAnswers:
             yield queue
         finally:
             self._listener = before
+
+
+async def sixel_cell(write: Callable[[str], None], answers: TerminalAnswers) -> tuple[int, int] | None:
+    """Pixels of a cell, across and down, of a terminal that knows sixel graphics; None for any other."""
+    cell: tuple[int, int] | None = None
+    with answers.listening() as queue:
+        write(GRAPHICS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(OFFER_SECONDS):
+                while True:
+                    answer = await queue.get()
+                    if found := _CELL.fullmatch(answer):
+                        cell = int(found[2]), int(found[1])
+                    elif answer.startswith(_DEVICE) and answer.endswith("c"):
+                        knows = "4" in answer[len(_DEVICE) : -1].split(";")[1:]
+                        is_sane = cell is not None and all(_SMALLEST <= each <= _LARGEST for each in cell)
+                        return cell if knows and is_sane else None
+    return None
 
 
 async def clipboard_of_terminal(

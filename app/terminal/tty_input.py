@@ -167,7 +167,8 @@ Heard = str | Pasted | Answered
 def _is_answer(kind: SequenceKind, piece: bytes) -> bool:
     """Whether a sequence answers what we ask of terminals. Pure."""
     if kind is SequenceKind.ANSWER:
-        return piece.startswith(CLIPBOARD) or (piece.startswith(b"\x1b[?") and piece.endswith(b"c"))
+        is_device = piece.startswith(b"\x1b[?") and piece.endswith(b"c")
+        return is_device or piece.startswith((CLIPBOARD, b"\x1b[6;"))
     return piece.startswith(b"\x1b[?5522;") and piece.endswith(b"$y")
 
 

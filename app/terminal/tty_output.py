@@ -201,10 +201,12 @@ def lasting(
     lost: Callable[[], None],
     caught_up: Callable[[], None],
     answered: Callable[[str], None] = lambda _answer: None,
+    drawn: Callable[[str], str] = str,
 ) -> type[Driver]:
     """`driver`, drawing on a `TtyOutput`: it neither waits for the terminal nor survives it.
 
-    `answered` hears, in the thread that reads, what the terminal answers to questions of ours.
+    `answered` hears, in the thread that reads, what the terminal answers to questions of ours; `drawn` has
+    the last word on what is written.
 
     One that reads no keys of its own draws on no terminal and stays as it is.
     """
@@ -226,7 +228,7 @@ def lasting(
             return self._line.backlog
 
         def write(self, data: str) -> None:
-            self._line.write(data.encode(self._encoding, "replace"))
+            self._line.write(drawn(data).encode(self._encoding, "replace"))
 
         def run_input_thread(self) -> None:
             try:

@@ -8,7 +8,13 @@ import time
 import pytest
 
 from app.terminal import answers
-from app.terminal.answers import OFFERED, ClipboardRefusedError, TerminalAnswers, clipboard_of_terminal
+from app.terminal.answers import (
+    OFFERED,
+    ClipboardRefusedError,
+    TerminalAnswers,
+    clipboard_of_terminal,
+    sixel_cell,
+)
 from app.terminal.tty_input import Answered, InputDecoder
 from tests.support.images import png
 
@@ -84,3 +90,30 @@ async def test_a_clipboard_without_images_is_empty() -> None:
 
 def test_answers_that_nobody_waits_for_are_dropped() -> None:
     TerminalAnswers().heard("\x1b[?62c")
+
+
+@pytest.mark.parametrize(
+    ("said", "cell"),
+    [
+        (b"\x1b[6;20;10t\x1b[?62;4;22c", (10, 20)),  # foot, xterm as vt340, WezTerm
+        (b"\x1b[6;20;10t\x1b[?62;22c", None),
+        (b"\x1b[?65;4;6c", None),  # it says nothing of its cells
+        (b"\x1b[6;0;0t\x1b[?62;4c", None),
+        (b"\x1b[6;20;10t\x1b[?4c", None),  # a class of terminals, no ability
+        (b"", None),
+    ],
+)
+async def test_a_terminal_is_asked_whether_it_has_sixel_graphics(
+    monkeypatch: pytest.MonkeyPatch, said: bytes, cell: tuple[int, int] | None
+) -> None:
+    monkeypatch.setattr(answers, "OFFER_SECONDS", 0.05)
+    decoder, heard = InputDecoder(), TerminalAnswers()
+
+    def write(question: str) -> None:
+        assert question == answers.GRAPHICS
+        for at in range(0, len(said), 5):
+            for found in decoder.feed(said[at : at + 5], time.monotonic()):
+                assert isinstance(found, Answered), "an answer was taken for a key"
+                heard.heard(found.text)
+
+    assert await sixel_cell(write, heard) == cell

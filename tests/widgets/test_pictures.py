@@ -8,15 +8,17 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops, ImageStat
 from rich.color import Color
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from tests.support import sixel as terminal
+from tests.support.images import png
 from tests.support.waiting import until
 from tools.results import Display
-from tools.senses.thumbnails import Thumbnail, cells, drawn
-from widgets.pictures import kitty
+from tools.senses.thumbnails import Form, Thumbnail, cells, drawn
+from widgets.pictures import kitty, sixel
 from widgets.pictures.graphics import Graphics, graphics_of
 from widgets.pictures.half_blocks import half_blocks
 from widgets.pictures.shelf import KEPT
@@ -76,7 +78,7 @@ def test_a_terminal_with_graphics_gets_the_picture_whole_and_a_sign_for_each_par
     noise = Image.effect_noise((120, 80), 80).convert("RGB")
     file = io.BytesIO()
     noise.save(file, "PNG")
-    small = drawn(file.getvalue(), 12, 4, 10)
+    small = drawn(file.getvalue(), 12, 4, "png")
     pieces = list(kitty.sent(0x0A0B0C, small.data, small.columns, small.rows))
     assert len(pieces) > 1 and all(len(piece) < kitty.PIECE + 100 for piece in pieces)
     told = [re.fullmatch(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", piece) for piece in pieces]
@@ -92,7 +94,45 @@ def test_a_terminal_with_graphics_gets_the_picture_whole_and_a_sign_for_each_par
         "".join(f"{kitty.SIGN}\u0310{mark}" for mark in "\u033d\u033e")
     ]
     assert all(segment.style and segment.style.color == Color.from_rgb(10, 11, 12) for segment in part)
-    assert len(set(kitty._MARKS)) == 64
+    assert len(set(kitty.MARKS)) == 64
+
+
+@pytest.mark.parametrize("cell", [(10, 20), (7, 15), (9, 17)])
+def test_sixel_graphics_are_the_picture_again_when_a_terminal_reads_them(cell: tuple[int, int]) -> None:
+    before = Image.radial_gradient("L").resize((120, 60)).convert("RGB")
+    before.paste((200, 30, 40), (0, 0, 60, 30))
+    file = io.BytesIO()
+    before.save(file, "PNG")
+    small = drawn(file.getvalue(), 12, 8, "sixel", cell)
+    picture = sixel.cut(small.data, small.columns, small.rows)
+    after = Image.new("RGB", (small.columns * cell[0], small.rows * cell[1]))
+    for row, strip in enumerate(picture.strips):
+        read = terminal.decoded(strip)
+        assert read.size == (small.columns * cell[0], cell[1])
+        assert read.getextrema()[3] == (255, 255), "a pixel was left out"
+        after.paste(read.convert("RGB"), (0, row * cell[1]))
+    wanted = before.resize(after.size, Image.Resampling.LANCZOS, reducing_gap=3.0)
+    apart = ImageStat.Stat(ImageChops.difference(wanted, after)).mean
+    assert max(apart) < 4, "of 255"
+    with pytest.raises(ValueError, match="no sixel"):
+        sixel.cut(small.data + b"\x1b]52;c;AAAA\x07", small.columns, small.rows)
+
+
+def test_signs_become_sixel_graphics_on_their_way_to_the_terminal() -> None:
+    small = drawn(png(60, 40), 6, 2, "sixel")
+    held = sixel.SixelPictures()
+    slot = held.add(sixel.cut(small.data, small.columns, small.rows))
+    assert held.add(sixel.cut(small.data, small.columns, small.rows)) == slot + 1
+    first, second = sixel.signs(slot, small.columns, small.rows)
+    assert [row.cell_length for row in (first, second)] == [6, 6]
+    shown = held.shown(f"before{second.text}behind")
+    assert shown.startswith("before      \x1b7\x1b[6D\x1bP0;1;0q") and shown.endswith("\x1b\\\x1b8behind")
+    assert held.shown("plain") == "plain"
+    part = held.shown(first.crop(2, 5).text)  # as it is cut where something lies over it
+    assert part.count("▀") == 3 and "\x1bP" not in part
+    assert held.shown(first.text + second.text) == " " * 12, "rows that touch are no row of one picture"
+    held.drop(slot)
+    assert held.shown(first.text) == " " * 6
 
 
 class Stage(App[None]):
@@ -110,13 +150,17 @@ class Stage(App[None]):
     def compose(self) -> ComposeResult:
         yield self.transcript
 
-    async def load(self, source: str, columns: int, rows: int, pixels: int) -> Thumbnail | None:
+    async def load(
+        self, source: str, columns: int, rows: int, form: Form, cell: tuple[int, int]
+    ) -> Thumbnail | None:
         self.read.append(source)
         if source == "gone":
             return None
         if source == "broken":
             raise ValueError("no such picture")
-        return Thumbnail(8, 4, b"png" if pixels else b"\x80" * (8 * 8 * 3), packed=bool(pixels))
+        if form == "sixel":
+            return drawn(png(80, 80), 8, 4, form)
+        return Thumbnail(8, 4, b"png" if form == "png" else b"\x80" * (8 * 8 * 3), form)
 
     async def shown(self, pilot: Pilot[None], *sources: str) -> None:
         await until(pilot, lambda: set(sources) <= set(self.read), "the pictures were read")
@@ -148,7 +192,7 @@ async def test_a_picture_stands_below_what_it_came_with_and_folds_away() -> None
         assert len(app.read) == before, "what cannot be read was read again"
 
 
-@pytest.mark.parametrize("graphics", [Graphics.BLOCKS, Graphics.KITTY])
+@pytest.mark.parametrize("graphics", [Graphics.BLOCKS, Graphics.KITTY, Graphics.SIXEL])
 async def test_pictures_out_of_sight_are_let_go_and_their_place_stays(graphics: Graphics) -> None:
     app = Stage(graphics)
     async with app.run_test(size=(60, 12)) as pilot:
@@ -172,6 +216,10 @@ async def test_pictures_out_of_sight_are_let_go_and_their_place_stays(graphics: 
             assert len(sent - gone) == transcript.pictures.held and gone
             transcript.pictures.renew()
             assert transcript.pictures.held == 0
+        if graphics is Graphics.SIXEL:
+            assert len(transcript.pictures.sixels._held) == transcript.pictures.held
+            shown = transcript.pictures.sixels.shown("\n".join(app.lines))
+            assert shown.count("\x1bP0;1;0q") >= 4 and kitty.SIGN not in shown
 
 
 async def test_without_graphics_nothing_is_read_and_nothing_takes_room() -> None:

@@ -112,7 +112,7 @@ class Call:
             raise CdpError("the page crashed")
         if tab.dialog is not None:
             return result | _dialog(tab) | await self._rest(tab)
-        after = await tab.unless_dialog(tab.look() if before is None else tab.glance(before), None)
+        after = await tab.unless_dialog(tab.look() if before is None else tab.look_in_view(before), None)
         changed = None if before is None or after is None else delta(before, after, self._path())
         if changed is None and before is not None and after is not None:
             after = await tab.unless_dialog(tab.look(), None)

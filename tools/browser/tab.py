@@ -246,7 +246,7 @@ class Tab:
             self.url, self.title = entry["url"], clean(entry["title"])[:200]
         return self._viewed(capture, lines)
 
-    async def glance(self, before: PageView) -> PageView:
+    async def look_in_view(self, before: PageView) -> PageView:
         """What is in view now, after `before`: the same as `look` gives for that part. Raises `CdpError`."""
         try:
             found = await capture_view(self.cdp, self.frames, WIDTH, HEIGHT, self._kept)
@@ -266,7 +266,7 @@ class Tab:
     async def scrolled(self) -> None:
         """What was brought into view for an action is where the action begins. Raises `CdpError`."""
         if self.view is not None:
-            self.view = await self.glance(self.view)
+            self.view = await self.look_in_view(self.view)
             self.has_scrolled = True
 
     def _know(self, infos: dict[str, FrameInfo]) -> None:

@@ -2,7 +2,7 @@
 
 A program of its own, as decoders of pictures have faults that the picture chooses. It writes no file, and
 what it takes beyond its limits ends it alone. Its order stands in the first line: `fit`, or
-`draw COLUMNS ROWS PIXELS`.
+`draw COLUMNS ROWS FORM WIDTH HEIGHT`.
 """
 
 from __future__ import annotations
@@ -54,10 +54,12 @@ def _answer(order: list[str], data: bytes) -> tuple[dict[str, Any], bytes]:
                 "frames": picture.frames,
             }
             return told, picture.data
-        from tools.senses.thumbnails import drawn
+        from tools.senses.thumbnails import Form, drawn
 
-        small = drawn(data, *map(int, order[1:4]))
-        return {"columns": small.columns, "rows": small.rows, "packed": small.packed}, small.data
+        columns, rows, across, down = map(int, (*order[1:3], *order[4:6]))
+        forms: dict[str, Form] = {"png": "png", "sixel": "sixel"}
+        small = drawn(data, columns, rows, forms.get(order[3], "blocks"), (across, down))
+        return {"columns": small.columns, "rows": small.rows, "form": small.form}, small.data
     except ToolError as error:
         return {"problem": str(error)}, b""
     except MemoryError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tools.results import ToolError
 from tools.senses.pictures import FitPicture
-from tools.senses.thumbnails import Thumbnail
+from tools.senses.thumbnails import CELL, Form, Thumbnail
 
 SECONDS = 40.0
 """For one picture."""
@@ -27,10 +27,12 @@ async def fit_apart(data: bytes) -> FitPicture:
     )
 
 
-async def thumbnail(data: bytes, columns: int, rows: int, pixels: int = 0) -> Thumbnail:
+async def thumbnail(
+    data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
+) -> Thumbnail:
     """`tools.senses.thumbnails.drawn` in a process of its own. Raises `ToolError`."""
-    told, made = await _read(f"draw {columns} {rows} {pixels}\n".encode(), data)
-    return Thumbnail(told["columns"], told["rows"], made, told["packed"])
+    told, made = await _read(f"draw {columns} {rows} {form} {cell[0]} {cell[1]}\n".encode(), data)
+    return Thumbnail(told["columns"], told["rows"], made, told["form"])
 
 
 async def _read(order: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:

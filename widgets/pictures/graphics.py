@@ -14,6 +14,8 @@ class Graphics(Enum):
     """As half blocks, two pixels a cell."""
     KITTY = "kitty"
     """By the graphics protocol of Kitty, with placeholders among the text; Ghostty has it too."""
+    SIXEL = "sixel"
+    """As sixel graphics, a strip for each row. Terminals are asked whether they have them."""
 
 
 _KITTY_TERMS = ("xterm-kitty", "xterm-ghostty")

@@ -18,7 +18,7 @@ SIGN = "\U0010eeee"
 PIECE = 4_096
 """Characters of data in one sequence, as the protocol has it."""
 LARGEST_NUMBER = 0xFFFFFF
-_MARKS = (
+MARKS = (
     "\u0305\u030d\u030e\u0310\u0312\u033d\u033e\u033f\u0346\u034a\u034b\u034c\u0350\u0351\u0352\u0357"
     "\u035b\u0363\u0364\u0365\u0366\u0367\u0368\u0369\u036a\u036b\u036c\u036d\u036e\u036f\u0483\u0484"
     "\u0485\u0486\u0487\u0592\u0593\u0594\u0595\u0597\u0598\u0599\u059c\u059d\u059e\u059f\u05a0\u05a1"
@@ -46,6 +46,6 @@ def signs(number: int, columns: int, rows: int) -> list[Strip]:
     """The rows that show a picture."""
     ink = Style(color=Color.from_rgb(number >> 16 & 0xFF, number >> 8 & 0xFF, number & 0xFF))
     return [
-        Strip([Segment("".join(f"{SIGN}{_MARKS[row]}{mark}" for mark in _MARKS[:columns]), ink)], columns)
+        Strip([Segment("".join(f"{SIGN}{MARKS[row]}{mark}" for mark in MARKS[:columns]), ink)], columns)
         for row in range(rows)
     ]

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from widgets.palette import Palette
-from widgets.pictures import kitty
+from widgets.pictures import kitty, sixel
 from widgets.pictures.graphics import Graphics
 from widgets.pictures.half_blocks import half_blocks
 from widgets.transcript.drawing import GUTTER, MARGIN, draw
@@ -22,7 +22,7 @@ from widgets.transcript.part_types import Part, PicturePart
 from widgets.transcript.wide_rows import WideRows
 
 if TYPE_CHECKING:
-    from tools.senses.thumbnails import Thumbnail
+    from tools.senses.thumbnails import Form, Thumbnail
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +30,13 @@ COLUMNS, ROWS = 60, 14
 """Cells that a picture takes at most."""
 KEPT = 2
 """Pictures that are held although they are out of sight: who scrolls comes back."""
-DENSITY = 10
-"""Pixels a column of what is sent to a terminal with graphics."""
+CELL = (10, 20)
+"""Pixels that a cell is taken to have where the terminal says nothing about it."""
 PATIENCE = 0.02
 """Seconds between two looks whether the terminal takes more of a picture."""
 
-Load = Callable[[str, int, int, int], Awaitable["Thumbnail | None"]]
-"""Reads a picture: what stands for it, columns and rows at most, pixels a column or 0 for half blocks."""
+Load = Callable[[str, int, int, "Form", tuple[int, int]], Awaitable["Thumbnail | None"]]
+"""Reads a picture: what stands for it, columns and rows at most, what to make of it, pixels of a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class _Held:
     rows: list[Strip]
     number: int = 0
     """By which the terminal holds it."""
+    slot: int = -1
+    """By which signs stand for it that become sixel graphics."""
 
 
 class PictureShelf:
@@ -62,6 +64,9 @@ class PictureShelf:
         self.load: Load | None = None
         self.write: Callable[[str], None] | None = None
         """Takes sequences to the terminal."""
+        self.probe: Callable[[], Awaitable[tuple[int, int] | None]] | None = None
+        """Asks the terminal for sixel graphics: pixels of a cell, or None. Asked with the first picture."""
+        self.sixels = sixel.SixelPictures()
         self.backlog: Callable[[], int] = int
         """Bytes that wait for the terminal."""
         self.used = False
@@ -73,6 +78,7 @@ class PictureShelf:
         self._wanted: list[PicturePart] = []
         self._reads = False
         self._room = 0
+        self._cell = CELL
 
     @property
     def held(self) -> int:
@@ -120,6 +126,10 @@ class PictureShelf:
 
     async def _read(self) -> None:
         try:
+            if self.probe is not None:
+                probe, self.probe = self.probe, None
+                if (cell := await probe()) is not None:
+                    self._cell, self.graphics = cell, Graphics.SIXEL
             while self._wanted:
                 await self._take(self._wanted.pop(0), self._room)
         finally:
@@ -143,11 +153,16 @@ class PictureShelf:
 
     async def _loaded(self, part: PicturePart, room: int) -> _Held | None:
         load, write = self.load, self.write
-        by_kitty = self.graphics is Graphics.KITTY and write is not None
-        small = await load(part.source, room, ROWS, DENSITY if by_kitty else 0) if load else None
+        form: Form = "png" if self.graphics is Graphics.KITTY and write is not None else "blocks"
+        if self.graphics is Graphics.SIXEL:
+            form = "sixel"
+        small = await load(part.source, room, ROWS, form, self._cell) if load else None
         if small is None:
             return None
-        if not (by_kitty and write is not None and small.packed):
+        if small.form == "sixel":
+            slot = self.sixels.add(await asyncio.to_thread(sixel.cut, small.data, small.columns, small.rows))
+            return _Held(room, sixel.signs(slot, small.columns, small.rows), slot=slot)
+        if write is None or small.form == "blocks":
             return _Held(room, await asyncio.to_thread(half_blocks, small.data, small.columns))
         number = secrets.randbelow(kitty.LARGEST_NUMBER) + 1
         order = (number, small.data, small.columns, small.rows)
@@ -162,6 +177,8 @@ class PictureShelf:
         held = self._held.pop(part)
         if held.number and self.write is not None:
             self.write(kitty.deleted(held.number))
+        if held.slot >= 0:
+            self.sixels.drop(held.slot)
         self._arrived(part)
 
 

@@ -10,11 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.support.browser_stage import MISSING, BrowserStage
+from tests.support import command
+from tests.support.browser_stage import MISSING, BrowserStage, Reply, Site
+from tests.support.model_process import ROOT, ServerProcess
 
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is one"),
@@ -129,3 +132,72 @@ def test_of_a_thousand_churned_references_none_clicks_anything_else(stage: Brows
     assert json.loads(stage.call("console", expression="window.wrong")["value"]) == []
     print(f"{right} clicked, {refused} refused")
     assert right
+
+
+SCRIPT = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+
+def script(request):
+    results = [str(each["content"]) for each in request.messages if each["role"] == "tool"]
+    if not results or '"error"' in results[-1] or "interrupted" in results[-1]:
+        return call("browser_navigate", url=ADDRESS)
+    if sum("changed" in each for each in results) >= 4:
+        return say("All is pressed.")
+    return call("browser_click", ref="e1")
+"""
+COUNTED = """<button onclick="localStorage.n = Number(localStorage.n || 0) + 1;
+this.textContent = 'Pressed ' + localStorage.n; fetch('/pressed?' + localStorage.n)">Press</button>
+<script>fetch('/begun?' + (localStorage.n || 0))</script>"""
+
+
+def test_wherever_hermes_or_its_browser_is_killed_the_session_goes_on_and_the_profile_is_sound(
+    tmp_path: Path,
+) -> None:
+    chance = random.Random(11)
+    site = Site({"/": COUNTED, "/begun": Reply("ok"), "/pressed": Reply("ok")})
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    (home / "config.yaml").write_text("tools: {enabled: [default, browser]}\nbrowser: {profile: work}\n")
+    (home / "permissions.yaml").write_text(f"rules:\n  fetch({site.url('/**')}): allow\n")
+    told = [*command.STARTED, "--json", "--approve", "all", "-p", f"Press it: {site.url('/')}"]
+    script = SCRIPT.replace("ADDRESS", repr(site.url("/")))
+    sure = 0
+    with ServerProcess(script, tmp_path) as server:
+        env = command.environment(home, server.base_url)
+        for moment in range(MOMENTS):
+            wants_browser = moment % 2 == 1
+            process = subprocess.Popen(
+                told, env=env, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            assert process.stdout is not None
+            head = process.stdout.readline()
+            time.sleep(chance.uniform(0, 4.0))
+            if wants_browser:
+                for pid in _of_profile(home / "browser")[:1]:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            else:
+                process.kill()
+            output, _ = process.communicate(timeout=100)
+            if wants_browser:
+                assert process.returncode == 0, (moment, output[-2000:])
+            for _ in range(100):
+                if not _of_profile(home / "browser"):
+                    break
+                time.sleep(0.05)
+            assert _of_profile(home / "browser") == [], moment
+            if not wants_browser:
+                session = json.loads(head)["session"]
+                done = command.run("--resume", session, *told[len(command.STARTED) :], env=env, cwd=project)
+                assert done.returncode == 0, (moment, done.stdout[-2000:], done.stderr)
+                assert command.events(done.stdout)[-1]["text"] == "All is pressed."
+            pressed = [int(each.path[9:]) for each in site.asked if each.path.startswith("/pressed?")]
+            begun = [int(each.path[7:]) for each in site.asked if each.path.startswith("/begun?")]
+            assert all(number >= sure for number in begun), (moment, sure, begun)
+            # A run that came to its end has closed the browser in order: all it kept counts from here on.
+            sure = pressed[-1] if pressed else sure
+            site.asked.clear()
+    site.close()
+    assert sure > MOMENTS

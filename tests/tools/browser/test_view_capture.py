@@ -106,14 +106,14 @@ def test_after_any_change_it_says_what_a_look_at_everything_says(stage: BrowserS
     before = tab.view
     for change in ("0", *CHANGES):
         assert "error" not in stage.call("console", expression=f"{change}; 0")
-        glance = stage.run(tab.glance(before))
+        seen = stage.run(tab.look_in_view(before))
         look = stage.run(tab.look())
-        assert glance.in_view() == look.in_view(), change
+        assert seen.in_view() == look.in_view(), change
         shown = {line.ref for line in before.lines if line.ref and line.seen}
-        assert shown - glance.refs() == shown - look.refs(), change
+        assert shown - seen.refs() == shown - look.refs(), change
         if before.in_view() != look.in_view():
-            assert delta(before, glance) == delta(before, look), change
-        before = glance
+            assert delta(before, seen) == delta(before, look), change
+        before = seen
     asked = len(tab._kept._kept)
     assert asked, "nothing was kept, so nothing was tested"
 

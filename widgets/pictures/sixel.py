@@ -1,0 +1,102 @@
+"""Sixel graphics: signs among the text say which part of a picture shows where, as for Kitty's protocol.
+
+A terminal with sixel knows no such signs: before text goes to it, each row of signs is replaced with the
+strip of the picture that belongs there. So the picture moves and is covered like any other text. Of a row
+that is covered in part the rest is shown as half blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.segment import Segment
+from textual.strip import Strip
+
+from widgets.pictures.kitty import MARKS, SIGN
+
+MOST = len(MARKS)
+"""Pictures that can be held at once."""
+_RUN = re.compile(f"(?:{SIGN}[{MARKS}]{{3}})+")
+_STRIP = re.compile(rb'\x1bP0;1;0q["#0-9;!?-~$-]*\x1b\\')
+_PLACE = {mark: place for place, mark in enumerate(MARKS)}
+
+Pixel = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SixelPicture:
+    """A picture cut into rows of the terminal."""
+
+    columns: int
+    strips: tuple[str, ...]
+    """The sequence of each row."""
+    blocks: bytes
+    """The same picture with one pixel a cell across and two down, three bytes each."""
+
+
+def cut(data: bytes, columns: int, rows: int) -> SixelPicture:
+    """A picture as `tools.senses.thumbnails.drawn` gives it for sixel. Raises `ValueError` for others."""
+    size = columns * rows * 2 * 3
+    strips = data[size:].split(b"\n")
+    if len(strips) != rows or not all(map(_STRIP.fullmatch, strips)):
+        raise ValueError("no sixel graphics")
+    return SixelPicture(columns, tuple(each.decode("ascii") for each in strips), data[:size])
+
+
+class SixelPictures:
+    """The pictures that are in sight, by slot, and their way to the terminal."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, SixelPicture] = {}
+
+    def add(self, picture: SixelPicture) -> int:
+        """Hold a picture; its slot. Raises `ValueError` when all are taken."""
+        for slot in range(MOST):
+            if slot not in self._held:
+                self._held[slot] = picture
+                return slot
+        raise ValueError("too many pictures are in sight")
+
+    def drop(self, slot: int) -> None:
+        """Let go of a picture."""
+        self._held.pop(slot, None)
+
+    def shown(self, text: str) -> str:
+        """What goes to the terminal, with graphics in place of signs."""
+        return _RUN.sub(self._replaced, text) if SIGN in text else text
+
+    def _replaced(self, run: re.Match[str]) -> str:
+        signs = run[0]
+        cells = [tuple(_PLACE[mark] for mark in signs[at + 1 : at + 4]) for at in range(0, len(signs), 4)]
+        # Rows of two pictures never touch; where they seem to, or a picture has gone, nothing is drawn.
+        row, first, slot = cells[0]
+        picture = self._held.get(slot)
+        expected = [(row, first + place, slot) for place in range(len(cells))]
+        if picture is None or cells != expected or row >= len(picture.strips):
+            return " " * len(cells)
+        if first == 0 and len(cells) == picture.columns:
+            # Blanks first: they take the row up. Then back, and the picture over them.
+            return f"{' ' * len(cells)}\x1b7\x1b[{len(cells)}D{picture.strips[row]}\x1b8"
+        return "".join(_block(picture, row, column) for _, column, _ in cells) + "\x1b[39;49m"
+
+
+def signs(slot: int, columns: int, rows: int) -> list[Strip]:
+    """The rows that show a picture."""
+    return [
+        Strip(
+            [Segment("".join(f"{SIGN}{MARKS[row]}{mark}{MARKS[slot]}" for mark in MARKS[:columns]))], columns
+        )
+        for row in range(rows)
+    ]
+
+
+def _block(picture: SixelPicture, row: int, column: int) -> str:
+    upper, lower = (_pixel(picture, 2 * row + half, column) for half in (0, 1))
+    return "\x1b[38;2;{};{};{};48;2;{};{};{}m▀".format(*upper, *lower)
+
+
+def _pixel(picture: SixelPicture, line: int, column: int) -> Sequence[int]:
+    at = (line * picture.columns + column) * 3
+    return picture.blocks[at : at + 3]
