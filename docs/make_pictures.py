@@ -43,7 +43,7 @@ from app.screens.context import ContextScreen
 from app.screens.models.models import ModelsScreen
 from app.screens.sessions.sessions import SessionsScreen
 from app.screens.skill_candidate import CandidateScreen
-from tests.app import agents_stage
+from tests.app import agents_stage, web_stage
 from tests.app import test_memory_screen as memories
 from tests.app import test_skill_offers as offers
 from tests.app import test_skills_screen as skills_stage
@@ -307,6 +307,9 @@ PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
     ("agents", agents, WIDE, ("night",)),
     ("agent", attached, WIDE, ("night",)),
     ("merge", over(merge), WIDE, ("night",)),
+    ("web-search", web_stage.on_the_web(1), TALL, ("night",)),
+    ("web-page", web_stage.on_the_web(2), TALL, ("night",)),
+    ("browser", over(web_stage.browser), NARROW, ("night",)),
     ("error", error, NARROW, ("night", "paper")),
 ]
 """Name, what happens, size of the terminal, skins; the first skin needs no mention in the file's name."""

@@ -178,8 +178,7 @@ class BrowserStage:
     def begin(self, name: str, **arguments: Any) -> Future[dict[str, Any]]:
         """Begin a call of `browser_NAME`."""
         context: Any = self.context
-        work = registry.dispatch(f"browser_{name}", arguments, context)
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return self._thread.begin(registry.dispatch(f"browser_{name}", arguments, context))
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Call `browser_NAME`; its result."""

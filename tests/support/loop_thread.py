@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any
 
 
@@ -16,9 +17,13 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
 
+    def begin(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Begin something in the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
     def run(self, work: Coroutine[Any, Any, Any], seconds: float = 120) -> Any:
         """Do something in the loop, and wait for it at most so long."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+        return self.begin(work).result(seconds)
 
     async def awaited(self, work: Coroutine[Any, Any, Any]) -> Any:
         """The same from another event loop."""

@@ -19,6 +19,16 @@ from tools.browser.tab import Tab
 from tools.results import ToolError
 
 _BUTTONS = {"left": 1, "right": 2, "middle": 4}
+_WRITTEN = {
+    "date": "2026-12-31",
+    "time": "13:45",
+    "datetime-local": "2026-12-31T13:45",
+    "month": "2026-12",
+    "week": "2026-W53",
+    "color": "#ff0000",
+    "range": "a number",
+}
+"""How what is typed into a field has to look, by its type."""
 
 
 class GoneError(Exception):
@@ -171,46 +181,63 @@ async def kind_of(tab: Tab, found: Found) -> dict[str, Any]:
     return kind
 
 
-async def type_text(tab: Tab, ref: str, text: str) -> None:
-    """Put `text` in place of what a field holds. Raises `GoneError` and `ToolError`."""
-    found = await find(tab, ref)
-    kind = await kind_of(tab, found)
-    if kind["disabled"] or kind["readonly"]:
-        raise ToolError(f"{ref} is {'disabled' if kind['disabled'] else 'read-only'}; nothing was typed.")
+async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None:
+    """Put `text` in place of what a field of this kind holds. Raises `GoneError` and `ToolError`."""
     if kind["sets"]:
-        if not await tab.frames.apply(found.session, found.object_id, "fill", text):
-            wanted = {
-                "date": "2026-12-31",
-                "time": "13:45",
-                "datetime-local": "2026-12-31T13:45",
-                "month": "2026-12",
-                "week": "2026-W53",
-                "color": "#ff0000",
-                "range": "a number",
-            }
-            raise ToolError(f"{ref} takes a {kind['type']}, written like {wanted[kind['type']]}.")
+        await _fill(tab, found, kind, text)
         return
     if not kind["text"]:
-        raise ToolError(f"{ref} is a {kind['tag']} and takes no text; nothing was typed.")
-    try:
-        await click(tab, ref)
-    except ToolError as error:
-        # Fields under a decoration of their own can be typed into all the same.
-        if not error.extra.get("covered_by"):
-            raise
+        raise ToolError(f"{found.ref} is a {kind['tag']} and takes no text; nothing was typed.")
+    if not await _entered(tab, found):
+        # Some take the focus only when they are pressed.
+        try:
+            await click(tab, found.ref)
+        except ToolError as error:
+            # Fields under a decoration of their own can be typed into all the same.
+            if not error.extra.get("covered_by"):
+                raise
+        if tab.dialog is not None:
+            return
+        if not await _entered(tab, found):
+            raise ToolError(f"{found.ref} did not take the focus; nothing was typed.")
     if tab.dialog is not None:
         return
-    try:
-        has_focus = await tab.frames.apply(found.session, found.object_id, "focus")
-    except CdpError:
-        raise GoneError from None
-    if not has_focus:
-        raise ToolError(f"{ref} did not take the focus; nothing was typed.")
     # Input goes to the process of the frame that has the focus.
     if text:
         await _insert(tab, found.session, text)
     else:
         await _keys(tab, found.session, KeyPress("Delete", "Delete", 46, "", 0))
+
+
+async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None:
+    """Set a field that is no text, such as a date."""
+    if kind["disabled"] or kind["readonly"]:
+        raise ToolError(
+            f"{found.ref} is {'disabled' if kind['disabled'] else 'read-only'}; nothing was typed."
+        )
+    try:
+        is_set = await tab.unless_dialog(tab.frames.apply(found.session, found.object_id, "fill", text), True)
+    except CdpError:
+        raise GoneError from None
+    if not is_set:
+        raise ToolError(f"{found.ref} takes a {kind['type']}, written like {_WRITTEN[kind['type']]}.")
+
+
+async def _entered(tab: Tab, found: Found) -> bool:
+    """Give a field the focus; whether it took it, or a dialog opened."""
+    try:
+        state = await tab.unless_dialog(tab.frames.apply(found.session, found.object_id, "enter"), None)
+    except CdpError:
+        raise GoneError from None
+    if state is None:
+        return True
+    if state.get("gone"):
+        raise GoneError
+    if why := state.get("why"):
+        raise ToolError(f"{found.ref} {why}; nothing was typed.")
+    if state["moved"]:
+        await tab.scrolled()
+    return bool(state["focused"])
 
 
 async def _insert(tab: Tab, session: str, text: str) -> None:

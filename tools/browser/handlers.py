@@ -89,17 +89,18 @@ async def type_text(arguments: Arguments, context: ToolContext) -> dict[str, Any
         tab = call.ready()
         label = call.label(ref)
         try:
-            hidden = (await acting.kind_of(tab, await acting.find(tab, ref)))["password"]
+            found = await acting.find(tab, ref)
+            kind = await acting.kind_of(tab, found)
         except acting.GoneError:
             await call.gone(tab)
-        shown = "a password" if hidden else json.dumps(text, ensure_ascii=False)
+        shown = "a password" if kind["password"] else json.dumps(text, ensure_ascii=False)
         then = " and submit" if arguments.get("submit") else ""
         what = f"type {shown} into {label}{then}"
         await call.permit(what)
         await call.permit_text(text, what)
 
         async def work(tab: Tab) -> None:
-            await acting.type_text(tab, ref, text)
+            await acting.type_text(tab, found, kind, text)
             if arguments.get("submit") and tab.dialog is None:
                 await acting.press(tab, key_press("Enter"), ref)
 

@@ -173,8 +173,16 @@ globalThis.hermes = globalThis.hermes || (() => {
         readonly: !!el.readOnly, disabled: el.matches(":disabled"), multiple: !!el.multiple,
       };
     },
-    focus(node) {
+    // Into view and the focus to a field, with what it holds chosen.
+    enter(node) {
       const el = element(node);
+      if (!el || !el.isConnected) return { gone: true };
+      if (!stand(el) || getComputedStyle(el).visibility === "hidden") return { why: "is not visible" };
+      if (el.matches(":disabled")) return { why: "is disabled" };
+      if (el.readOnly) return { why: "is read-only" };
+      const was = el.getBoundingClientRect();
+      if (!middle(el)) el.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+      const now = el.getBoundingClientRect();
       el.focus({ preventScroll: true });
       const root = el.getRootNode();
       if (el.isContentEditable) {
@@ -184,7 +192,8 @@ globalThis.hermes = globalThis.hermes || (() => {
         chosen.removeAllRanges();
         chosen.addRange(range);
       } else if (el.select) el.select();
-      return root.activeElement === el || within(el, root.activeElement);
+      const focused = root.activeElement === el || within(el, root.activeElement);
+      return { focused, moved: was.left !== now.left || was.top !== now.top };
     },
     fill(node, value) {
       const el = element(node);

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from agent.browser.local import LocalBrowser
-from tests.support.browser_stage import MISSING, BrowserStage, Reply
+from agent.browser.remote import open_browserbase
+from tests.support.browser_stage import MISSING, Asked, BrowserStage, Reply, Site
 from tests.support.waiting import PATIENCE
 from tools.browser.actions import KeepProfile
 from tools.browser.programs import find_browser
 from tools.browser.session import BrowserSession
+from tools.results import ToolError
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is one")
 
@@ -129,9 +134,6 @@ def persons_browser(tmp_path: Path) -> Iterator[str]:
 def test_a_running_browser_of_the_person_is_used_and_left_as_it_was(
     tmp_path: Path, persons_browser: str
 ) -> None:
-    import json
-    import urllib.request
-
     def tabs() -> list[str]:
         with urllib.request.urlopen(f"{persons_browser}/json/list") as answer:
             return [each["title"] for each in json.load(answer) if each["type"] == "page"]
@@ -150,6 +152,45 @@ def test_a_running_browser_of_the_person_is_used_and_left_as_it_was(
     finally:
         stage.close()
     until(lambda: tabs() == ["Mine"], "closing the tab that was opened")
+
+
+def test_a_rented_browser_is_given_back(tmp_path: Path, persons_browser: str) -> None:
+    with urllib.request.urlopen(f"{persons_browser}/json/version") as answer:
+        connect = json.load(answer)["webSocketDebuggerUrl"]
+    told: list[tuple[str, str | None, object]] = []
+
+    def renting(asked: Asked) -> Reply:
+        told.append((asked.path, asked.headers.get("x-bb-api-key"), json.loads(asked.body)))
+        if asked.headers.get("x-bb-api-key") != "bb-key":
+            return Reply('{"message": "Unauthorized"}', 401, kind="application/json")
+        body = {"id": "s-1", "connectUrl": connect}
+        return Reply(json.dumps(body), 201, kind="application/json")
+
+    service = Site({"/v1/sessions": renting, "/v1/sessions/s-1": renting})
+    base = service.url("").rstrip("/")
+    environ = {"BROWSERBASE_API_KEY": "bb-key", "BROWSERBASE_PROJECT_ID": "p-1"}
+
+    async def rent() -> str:
+        opened = await open_browserbase(environ, base)
+        opened.transport.send(b'{"id": 1, "method": "Browser.getVersion"}')
+        version = json.loads(await opened.transport.receive())["result"]["product"]
+        await opened.close()
+        return version
+
+    async def refused() -> None:
+        await open_browserbase({**environ, "BROWSERBASE_API_KEY": "wrong"}, base)
+
+    try:
+        assert "Chrome" in asyncio.run(rent())
+        release = {"status": "REQUEST_RELEASE", "projectId": "p-1"}
+        assert told == [
+            ("/v1/sessions", "bb-key", {"projectId": "p-1"}),
+            ("/v1/sessions/s-1", "bb-key", release),
+        ]
+        with pytest.raises(ToolError, match="refused \\(401\\)"):
+            asyncio.run(refused())
+    finally:
+        service.close()
 
 
 def test_a_profile_that_lasts_wants_a_yes_once_and_keeps_logins(tmp_path: Path) -> None:
