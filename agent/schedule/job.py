@@ -97,7 +97,7 @@ class Job:
     @property
     def standing(self) -> str:
         """Its state as a person reads it."""
-        return "asked for a reason" if self.beats else self.state
+        return "woken by a reason" if self.beats else self.state
 
 
 @dataclass(frozen=True, kw_only=True)

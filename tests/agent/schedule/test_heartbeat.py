@@ -121,7 +121,7 @@ async def test_a_reason_is_used_up_by_an_answer_and_not_by_a_request_that_failed
         assert len(asked) == 4 and f"{FILE} is new" not in asked[3]
         book = JobBook(store.database, home.schedule, clock)
         (job,) = await book.jobs()
-        assert (job.intent.schedule, job.standing) == ("every 30 minutes", "asked for a reason")
+        assert (job.intent.schedule, job.standing) == ("every 30 minutes", "woken by a reason")
         assert [run.error for _, run in await book.notices()] == [
             "The model cannot be reached.",
             "1 action was refused.",
