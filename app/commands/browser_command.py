@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 from app.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
+    from app.conversation.session_screen import SessionScreenPort
     from app.ports import DialogPort, SessionPort
 
-    class BrowserPorts(DialogPort, SessionPort, Protocol):
+    class BrowserPorts(DialogPort, SessionPort, SessionScreenPort, Protocol):
         """What the browser screen asks of the application."""
 
 
@@ -21,7 +22,8 @@ def _browser(app: BrowserPorts, _argument: str) -> None:
 
     client = app.need_client()
     folder = Home.locate().scratch / client.id / "browser"
-    app.push_screen(BrowserScreen(folder, colours=not os.environ.get("NO_COLOR")))
+    shelf = app.session.transcript.pictures if app.session.panes_mounted else None
+    app.push_screen(BrowserScreen(folder, colours=not os.environ.get("NO_COLOR"), shelf=shelf))
 
 
 COMMAND = AppCommand(

@@ -11,6 +11,9 @@ from PIL import Image, ImageDraw
 from app.screens.browser import BrowserScreen, picture_rows, read_page
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
+from widgets.pictures import kitty
+from widgets.pictures.graphics import Graphics
+from widgets.pictures.shelf import PictureShelf
 
 PAGE = """Sign in
 https://example.org/login
@@ -48,7 +51,7 @@ def test_a_picture_becomes_half_blocks_of_its_colours(tmp_path: Path) -> None:
 
 
 def test_without_a_page_it_says_so(tmp_path: Path) -> None:
-    assert not read_page(tmp_path / "none", picture=True).found
+    assert not read_page(tmp_path / "none").found
 
 
 async def test_it_is_read_again_when_the_agent_goes_on(tmp_path: Path) -> None:
@@ -61,6 +64,27 @@ async def test_it_is_read_again_when_the_agent_goes_on(tmp_path: Path) -> None:
         await pilot.press("r")
         await until(pilot, lambda: "Welcome" in "\n".join(lines_of(screen.rows)))
         assert "https://example.org/" in str(screen.query_one("#page-state").render())
+
+
+@pytest.mark.parametrize("graphics", [Graphics.KITTY, Graphics.SIXEL])
+async def test_a_terminal_with_graphics_shows_the_picture_by_them(tmp_path: Path, graphics: Graphics) -> None:
+    folder = kept(tmp_path / "browser")
+    told: list[str] = []
+    shelf = PictureShelf(lambda _part: None, lambda _work: None)
+    shelf.graphics, shelf.write = graphics, told.append
+    host = PageHost(lambda: BrowserScreen(folder, shelf=shelf))
+    async with host.run_test(size=(80, 24)) as pilot:
+        screen: Any = host.screen
+        await until(pilot, lambda: kitty.SIGN in "\n".join(lines_of(screen.rows)))
+        lines = lines_of(screen.rows)
+        assert all(kitty.SIGN in line for line in lines[:10]) and 'heading "Sign in"' in "\n".join(lines)
+        if graphics is Graphics.SIXEL:
+            assert shelf.sixels.shown("\n".join(lines)).count("\x1bP0;1;0q") == 10
+        else:
+            assert any("U=1" in each for each in told)
+        await pilot.press("escape")
+        await until(pilot, lambda: host.screen is not screen)
+        assert not shelf.sixels._held and (graphics is Graphics.SIXEL or "a=d" in told[-1])
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])

@@ -39,8 +39,12 @@ Load = Callable[[str, int, int, "Form", tuple[int, int]], Awaitable["Thumbnail |
 """Reads a picture: what stands for it, columns and rows at most, what to make of it, pixels of a cell."""
 
 
+FORMS: dict[Graphics, Form] = {Graphics.KITTY: "png", Graphics.SIXEL: "sixel"}
+"""What a picture is made into where it is more than half blocks."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Held:
+class HeldPicture:
     """A picture as it is drawn in so many columns of room."""
 
     room: int
@@ -72,7 +76,7 @@ class PictureShelf:
         self.used = False
         """Whether a picture was ever to be drawn: without, nothing needs to look for any."""
         self._arrived, self._go_on = arrived, go_on
-        self._held: OrderedDict[PicturePart, _Held] = OrderedDict()
+        self._held: OrderedDict[PicturePart, HeldPicture] = OrderedDict()
         self._sizes: dict[PicturePart, tuple[int, int]] = {}
         """Room and rows of pictures that were here, so that their place stays; 0 rows: unreadable."""
         self._wanted: list[PicturePart] = []
@@ -124,12 +128,18 @@ class PictureShelf:
             self._let_go(part)
         self._sizes.clear()
 
+    async def ready(self) -> tuple[Form, tuple[int, int]]:
+        """What pictures are to be made into, with pixels of a cell; the terminal is asked the first time."""
+        if self.probe is not None:
+            probe, self.probe = self.probe, None
+            if (cell := await probe()) is not None:
+                self._cell, self.graphics = cell, Graphics.SIXEL
+        form = FORMS.get(self.graphics, "blocks")
+        return ("blocks" if form == "png" and self.write is None else form), self._cell
+
     async def _read(self) -> None:
         try:
-            if self.probe is not None:
-                probe, self.probe = self.probe, None
-                if (cell := await probe()) is not None:
-                    self._cell, self.graphics = cell, Graphics.SIXEL
+            await self.ready()
             while self._wanted:
                 await self._take(self._wanted.pop(0), self._room)
         finally:
@@ -151,19 +161,19 @@ class PictureShelf:
             self._held[part] = held
             self._arrived(part)
 
-    async def _loaded(self, part: PicturePart, room: int) -> _Held | None:
-        load, write = self.load, self.write
-        form: Form = "png" if self.graphics is Graphics.KITTY and write is not None else "blocks"
-        if self.graphics is Graphics.SIXEL:
-            form = "sixel"
-        small = await load(part.source, room, ROWS, form, self._cell) if load else None
-        if small is None:
-            return None
+    async def _loaded(self, part: PicturePart, room: int) -> HeldPicture | None:
+        form, cell = await self.ready()
+        small = await self.load(part.source, room, ROWS, form, cell) if self.load else None
+        return None if small is None else await self.hold(small, room)
+
+    async def hold(self, small: Thumbnail, room: int = 0) -> HeldPicture:
+        """Give a picture to the terminal, with the rows that show it; `release` it later."""
+        write = self.write
         if small.form == "sixel":
             slot = self.sixels.add(await asyncio.to_thread(sixel.cut, small.data, small.columns, small.rows))
-            return _Held(room, sixel.signs(slot, small.columns, small.rows), slot=slot)
+            return HeldPicture(room, sixel.signs(slot, small.columns, small.rows), slot=slot)
         if write is None or small.form == "blocks":
-            return _Held(room, await asyncio.to_thread(half_blocks, small.data, small.columns))
+            return HeldPicture(room, await asyncio.to_thread(half_blocks, small.data, small.columns))
         number = secrets.randbelow(kitty.LARGEST_NUMBER) + 1
         order = (number, small.data, small.columns, small.rows)
         for piece in await asyncio.to_thread(lambda: list(kitty.sent(*order))):
@@ -171,15 +181,18 @@ class PictureShelf:
                 await asyncio.sleep(PATIENCE)
             write(piece)
             await asyncio.sleep(0)
-        return _Held(room, kitty.signs(number, small.columns, small.rows), number)
+        return HeldPicture(room, kitty.signs(number, small.columns, small.rows), number)
 
     def _let_go(self, part: PicturePart) -> None:
-        held = self._held.pop(part)
+        self.release(self._held.pop(part))
+        self._arrived(part)
+
+    def release(self, held: HeldPicture) -> None:
+        """Let go of a picture."""
         if held.number and self.write is not None:
             self.write(kitty.deleted(held.number))
         if held.slot >= 0:
             self.sixels.drop(held.slot)
-        self._arrived(part)
 
 
 def _placed(rows: Iterable[Strip], width: int, palette: Palette) -> list[Strip]:
