@@ -31,6 +31,11 @@ class EventNumbers:
         self._reserving: asyncio.Task[None] | None = None
 
     @classmethod
+    def of_new(cls, store: Store, session: str) -> EventNumbers:
+        """Those of a session that was made with the first `BLOCK` numbers set aside."""
+        return cls(store, session, 1, BLOCK)
+
+    @classmethod
     async def open(cls, store: Store, session: str, block: int = BLOCK) -> EventNumbers:
         """Go on after the last number that was ever given. Raises `StoreError`."""
         return cls(store, session, await store.reserve_events(session, block), block)
@@ -59,6 +64,6 @@ class EventNumbers:
         if self._reserving is not None:
             await asyncio.gather(self._reserving, return_exceptions=True)
         try:
-            await self._store.give_back_events(self._session, self._last, self._reserved)
+            self._store.give_back_events(self._session, self._last, self._reserved)
         except HermesError as error:
             log.warning("numbers of events could not be given back: %s", error)

@@ -54,6 +54,7 @@ from agent.sessions.session_prompt import kept_back, tone_of
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.decisions import Decisions
+from agent.store.connection import Database
 from agent.store.store import Store
 from agent.stream import EventStream, Listener
 from agent.subagents.agent_copies import AgentCopies, NoCopies
@@ -82,9 +83,12 @@ if TYPE_CHECKING:
 
 
 async def open_engine(
-    options: Options, *listeners: Listener, environ: Mapping[str, str] = os.environ
+    options: Options,
+    *listeners: Listener,
+    environ: Mapping[str, str] = os.environ,
+    database: Database | None = None,
 ) -> Engine:
-    """Open a session, new or resumed, ready for its first message.
+    """Open a session, new or resumed, ready for its first message, on its own connection or on `database`.
 
     Raises a `HermesError` when there is no model, no usable store, or no such session.
     """
@@ -97,7 +101,7 @@ async def open_engine(
     for listener in listeners:
         stream.subscribe(listener)
     secrets = _secrets(loaded, plan)
-    store = await Store.open(home.database, secrets=secrets)
+    store = await Store.open(home.database, secrets=secrets, shared=database)
     plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
     notes, wrong = await open_notes(home, options.workspace, loaded.settings, plugins)
     problems += wrong

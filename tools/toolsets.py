@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from tools.registry import Registry, registry
+from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,14 @@ def resolve(
 def unknown_names(names: Iterable[str], tools: Registry = registry) -> tuple[str, ...]:
     """Those of `names` that are neither toolset nor tool, for a warning to the user."""
     return tuple(name for name in names if members(name, tools) is None)
+
+
+def no_such(names: Iterable[str], tools: Registry = registry) -> str:
+    """A sentence about the first of `names` that is neither toolset nor tool; empty where all are one."""
+    if not (unknown := unknown_names(names, tools)):
+        return ""
+    known = ", ".join(sorted({entry.toolset for entry in tools.entries()}))
+    return f"There is no toolset or tool named {clean(unknown[0])[:60]}; known toolsets: {known}."
 
 
 def _gather(names: Iterable[str], tools: Registry) -> set[str]:

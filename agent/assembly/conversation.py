@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent.assembly.routes import open_routes, open_summary_route
 from agent.assembly.session_metering import open_metering
 from agent.assembly.shared_services import SharedServices
+from agent.errors import ConfigError
 from agent.event_numbers import EventNumbers
 from agent.further_tools import FurtherTools, ToolOffer, changes_since, divided
 from agent.mcp.stand_ins import stand_ins
@@ -22,7 +23,7 @@ from agent.spending.metering import Metering
 from tools.delegate_tool import naming_agents
 from tools.inner_call import CALL, SEARCH
 from tools.registry import Registry
-from tools.toolsets import resolve
+from tools.toolsets import no_such, resolve
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -55,10 +56,16 @@ async def open_conversation(
     Raises a `HermesError` when there is none as asked for, or no model.
     """
     plan = base.plan
+    # What a job or a task names has to be there; names in files may be of a server that is away today.
+    if problem := no_such(base.options.settings.get("tools", {}).get("enabled") or (), base.tools):
+        raise ConfigError(problem)
     offer = offered(base.settings, plan.profile, kinds, base.tools, plan.meter.window)
     opened = await open_session(base.options, base.home, base.store, plan.targets[0].label)
     base.closers.append(opened.release)
-    numbers = await EventNumbers.open(base.store, opened.record.id)
+    if opened.is_new:
+        numbers = EventNumbers.of_new(base.store, opened.record.id)
+    else:
+        numbers = await EventNumbers.open(base.store, opened.record.id)
     base.stream.number = numbers.next
     base.closers.append(numbers.close)
     session = LiveSession(base.store, opened.record, opened.path, base.emit, opened.head)

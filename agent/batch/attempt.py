@@ -14,6 +14,7 @@ from typing import Any
 from agent.attachments import AttachmentStore
 from agent.batch.folder import lay_workspace
 from agent.batch.results import ResultFolder, TaskResult
+from agent.batch.shared_store import SharedStore
 from agent.batch.task import BatchTask
 from agent.checks.check import CheckResult
 from agent.checks.checking import Evidence, carry_out
@@ -62,10 +63,13 @@ class Conditions:
     """The folder of the task file; images are found from there."""
 
 
-async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResult:
+async def attempt(
+    assignment: AssignedTask, conditions: Conditions, shared: SharedStore | None = None
+) -> TaskResult:
     """Work on a task until its turn has ended. Never raises for anything a task or a model does.
 
-    Nothing that is stored is asked for again.
+    Nothing that is stored is asked for again. `shared` is the store of the process it works in; None: a
+    connection of its own.
     """
     began = time.monotonic()
     ended, path, session = (
@@ -77,7 +81,11 @@ async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResul
     task, folder = assignment.task, conditions.folder.workspace(assignment.name)
     try:
         await asyncio.to_thread(lay_workspace, folder, task.files, assignment.source)
-        engine = await open_engine(_options(assignment, conditions, folder), environ=conditions.environ)
+        engine = await open_engine(
+            _options(assignment, conditions, folder),
+            environ=conditions.environ,
+            database=None if shared is None else await shared.database(),
+        )
         try:
             session = engine.session.id
             conditions.folder.note_begun(assignment.name, session, assignment.attempt)

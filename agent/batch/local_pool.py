@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import os
+import signal
 import sys
 from contextlib import suppress
 from typing import Any, Protocol
@@ -36,10 +37,10 @@ class Pool(Protocol):
 
 
 class LocalPool:
-    """As many processes as `count`, started when there is work for them."""
+    """As many processes as `count`, started when there is work for them. They inherit `lock`."""
 
-    def __init__(self, conditions: Conditions, count: int) -> None:
-        self._workers = [_Worker(conditions) for _ in range(count)]
+    def __init__(self, conditions: Conditions, count: int, lock: int) -> None:
+        self._workers = [_Worker(conditions, lock) for _ in range(count)]
 
     async def attempt(self, assignment: AssignedTask) -> TaskResult:
         worker = min(self._workers, key=lambda each: each.load)
@@ -50,8 +51,9 @@ class LocalPool:
 
 
 class _Worker:
-    def __init__(self, conditions: Conditions) -> None:
+    def __init__(self, conditions: Conditions, lock: int) -> None:
         self._conditions = conditions
+        self._lock = lock
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -88,11 +90,13 @@ class _Worker:
                 "-I",
                 "-c",
                 _START.format(path=sys.path),
+                str(self._lock),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
                 limit=LONGEST_LINE,
+                pass_fds=(self._lock,),
             )
         except OSError as error:
             raise HermesError(f"A worker cannot be started: {error.strerror}.") from error
@@ -119,7 +123,7 @@ class _Worker:
         code = await process.wait()
         for future in list(self._waiting.values()):
             if not future.done():
-                future.set_exception(WorkerDiedError(f"The worker of this task ended with code {code}."))
+                future.set_exception(WorkerDiedError(f"The worker of this task {_ending(code)}."))
 
     async def aclose(self) -> None:
         process = self._process
@@ -135,6 +139,16 @@ class _Worker:
             await process.wait()
         if self._reading is not None:
             await self._reading
+
+
+def _ending(code: int) -> str:
+    """How a process ended, as a clause."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
 
 
 def _over(task: asyncio.Task[None] | None) -> bool:

@@ -166,15 +166,21 @@ def _line(given: Mapping[str, Any]) -> str:
 def _append(path: Path, given: Mapping[str, Any]) -> None:
     try:
         # One write: lines of several processes never mix.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
         try:
-            rest = memoryview(_line(given).encode())
+            rest = memoryview(_after_cut(descriptor) + _line(given).encode())
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
         finally:
             os.close(descriptor)
     except OSError as error:
         raise ResultsNotWrittenError(path, error) from error
+
+
+def _after_cut(descriptor: int) -> bytes:
+    """What has to precede the next line: a full disk may have cut the last one short."""
+    size = os.fstat(descriptor).st_size
+    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def _end_line(path: Path) -> None:

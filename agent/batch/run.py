@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import random
 from collections import deque
@@ -15,11 +14,13 @@ from typing import Any, Literal, get_args
 from agent.batch.attempt import AssignedTask, Conditions
 from agent.batch.distribution import Distribution, drawn
 from agent.batch.folder import batch_settings, lay_home, variables
+from agent.batch.folder_lock import FolderLock
 from agent.batch.local_pool import LocalPool, Pool, WorkerDiedError
+from agent.batch.preflight import refuse_unknown_toolsets, refuse_unreachable
 from agent.batch.results import Begun, ResultFolder, TaskResult
 from agent.batch.task_file import NumberedTask
 from agent.config.loader import LoadedSettings, load
-from agent.errors import ConfigError, ExitCode, HermesError
+from agent.errors import ConfigError, HermesError
 from agent.home import Home
 from agent.model.providers import resolve
 from agent.modes import ModeName
@@ -81,12 +82,6 @@ class BatchProgress:
 
 
 Told = Callable[[BatchProgress], None]
-
-
-class FolderBusyError(HermesError):
-    """Another run works on the same folder."""
-
-    exit_code = ExitCode.USAGE
 
 
 class BatchRun:
@@ -226,13 +221,12 @@ async def run_batch(
     Raises `HermesError` where the folder cannot be used, or somebody works on it.
     """
     home = Home.locate(dict(environ))
-    lock = await asyncio.to_thread(_prepared, folder, home)
-    try:
+    await asyncio.to_thread(refuse_unknown_toolsets, tasks, options.distribution)
+    with await asyncio.to_thread(_prepared, folder, home) as lock:
         loaded = await asyncio.to_thread(load, home, environ)
-        if options.runner == "ssh" and not loaded.settings.terminal.ssh.shared:
-            raise ConfigError(
-                "Tasks of --runner ssh work in folders under -o, which the host has to have under the same "
-                "path; if it does, set terminal.ssh.shared: true."
+        if options.runner == "docker" or options.runner == "ssh":
+            await refuse_unreachable(
+                options.runner, loaded, variables(home, folder.home, environ), folder.root
             )
         conditions = Conditions(
             folder=folder,
@@ -247,13 +241,11 @@ async def run_batch(
         note = ""
         if options.jobs > 1 and _loads_weights(loaded, models, conditions.environ):
             options, note = replace(options, jobs=1), _ONE_AT_ONCE
-        pool = await _pool(conditions, options)
+        pool = await _pool(conditions, options, lock)
         try:
             return await BatchRun(tasks, folder, pool, options, told, note).run()
         finally:
             await pool.aclose()
-    finally:
-        os.close(lock)
 
 
 def _loads_weights(loaded: LoadedSettings, models: Set[str], environ: Mapping[str, str]) -> bool:
@@ -268,32 +260,25 @@ def _loads_weights(loaded: LoadedSettings, models: Set[str], environ: Mapping[st
     return False
 
 
-async def _pool(conditions: Conditions, options: BatchOptions) -> Pool:
+async def _pool(conditions: Conditions, options: BatchOptions, lock: FolderLock) -> Pool:
     if options.runner != "ray":
-        return LocalPool(conditions, max(1, min(options.jobs, os.cpu_count() or 1)))
+        return LocalPool(conditions, max(1, min(options.jobs, os.cpu_count() or 1)), lock.of_workers)
     from agent.batch.ray_pool import open_ray
 
     return await asyncio.to_thread(open_ray, conditions, options.address)
 
 
-def _prepared(folder: ResultFolder, home: Home) -> int:
+def _prepared(folder: ResultFolder, home: Home) -> FolderLock:
     try:
         folder.prepare()
-        lock = os.open(folder.root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = FolderLock(folder.root)
     except OSError as error:
         raise ConfigError(
             f"{folder.root} cannot be used: {error.strerror}; choose another with -o."
         ) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise FolderBusyError(
-            f"Another run works on {folder.root}; wait for it, or choose another with -o."
-        ) from None
-    try:
         lay_home(folder.home, home)
     except OSError as error:
-        os.close(lock)
+        lock.close()
         raise ConfigError(f"{folder.home} cannot be written: {error.strerror}.") from error
     return lock

@@ -1,7 +1,7 @@
 """A process that works on tasks: assignments come as lines of JSON, results go back as lines of JSON.
 
-The first line holds the conditions of the run. It ends when its input does, so it never outlives
-whoever started it.
+The first line holds the conditions of the run, the one argument is the descriptor of a lock. It ends when
+its input does, so it never outlives whoever started it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from typing import Any
 
 from agent.batch.attempt import AssignedTask, Conditions, attempt
 from agent.batch.results import ResultFolder, TaskResult
+from agent.batch.shared_store import SharedStore
 from agent.batch.task import task_of
+from agent.home import Home
 
 LONGEST_LINE = 256 * 1024 * 1024
 
 
 def main() -> None:
     """Serve standard input. What anything prints goes to standard error."""
+    # Held for as long as this process is there; not by what it starts.
+    os.set_inheritable(int(sys.argv[1]), False)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     code = 1
@@ -43,11 +47,12 @@ async def _serve(answers: Any) -> None:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     conditions = conditions_of(json.loads(await reader.readline()))
+    store = SharedStore(Home(conditions.folder.home).database)
     tasks: set[asyncio.Task[None]] = set()
 
     async def work(number: int, given: Mapping[str, Any]) -> None:
         try:
-            result = await attempt(assignment_of(given), conditions)
+            result = await attempt(assignment_of(given), conditions, store)
             said = {"number": number, "result": result.to_json()}
         except Exception as error:  # whoever waits has to hear of it
             traceback.print_exc()
@@ -62,6 +67,7 @@ async def _serve(answers: Any) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await store.aclose()
 
 
 def conditions_json(conditions: Conditions) -> dict[str, Any]:

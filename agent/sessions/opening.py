@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import ConfigError
+from agent.event_numbers import BLOCK
 from agent.home import Home
 from agent.options import PREVIEWED, Options
 from agent.sessions.attempt_marks import settle
@@ -35,6 +36,9 @@ class OpenedSession:
     interrupted: tuple[Node, ...] = ()
     """Results that were written for calls an earlier process left open."""
 
+    is_new: bool = False
+    """Whether it was made just now."""
+
     async def release(self) -> None:
         """Let another process have the session."""
         self.lock.release()
@@ -55,9 +59,9 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
                 f"There is no session in {options.workspace} yet; start one without --continue."
             )
     if record is None:
-        record = await store.create_session(workspace=str(options.workspace), model=model)
+        record = await store.create_session(workspace=str(options.workspace), model=model, events=BLOCK)
         lock = SessionLock(home.run, record.id)
-        return OpenedSession(record, [], lock, MAIN, lock.acquire())
+        return OpenedSession(record, [], lock, MAIN, lock.acquire(), is_new=True)
     if record.model != model:
         record = await store.set_model(record.id, model)
     lock = SessionLock(home.run, record.id)

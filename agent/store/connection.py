@@ -46,8 +46,9 @@ _PAUSE = (0.005, 0.05)
 class _Write:
     """A write that waits, and what became of it."""
 
-    def __init__(self, work: Work[Any]) -> None:
+    def __init__(self, work: Work[Any], *, awaited: bool = True) -> None:
         self.work = work
+        self.awaited = awaited
         self.value: Any = None
         self.error: BaseException | None = None
         self.over = False
@@ -138,6 +139,14 @@ class Database:
 
         return await self._run(settled)
 
+    def write_along(self, work: Work[Any]) -> None:
+        """Let `work` be part of the next transaction that writes, or of a last one when this is closed.
+
+        For what may be lost with the process: what it raises is only told to the log.
+        """
+        self._check()
+        self._writes.append(_Write(work, awaited=False))
+
     async def bare(self, work: Work[T]) -> T:
         """Run `work` outside a transaction, for pragmas. Raises `StoreError`."""
         return await self._run(work)
@@ -146,7 +155,11 @@ class Database:
         """Finish what is queued and close. May be called again."""
         if not self._closed:
             self._closed = True
-            await self._connection.close()
+            try:
+                if self._writes:
+                    await self._hand_over(self._finish)
+            finally:
+                await self._connection.close()
 
     def _check(self) -> None:
         if self._closed:
@@ -154,6 +167,9 @@ class Database:
 
     async def _run(self, work: Work[T]) -> T:
         self._check()
+        return await self._hand_over(work)
+
+    async def _hand_over(self, work: Work[T]) -> T:
         try:
             # A function instead of a statement: see `_Connection`.
             return cast("T", await self._connection.execute_fetchall(cast("str", work)))
@@ -162,6 +178,11 @@ class Database:
         except (OverflowError, UnicodeEncodeError) as error:
             # A number or a name from outside that no row can have.
             raise StoreError(f"{self.path} holds nothing by such a name or number ({error}).") from error
+
+    def _finish(self, connection: sqlite3.Connection) -> None:
+        """Carry out all writes that wait."""
+        while self._writes:
+            self._commit_together(connection)
 
     def _commit_together(self, connection: sqlite3.Connection) -> None:
         """Carry out the writes that wait, the oldest first. Never raises for what one of them does."""
@@ -186,6 +207,8 @@ class Database:
                 self._apart(writes, error, alone)
         for write in writes:
             write.over = True
+            if write.error is not None and not write.awaited:
+                log.warning("what was to be written along could not be: %s", write.error)
 
     def _apart(
         self, writes: Sequence[_Write], error: sqlite3.Error, alone: Callable[[Work[Any]], Any]

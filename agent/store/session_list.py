@@ -30,17 +30,25 @@ def _load(row: tuple) -> Session:
 
 
 def create(
-    connection: sqlite3.Connection, workspace: str, model: str, title: str, parent: str | None
+    connection: sqlite3.Connection,
+    workspace: str,
+    model: str,
+    title: str,
+    parent: str | None,
+    events: int = 0,
 ) -> Session:
-    """A new session with an empty `main`. Raises `StoreError` if `parent` does not exist."""
+    """A new session with an empty `main`, of which the first `events` numbers of events are set aside.
+
+    Raises `StoreError` if `parent` does not exist.
+    """
     if parent is not None:
         get(connection, parent)
     now = time.time()
-    values = (storable(tidy_title(title)), storable(workspace), storable(model), now, now, parent)
+    values = (storable(tidy_title(title)), storable(workspace), storable(model), now, now, parent, events)
     while True:
         name = new_session_id(now)
         try:
-            connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0)", (name, *values))
+            connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)", (name, *values))
             break
         except sqlite3.IntegrityError:
             continue  # another session of this second drew the same number

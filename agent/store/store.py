@@ -48,23 +48,37 @@ class Store:
     raises did not happen. Nodes are never changed.
     """
 
-    def __init__(self, database: Database, secrets: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, database: Database, secrets: Mapping[str, str] | None = None, *, shared: bool = False
+    ) -> None:
+        """`shared`: somebody else opened the connection, and closes it."""
         self._database = database
+        self._shared = shared
         self.secrets = secrets or {}
         """Values masked in titles and in what a search finds, by name."""
         self._lineages = Lineages()
 
     @classmethod
-    async def open(cls, path: Path, *, wait: float = WAIT, secrets: Mapping[str, str] | None = None) -> Store:
+    async def open(
+        cls,
+        path: Path,
+        *,
+        wait: float = WAIT,
+        secrets: Mapping[str, str] | None = None,
+        shared: Database | None = None,
+    ) -> Store:
         """Open the file, or make it. `wait` is how long (seconds) another process may hold the lock.
 
         `secrets` are values, by name, that are masked in the titles it makes up and in what a search finds.
+        `shared` is a connection to the file that this process has, which stays open.
 
         Raises `StoreError` for a file that is not ours, is newer than this
         program, damaged, read-only or locked; such a file is not changed.
         """
         import asyncio
 
+        if shared is not None:
+            return cls(shared, secrets, shared=True)
         await asyncio.to_thread(schema.prepare_file, path)
         database = await Database.connect(path, wait=wait)
         try:
@@ -88,8 +102,12 @@ class Store:
         return self._database
 
     async def close(self) -> None:
-        """Finish what is queued and close. The process cannot end before; may be called again."""
-        await self._database.close()
+        """Finish what is queued and close. The process cannot end before; may be called again.
+
+        A connection that is shared stays open.
+        """
+        if not self._shared:
+            await self._database.close()
 
     async def __aenter__(self) -> Store:
         return self
@@ -102,10 +120,15 @@ class Store:
     # Sessions
 
     async def create_session(
-        self, *, workspace: str, model: str, title: str = "", parent: str | None = None
+        self, *, workspace: str, model: str, title: str = "", parent: str | None = None, events: int = 0
     ) -> Session:
-        """A new session with an empty branch `main`. Without a title, the first user message names it."""
-        return await self._database.write(lambda c: session_list.create(c, workspace, model, title, parent))
+        """A new session with an empty branch `main`. Without a title, the first user message names it.
+
+        The first `events` numbers of its events are set aside for whoever makes it.
+        """
+        return await self._database.write(
+            lambda c: session_list.create(c, workspace, model, title, parent, events)
+        )
 
     async def session(self, session: str) -> Session:
         """The session with exactly this id."""
@@ -163,9 +186,9 @@ class Store:
         """Set numbers aside for `count` events of a session; the first of them."""
         return await self._database.write(lambda c: event_numbers.reserve(c, session, count))
 
-    async def give_back_events(self, session: str, last: int, reserved: int) -> None:
-        """Free the numbers after `last` of a block that ends with `reserved`."""
-        await self._database.write(lambda c: event_numbers.give_back(c, session, last, reserved))
+    def give_back_events(self, session: str, last: int, reserved: int) -> None:
+        """Free the numbers after `last` of a block that ends with `reserved`, with the next write."""
+        self._database.write_along(lambda c: event_numbers.give_back(c, session, last, reserved))
 
     async def delete(
         self, session: str, *, clearing: Callable[[Sequence[str]], Awaitable[None]] | None = None

@@ -43,7 +43,7 @@ from tools.context import Delegates, PersonAnswer
 from tools.inner_call import CALL, SEARCH
 from tools.results import ToolError
 from tools.safe_text import clean
-from tools.toolsets import members
+from tools.toolsets import members, no_such
 
 GONE = "It works with {model}, which is not configured any more; configure it again, then let it go on."
 _CHANGES = (WritePath, DeletePath, RunCommand, RunScript, SendInput)
@@ -111,10 +111,9 @@ def offered(services: Services, task: Task, depth: int, deepest: bool) -> tuple[
     if task.toolsets:
         wanted = set(notes)
         for name in task.toolsets:
-            found = members(name, services.registry)
+            found = members(name, registry)
             if found is None:
-                known = ", ".join(sorted({entry.toolset for entry in services.registry.entries()}))
-                raise ToolError(f"There is no toolset or tool named {name}; known toolsets: {known}.")
+                raise ToolError(no_such([name], registry))
             wanted.update(found)
     # An agent must not take back what others do meanwhile.
     without = set(registry.with_trait("whole_session"))

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +165,104 @@ async def test_a_folder_that_another_run_works_on_is_refused(tmp_path: Path):
         process.send_signal(signal.SIGINT)
         _, said = await process.communicate()
         assert process.returncode == 130 and b"the same command goes on" in said
+
+
+async def test_a_toolset_nobody_has_ends_a_run_before_it_begins(tmp_path: Path):
+    async with world(tmp_path, lambda request: say("done")) as each:
+        each.tasks([{"prompt": "task"}])
+        code, out, err = await each.run("--distribution", "nosuch=50")
+        assert (code, out) == (2, "") and err.startswith(
+            "hermes: --distribution: There is no toolset or tool named"
+        )
+        assert err.count("\n") == 1 and not each.out.exists() and each.server.requests == []
+
+
+async def test_a_task_whose_server_is_away_fails_without_asking_a_model(tmp_path: Path):
+    async with world(tmp_path, lambda request: say("done")) as each:
+        each.tasks([{"prompt": "task", "toolsets": ["mcp__away"]}])
+        code, _, _ = await each.run("--retries", "0")
+        (result,) = each.results()
+        assert code == 1 and each.server.requests == []
+        assert result["error"].startswith("There is no toolset or tool named mcp__away; known toolsets:")
+
+
+async def test_a_worker_that_is_killed_is_replaced_and_its_task_fails_in_the_end(tmp_path: Path):
+    process: asyncio.subprocess.Process | None = None
+
+    def script(request: Any) -> Any:
+        assert process is not None
+        if asked(request) == "deadly":
+            for worker in workers(each, process.pid):
+                os.kill(worker, signal.SIGKILL)
+        return say("done")
+
+    async with world(tmp_path, script) as each:
+        each.tasks([{"prompt": "deadly"}, {"prompt": "harmless"}])
+        process = await each.start("--jobs", "1", "--retries", "1")
+        _, err = await process.communicate()
+        assert (process.returncode, err) == (1, b"")
+        deadly, harmless = each.results()
+        assert (deadly["outcome"], deadly["attempts"]) == ("failed", 2)
+        assert deadly["error"] == "The worker of this task was killed by SIGKILL."
+        assert (harmless["outcome"], harmless["attempts"]) == ("done", 1)
+        # It begins anew in the session it had.
+        assert len({line["session"] for line in journal(each) if line["task"] == deadly["key"]}) == 1
+
+
+def workers(each: World, run: int) -> list[int]:
+    """The processes that hold the lock of workers, without the run itself."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            held = [os.readlink(link) for link in (folder / "fd").iterdir()]
+            if str(each.out / "workers.lock") in held and int(folder.name) != run:
+                found.append(int(folder.name))
+    return found
+
+
+def journal(each: World) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (each.out / "journal.jsonl").read_text().splitlines()]
+
+
+async def test_programs_that_a_repository_of_a_task_names_are_not_run(tmp_path: Path):
+    ran = tmp_path / "ran"
+    hook = f"#!/bin/sh\ntouch {ran}\n"
+    config = (
+        f"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch {ran}; false\n"
+        f"\thooksPath = hooks\n\tpager = touch {ran}\n[diff]\n\texternal = touch {ran}\n"
+        f'[filter "own"]\n\tclean = touch {ran}; cat\n\tsmudge = touch {ran}; cat\n\trequired = true\n'
+    )
+    files = {
+        ".git/config": config,
+        ".git/HEAD": "ref: refs/heads/main\n",
+        ".git/objects/info/packs": "",
+        ".git/refs/heads/.keep": "",
+        ".git/hooks/post-checkout": hook,
+        "hooks/post-index-change": hook,
+        ".gitattributes": "* filter=own diff=own\n",
+        "a.txt": "one\n",
+    }
+
+    def script(request: Any) -> Any:
+        last = request.messages[-1]
+        if last["role"] == "user":
+            return call("write_file", path="a.txt", content="two\n")
+        if "git status" not in json.dumps(request.messages):
+            return call("terminal", command="git status; git add a.txt; true")
+        return say("done")
+
+    async with world(tmp_path, script) as each:
+        each.tasks([{"prompt": "work", "files": files, "checks": [{"command": "git status; true"}]}])
+        code, out, err = await each.run()
+        (result,) = each.results()
+        assert (code, err) == (0, ""), out + err + result["error"]
+        assert (each.out / "work" / result["key"] / "a.txt").read_text() == "two\n"
+    assert not ran.exists()
+
+
+async def test_a_model_on_this_machine_works_on_one_task_at_a_time(tmp_path: Path):
+    async with world(tmp_path, lambda request: say("done")) as each:
+        each.tasks([{"prompt": "a"}, {"prompt": "b"}])
+        code, _, err = await each.run("--model", "local", "--jobs", "2", "--retries", "0")
+        assert code == 1 and err.startswith("One task at once: the model runs on this machine")
+        assert [result["outcome"] for result in each.results()] == ["failed", "failed"]

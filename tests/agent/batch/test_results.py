@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from agent.batch.results import Begun, ResultFolder, TaskResult
+import pytest
+
+from agent.batch.results import Begun, ResultFolder, ResultsNotWrittenError, TaskResult
 
 
 def result(key: str, outcome: str = "done") -> TaskResult:
@@ -41,3 +46,34 @@ def test_the_journal_tells_the_last_session_and_attempt(tmp_path: Path):
     folder.note_begun("a", "one", 1)
     folder.note_begun("a", "one", 2)
     assert folder.begun() == {"a": Begun("one", 2)}
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Files cannot grow beyond `size` bytes, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_what_a_full_disk_cuts_short_is_told_and_spoils_no_line_after_it(tmp_path: Path):
+    folder = ResultFolder(tmp_path / "out")
+    folder.prepare()
+    folder.note_begun("a", "one", 1)
+    folder.note_ended(result("a"))
+    with room_for(folder.journal.stat().st_size + 20), pytest.raises(ResultsNotWrittenError) as told:
+        folder.note_begun("b", "two", 1)
+    assert str(folder.journal) in str(told.value) and "the same command goes on" in str(told.value)
+    with room_for(folder.results.stat().st_size + 20), pytest.raises(ResultsNotWrittenError):
+        folder.note_ended(result("b"))
+    with room_for(20), pytest.raises(ResultsNotWrittenError):
+        folder.put_in_order(["b", "a"])
+    assert not [each for each in folder.root.iterdir() if each.name.startswith(".")]
+    # The run that has room again, without having been started anew.
+    folder.note_begun("c", "three", 1)
+    folder.note_ended(result("c"))
+    assert folder.begun() == {"a": Begun("one", 1), "c": Begun("three", 1)}
+    assert [each.key for each in folder.ended()] == ["a", "c"]

@@ -48,3 +48,25 @@ async def test_a_lock_that_stays_is_told_to_all_that_wait(path: Path) -> None:
         other.close()
         await store.create_session(workspace="/w", model="m")
         assert len(await store.list_sessions()) == 1
+
+
+async def test_what_is_written_along_comes_with_the_next_write_or_the_end(path: Path) -> None:
+    async with await Store.open(path) as store:
+        session = (await store.create_session(workspace="/w", model="m", events=10)).id
+        store.give_back_events(session, 3, 10)
+        assert await event_number(store, session) == 10
+        await store.append(session, "user", "next")
+        assert await event_number(store, session) == 3
+        first = await store.reserve_events(session, 5)
+        store.give_back_events(session, first, first + 4)
+        store.database.write_along(lambda connection: connection.execute("no statement"))
+    async with await Store.open(path) as store:
+        assert first == 4 and await event_number(store, session) == 4
+
+
+async def event_number(store: Store, session: str) -> int:
+    def read(connection: sqlite3.Connection) -> int:
+        (number,) = connection.execute("SELECT events FROM sessions WHERE id = ?", (session,)).fetchone()
+        return number
+
+    return await store.database.read(read)
