@@ -16,6 +16,7 @@ from agent.batch.local_pool import Pool, WorkerDiedError
 from agent.batch.results import TaskResult
 from agent.batch.worker import assignment_json, assignment_of, conditions_json, conditions_of, result_of
 from agent.errors import ConfigError
+from tools.safe_text import clean
 
 
 def open_ray(conditions: Conditions, address: str) -> Pool:
@@ -26,9 +27,11 @@ def open_ray(conditions: Conditions, address: str) -> Pool:
         raise ConfigError("--runner ray needs the extra `ray`: pip install 'hermes-tui[ray]'.") from None
     try:
         quiet = {"include_dashboard": False} if not address else {}
-        ray.init(address=address or None, log_to_driver=False, **quiet)
+        ray.init(address=address or None, log_to_driver=False, logging_level="error", **quiet)
     except Exception as error:  # whatever a cluster answers
-        raise ConfigError(f"Ray cannot be reached at {address or 'this machine'}: {error}.") from error
+        place = f"reached at {address}" if address else "started on this machine"
+        told = clean(" ".join(str(error).split())).rstrip(".")
+        raise ConfigError(f"Ray cannot be {place}: {told}.") from error
     return RayPool(ray, conditions)
 
 
