@@ -7,10 +7,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.api.batch import TaskResult
 
+_LONGEST_ID, _MOST_TOLD = 40, 90
+
+
+def state_of(result: TaskResult) -> str:
+    """How a task ended, in a word: its outcome, or `wrong` where a check does not hold."""
+    return result.outcome if result.outcome != "done" or result.passed else "wrong"
+
+
+def told_of(result: TaskResult) -> str:
+    """The error of a result, the check that fails, or the answer, in one line of any length."""
+    failed = [check for check in result.checks if not check.passed]
+    told = result.error or (f"{failed[0].check} {failed[0].detail}" if failed else result.text)
+    return " ".join(told.split())
+
 
 def line_of(result: TaskResult) -> str:
     """A result in one line."""
-    failed = [check for check in result.checks if not check.passed]
-    state = result.outcome if result.outcome != "done" or not failed else "wrong"
-    told = result.error or (f"{failed[0].check} {failed[0].detail}" if failed else result.text)
-    return f"{state:<8} {result.id:<12.12} {result.seconds:6.1f} s  {' '.join(told.split())[:90]}"
+    name, told = _cut(result.id, _LONGEST_ID), _cut(told_of(result), _MOST_TOLD)
+    return f"{state_of(result):<8} {name:<12} {result.seconds:6.1f} s  {told}".rstrip()
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

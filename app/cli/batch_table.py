@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.batch_lines import line_of
+from app.cli.batch_lines import state_of, told_of
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
@@ -51,34 +52,63 @@ class LiveTable:
         if progress is None:
             yield Text("Starting …")
             return
-        height = options.max_height
-        now = time.monotonic()
+        yield Group(*self._picture(progress, options.max_width, options.max_height))
+
+    def _picture(self, progress: BatchProgress, width: int, height: int) -> Iterator[RenderableType]:
         head = Text.assemble(
             (f"{progress.ended:,}", "bold"),
             f" of {progress.total:,} tasks   ",
             (f"{progress.failed:,} failed", "red" if progress.failed else "dim"),
-            f"   {progress.tokens:,} tokens   {_clock(now - self._began)}",
+            f"   {progress.tokens:,} tokens   {_clock(time.monotonic() - self._began)}",
+            no_wrap=True,
+            overflow="ellipsis",
         )
-        running = Table.grid(padding=(0, 2), expand=True)
-        running.add_column(width=1)
-        running.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        running.add_column(justify="right", width=8)
+        yield head
+        # In a row of its own: a bar does not end its line.
+        bar = Table.grid(expand=True)
+        bar.add_row(
+            ProgressBar(
+                total=max(1, progress.total),
+                completed=progress.ended,
+                complete_style="cyan",
+                finished_style="green",
+            )
+        )
+        yield bar
+        room = height - 5
+        if progress.note:
+            note = Text(progress.note, "yellow")
+            yield note
+            room -= len(note.wrap(Console(width=width), width))
+        yield Text()
         most = max(1, height // 3)
-        for name, since in list(self._since.items())[:most]:
-            running.add_row(Text("▸", "cyan"), Text(clean(name)), Text(_clock(now - since), "dim"))
-        if len(self._since) > most:
-            running.add_row("", Text(f"and {len(self._since) - most} more", "dim"), "")
-        ended = Table.grid(padding=(0, 1), expand=True)
-        ended.add_column(width=1)
-        ended.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        room = max(0, height - min(len(self._since), most + 1) - 6)
-        for result in list(self._ended)[:room]:
-            mark = Text("✓", "green") if result.passed else Text("✗", "red")
-            ended.add_row(mark, Text(clean(line_of(result))))
-        note = [Text(progress.note, "yellow")] if progress.note else []
-        bar = ProgressBar(total=max(1, progress.total), completed=progress.ended)
-        hint = Text("ctrl+c stops; the same command goes on", "dim")
-        yield Group(head, bar, *note, Text(), running, Text(), ended, Text(), hint)
+        running = list(self._since.items())
+        shown = running if len(running) <= most else running[: most - 1]
+        rows = Table.grid(padding=(0, 1), expand=True)
+        rows.add_column(width=1)
+        rows.add_column(width=max(12, width // 3), no_wrap=True, overflow="ellipsis")
+        rows.add_column(width=8, justify="right", no_wrap=True)
+        rows.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+        now = time.monotonic()
+        for name, since in shown:
+            rows.add_row(Text("▸", "cyan"), Text(clean(name)), Text(_clock(now - since), "dim"), "")
+        if left := len(running) - len(shown):
+            rows.add_row("", Text(f"and {left:,} more", "dim"), "", "")
+        rows.add_row("", "", "", "")
+        for result in list(self._ended)[: max(0, room - len(shown) - bool(left) - 1)]:
+            rows.add_row(*_row(result))
+        yield rows
+        yield Text()
+        yield Text("ctrl+c stops; the same command goes on", "dim")
+
+
+def _row(result: TaskResult) -> tuple[Text, Text, Text, Text]:
+    mark = Text("✓", "green") if result.passed else Text("✗", "red")
+    told = Text(clean(told_of(result)))
+    if not result.passed:
+        told = Text.assemble((state_of(result), "red"), "  ", told)
+    seconds = f"{result.seconds:.1f} s" if result.seconds < 60 else _clock(result.seconds)
+    return mark, Text(clean(result.id)), Text(seconds, "dim"), told
 
 
 def _clock(seconds: float) -> str:
