@@ -36,11 +36,32 @@ MOST_BARE = 500
 """Requests that are posted anew to see how long they take without Hermes."""
 SCRIPT = """
 def script(request):
-    asked = next(each["content"] for each in reversed(request.messages) if each["role"] == "user")
+    asked = next(each["content"] for each in request.messages if str(each["content"]).startswith("Task "))
     number = asked.split()[1]
     if int(number) % 5 == 0 and request.messages[-1]["role"] == "user":
         return call("read_file", path="note.txt")
     return say("answer " + number, delay={latency})
+"""
+COUNTED = """
+import json
+from tests.support.replies import usage_of
+
+def counted(script):
+    def count(request):
+        reply = script(request)
+        usage = usage_of(reply, len(request.raw))
+        with open({told!r}, "a") as file:
+            file.write(json.dumps([usage["prompt_tokens"], usage["completion_tokens"]]) + "\\n")
+        return reply
+    return count
+"""
+PRICES = """
+providers:
+  priced:
+    base_url: {url}
+    api_key_env: OPENAI_API_KEY
+    models:
+      scripted: {{input_price: 2, cached_price: 2, output_price: 8}}
 """
 
 
@@ -136,7 +157,7 @@ def _left(folder: Path) -> int:
 
 def _number(request: dict[str, object]) -> int:
     messages = request["body"]["messages"]  # type: ignore[index]
-    asked = next(each["content"] for each in reversed(messages) if each["role"] == "user")
+    asked = next(each["content"] for each in messages if str(each["content"]).startswith("Task "))
     return int(asked.split()[1])
 
 
@@ -147,6 +168,8 @@ def memory(place: Place, jobs: int) -> float:
     seen: list[tuple[int, float]] = []
     while process.poll() is None:
         seen.append((place.ended(), _resident(process.pid)))
+        if len(seen) % 30 == 0:
+            print(f"  {seen[-1][0]} ended, {seen[-1][1]:.0f} MB", file=sys.stderr, flush=True)
         time.sleep(2.0)
     took = time.monotonic() - began
     process.communicate()
@@ -218,15 +241,37 @@ def _recorded(server: ServerProcess) -> tuple[int, list[bytes]]:
 
 
 def ceiling(folder: Path, count: int, jobs: int) -> None:
-    with ServerProcess(SCRIPT.format(latency=0.01), _made(folder)) as server:
-        place = Place(folder / "place", server, count)
-        most = 300_000
-        process = place.start("--max-tokens", str(most), jobs=jobs)
-        process.communicate()
-        counts = [each["usage"] for each in place.results()]
-        used = sum(each.get(name, 0) for each in counts for name in ("input", "output"))  # type: ignore[attr-defined]
-    held = "held" if used <= most else "PASSED"
-    print(f"  {count} tasks, ceiling {most:,} tokens: {used:,} used, {held}, exit {process.returncode}")
+    """Runs under a ceiling of tokens and of money, each killed once on the way and gone on with."""
+    for kind, option, most in (("tokens", "--max-tokens", 300_000), ("dollars", "--max-cost", 0.60)):
+        place_of = _made(folder / kind)
+        told = place_of / "told.jsonl"
+        with ServerProcess(
+            COUNTED.format(told=str(told)) + SCRIPT.format(latency=0.2) + "script = counted(script)\n",
+            place_of,
+        ) as server:
+            place = Place(place_of / "place", server, count)
+            _made(place.folder / "home")
+            (place.folder / "home" / "config.yaml").write_text(PRICES.format(url=server.base_url))
+            process = place.start(option, str(most), "--model", "priced/scripted", jobs=jobs)
+            while place.ended() < count // 5 and process.poll() is None:
+                time.sleep(0.02)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            process = place.start(option, str(most), "--model", "priced/scripted", jobs=jobs)
+            process.communicate()
+            done = sum(each["outcome"] == "done" for each in place.results())
+        counts = [json.loads(line) for line in told.read_text().splitlines()]
+        prompt, completion = (sum(each[name] for each in counts) for name in (0, 1))
+        used = prompt + completion if kind == "tokens" else (prompt * 2 + completion * 8) / 1e6
+        print(
+            f"  {count} tasks, {jobs} at once, killed once, ceiling {most:,} {kind}: "
+            f"exit {process.returncode}"
+        )
+        print(
+            f"  the server counted {used:,.6g} in {len(counts)} requests, "
+            f"{'held' if used <= most else 'PASSED'}; {done} tasks done"
+        )
 
 
 def _made(folder: Path) -> Path:
@@ -259,7 +304,7 @@ def main() -> None:
             throughput(folder / "c", max(40, args.many // 20), args.jobs, args.latency)
         if "ceiling" in wanted:
             print("Ceiling")
-            ceiling(folder / "d", 40, args.jobs)
+            ceiling(folder / "d", 60, args.jobs)
 
 
 if __name__ == "__main__":
