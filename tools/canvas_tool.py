@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
+from xml.parsers import expat
 
 from tools.canvases import Canvas, CanvasKind, result_of
 from tools.context import ToolContext
@@ -51,6 +53,8 @@ async def canvas(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
             title, words = _line(arguments.get("title") or name), arguments.get("alt") or ""
     if len(content) > LARGEST:
         raise ToolError(f"A canvas shows at most {LARGEST // 1_000_000} MB; this is {len(content):,} bytes.")
+    if kind == "svg":
+        await asyncio.to_thread(_check_drawing, content)
     return result_of(await board.show(name, title, kind, content, clean(words)[:2_000]))
 
 
@@ -73,6 +77,17 @@ def _kind_of(content: str) -> CanvasKind:
     """Whether a text is a drawing or a page. Pure."""
     head = re.sub(r"\A\s*(<\?xml.*?\?>\s*|<!--.*?-->\s*|<!DOCTYPE svg[^>]*>\s*)*", "", content, flags=re.S)
     return "svg" if re.match(r"<svg[\s>]", head, re.I) else "html"
+
+
+def _check_drawing(content: bytes) -> None:
+    """A browser draws nothing of SVG that is no XML. Raises `ToolError`. Blocking."""
+    try:
+        expat.ParserCreate().Parse(content, True)
+    except expat.ExpatError as error:
+        said, _, place = str(error).partition(": ")
+        raise ToolError(
+            f"This SVG is no well-formed XML, so no browser draws it: {said} at {place}."
+        ) from None
 
 
 async def _edited(name: str, arguments: Arguments, context: ToolContext) -> tuple[Canvas, CanvasKind, bytes]:

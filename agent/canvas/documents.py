@@ -20,6 +20,7 @@ from agent.home import PRIVATE_FILE, private_folder
 from tools.canvases import CanvasKind
 
 _HASH = re.compile(r"[0-9a-f]{64}")
+_SVG = re.compile(rb"(<svg)(?=[\s/>])[^>]*>", re.I)
 _STILL = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "media-src data: blob:; form-action 'none'; base-uri 'none'; frame-src 'none'"
@@ -105,6 +106,8 @@ def shown(kind: str, content: bytes, words: str) -> str:
     """The document as a browser gets it: a page as it is, else a picture, which runs nothing. Pure."""
     if kind == "html":
         return content.decode("utf-8", "replace")
+    if kind == "svg":
+        content = _named(content)
     media = "image/svg+xml" if kind == "svg" else _media(content)
     source = f"data:{media};base64,{base64.b64encode(content).decode('ascii')}"
     picture = f'<img src="{source}" alt="{html.escape(words, quote=True)}">'
@@ -120,6 +123,20 @@ def enclosed(document: str, title: str) -> str:
     policy = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(_STILL, quote=True)}">'
     frame = f'<iframe sandbox srcdoc="{html.escape(still.clean_html(document), quote=True)}"></iframe>'
     return _PAGE.format(title=html.escape(title), more=policy, body=frame)
+
+
+def _named(drawing: bytes) -> bytes:
+    """SVG with the names of its spaces, which it needs as a picture and not within a page. Pure."""
+    found = _SVG.search(drawing)
+    if found is None:
+        return drawing
+    names = b""
+    if not re.search(rb"\sxmlns\s*=", found[0]):
+        names += b' xmlns="http://www.w3.org/2000/svg"'
+    if b"xlink:" in drawing and b"xmlns:xlink" not in found[0]:
+        names += b' xmlns:xlink="http://www.w3.org/1999/xlink"'
+    at = found.end(1)
+    return drawing[:at] + names + drawing[at:]
 
 
 def _media(content: bytes) -> str:

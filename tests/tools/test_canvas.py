@@ -76,6 +76,11 @@ async def test_results_that_are_none_of_ours_make_no_canvas() -> None:
         ({"path": "a.exe"}, "files that end with"),
         ({"path": "gone.svg"}, "not there"),
         ({"content": "x" * 2_000_001}, "at most 2 MB"),
+        (
+            {"content": "<svg><rect></svg>"},
+            "well-formed XML, so no browser draws it: mismatched tag at line 1",
+        ),
+        ({"content": "<svg width=4></svg>"}, "not well-formed"),
     ],
 )
 async def test_what_cannot_be_shown_is_said(

@@ -205,6 +205,10 @@ def test_a_document_opened_by_itself_is_fenced_as_well(
     # Its own attempt to lead elsewhere ends it; nothing was sent there.
     browser.until("location.protocol === 'chrome-error:'")
     assert outside.heard() == []
+    # A drawing is a picture; models often leave out the name of its space.
+    drawing = last(head, session, "plot")["versions"][-1]["sha256"]
+    browser.open(f"{head.service.url}/api/sessions/{session}/canvas/{drawing}")
+    browser.until("document.images[0]?.naturalWidth > 0")
     browser.open(address)
     browser.until("document.querySelector('#canvas iframe')")
 

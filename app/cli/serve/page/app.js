@@ -86,7 +86,7 @@ async function list() {
   page.sessions = (await ask("/api/sessions")).sessions;
   fill(byId("list"), ...page.sessions.map((each) => make("li", {}, make("button", {
     "aria-current": String(each.id === page.session), on: { click: () => open(each.id) },
-  }, `${each.waits ? "◆ " : each.busy ? "▸ " : ""}${each.title || "untitled"}`, make("small", {}, each.workspace)))));
+  }, `${each.waits ? "◆ " : each.busy ? "▸ " : ""}${each.title || "untitled"}`, make("small", { title: each.workspace }, each.workspace.split("/").slice(-2).join("/"))))));
 }
 
 async function open(id) {
@@ -107,7 +107,8 @@ async function open(id) {
   }
   if (page.session !== id) return;
   page.conversation = new Conversation(id);
-  page.panes = new Panes();
+  const { conversation } = page;
+  page.panes = new Panes((node) => { toggle("side", byId("more"), false); conversation.show(node); });
   page.canvas = new CanvasPane(id, told.state.canvases);
   page.requests = new Requests((request, answer, feedback) =>
     page.socket.send({ type: "answer", request, answer, ...(feedback ? { feedback } : {}) }), may);

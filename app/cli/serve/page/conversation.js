@@ -209,7 +209,6 @@ export class Conversation {
     if (id) {
       this.first = Number(id.slice(5));
       this.more = true;
-      this.gone = true;
       this.older();
     }
   }
@@ -217,30 +216,41 @@ export class Conversation {
   older() {
     const place = byId("older");
     place.replaceChildren();
-    if (this.more) place.append(make("button", { on: { click: () => this.loadOlder() } }, "Earlier messages"));
+    if (this.more) place.append(make("button", { on: { click: () => this.loadOlder().catch(() => {}) } }, "Earlier messages"));
   }
 
-  async loadOlder() {
-    if (this.loading || !this.more) return;
-    this.loading = true;
+  loadOlder() {
+    if (!this.more) return Promise.resolve();
+    this.loading ??= this.loadWindow().finally(() => { this.loading = null; });
+    return this.loading;
+  }
+
+  async loadWindow() {
+    const told = await ask(`/api/sessions/${this.session}/history?before=${this.first}&limit=100`);
+    if (this.closed) return;
+    const below = this.scroll.scrollHeight - this.scroll.scrollTop;
+    const seen = this.seen, state = [this.answer, this.thought, this.calls];
+    this.seen = new Set();
+    [this.answer, this.thought, this.calls] = [null, null, new Map()];
+    this.target = document.createDocumentFragment();
+    for (const event of told.events) this.take(event);
+    this.root.prepend(this.target);
+    this.target = null;
+    [this.answer, this.thought, this.calls] = state;
+    this.seen = new Set([...this.seen, ...seen]);
+    this.first = told.first;
+    this.more = told.more;
+    this.older();
+    this.scroll.scrollTop = this.scroll.scrollHeight - below;
+  }
+
+  // Brings a message of the person into view, and into the page if it is not there any more.
+  async show(node) {
     try {
-      const told = await ask(`/api/sessions/${this.session}/history?before=${this.first}&limit=100`);
-      if (this.closed) return;
-      const below = this.scroll.scrollHeight - this.scroll.scrollTop;
-      const seen = this.seen, state = [this.answer, this.thought, this.calls];
-      this.seen = new Set();
-      [this.answer, this.thought, this.calls] = [null, null, new Map()];
-      this.target = document.createDocumentFragment();
-      for (const event of told.events) this.take(event);
-      this.root.prepend(this.target);
-      this.target = null;
-      [this.answer, this.thought, this.calls] = state;
-      this.seen = new Set([...this.seen, ...seen]);
-      this.first = told.first;
-      this.more = told.more;
-      this.older();
-      this.scroll.scrollTop = this.scroll.scrollHeight - below;
-    } finally { this.loading = null; }
+      while (!document.getElementById(`node-${node}`) && this.more && !this.closed) await this.loadOlder();
+    } catch { /* away: what is there is shown */ }
+    this.follows = false;
+    document.getElementById(`node-${node}`)?.scrollIntoView();
   }
 
   onScroll() {
@@ -280,7 +290,8 @@ function sentence(result) {
   let told;
   try { told = JSON.parse(result); } catch { return result; }
   if (typeof told?.error !== "string") return result;
-  const { error, ...more } = told;
+  // What is only there for the model is left out.
+  const { error, status, outcome, note, ...more } = told;
   const lines = Object.entries(more).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`);
   return [error, ...lines].join("\n");
 }

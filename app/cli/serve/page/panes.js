@@ -6,7 +6,8 @@ const TODO = { pending: "○", in_progress: "▶", completed: "✓", cancelled: 
 const AGENT = { pending: "○", running: "▶", waiting: "◆", paused: "⏸", done: "✓", failed: "✗", interrupted: "■", denied: "✗", budget: "■" };
 
 export class Panes {
-  constructor() { this.agents = new Map(); this.files = new Map(); this.said = []; this.todos([]); this.drawAgents(); this.drawFiles(); this.drawTimeline(); }
+  // `show` brings a message of the person into view, by its node.
+  constructor(show) { this.show = show; this.agents = new Map(); this.files = new Map(); this.said = []; this.todos([]); this.drawAgents(); this.drawFiles(); this.drawTimeline(); }
 
   take(event) {
     switch (event.type) {
@@ -70,7 +71,7 @@ export class Panes {
   drawTimeline() {
     const rows = this.said.slice(-50).map((event) => make("li", {}, make("a", { href: `#node-${event.node}`, on: { click: (click) => {
       click.preventDefault();
-      document.getElementById(`node-${event.node}`)?.scrollIntoView();
+      this.show(event.node);
     } } }, event.text.slice(0, 60))));
     fill(byId("timeline"), ...(rows.length ? rows : [empty("nothing was said")]));
   }

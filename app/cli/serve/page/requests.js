@@ -1,6 +1,7 @@
-// What waits for the person: approvals, questions, forecasts, ceilings. They never cover the draft.
+// What waits for the person: approvals, questions, forms, forecasts, ceilings. They never cover the draft.
 import { byId, fill, make, revealed } from "./nodes.js";
 
+const KINDS = new Set(["approval", "question", "form", "forecast", "ceiling"]);
 const ARMED = 500; // milliseconds: a tap meant for something else says no yes
 
 export class Requests {
@@ -14,7 +15,7 @@ export class Requests {
   reset(events) { this.open.clear(); for (const each of events) this.open.set(each.id, { ...each, since: Date.now() }); this.draw(); }
 
   take(event) {
-    if (["approval", "question", "forecast", "ceiling"].includes(event.type)) {
+    if (KINDS.has(event.type)) {
       this.open.set(event.id, { ...event, since: Date.now() });
       byId("alert").textContent = `Waiting for you: ${headline(event)}`;
       this.draw();
@@ -51,17 +52,17 @@ export class Requests {
       card.append(make("p", { class: "touches" }, "This device may look but not answer."));
       return card;
     }
-    card.append(event.type === "question" ? choices(event, give) : verdicts(event, give), failed);
+    card.append(event.type === "question" ? choices(event, give) : event.type === "form" ? fields(event, give) : verdicts(event, give), failed);
     return card;
   }
 }
 
 function headline(event) {
-  return event.headline || event.question || (event.forecast ? event.forecast.goals.join("; ") : "") || event.owner || event.type;
+  return event.headline || event.question || event.message || (event.forecast ? event.forecast.goals.join("; ") : "") || event.owner || event.type;
 }
 
 function title(event) {
-  return { approval: `${event.tool} asks for a yes`, question: "A question", forecast: "Agents are about to be sent", ceiling: "A ceiling is reached" }[event.type];
+  return { approval: `${event.tool} asks for a yes`, question: "A question", form: `${event.server} asks for data`, forecast: "Agents are about to be sent", ceiling: "A ceiling is reached" }[event.type];
 }
 
 function body(event) {
@@ -81,6 +82,7 @@ function body(event) {
     ];
   }
   if (event.type === "question") return [make("p", {}, revealed(event.question))];
+  if (event.type === "form") return [make("p", {}, revealed(event.message)), make("p", { class: "touches" }, "What you write goes to this server; no password belongs here.")];
   if (event.type === "forecast") {
     const { goals, tokens } = event.forecast;
     return [make("ul", {}, ...goals.map((goal) => make("li", {}, revealed(goal)))), make("p", { class: "touches" }, `tokens: ${tokens.low} to ${tokens.high}`)];
@@ -99,6 +101,36 @@ function choices(event, give) {
   } else row.addEventListener("submit", (submit) => submit.preventDefault());
   row.append(button(event.id, "No answer", "", () => give(null)));
   return row;
+}
+
+function fields(event, give) {
+  const form = make("form", { class: "fields" });
+  const inputs = event.fields.map((field, at) => {
+    const id = `field-${at}`, input = entry(field, id, `${event.id}-${field.name}`);
+    form.append(make("label", { for: id }, `${revealed(field.label)}${field.required ? " *" : ""}`), input);
+    return [field.name, input];
+  });
+  form.append(make("div", { class: "answers" }, button(event.id, "Decline", "", () => give(null)), make("button", {}, "Send")));
+  form.addEventListener("submit", (submit) => {
+    submit.preventDefault();
+    give(Object.fromEntries(inputs.map(([name, input]) => [name, input.value])));
+  });
+  return form;
+}
+
+// One field as text, the way the terminal takes it: choices by what a person reads, several with commas.
+function entry(field, id, key) {
+  const options = { id, "data-key": key, ...(field.required ? { required: true } : {}) };
+  const labels = field.kind === "yes-no" ? ["yes", "no"] : field.choices.map(([, label]) => label);
+  const start = field.kind === "yes-no" ? { true: "yes", false: "no" }[field.default]
+    : field.kind === "choice" ? field.choices.find(([value]) => value === field.default)?.[1]
+      : [].concat(field.default ?? []).join(", ");
+  const several = field.kind === "choices";
+  const input = labels.length && !several
+    ? make("select", options, make("option", { value: "" }, "–"), ...labels.map((label) => make("option", { value: label }, revealed(label))))
+    : make("input", { ...options, ...(several ? { placeholder: labels.join(", ") } : {}) });
+  input.value = start ?? "";
+  return input;
 }
 
 function verdicts(event, give) {
