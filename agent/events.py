@@ -122,12 +122,13 @@ class UserMessageAdded(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class QueueChanged(Event):
-    """Messages that wait for the running turn to end, in order."""
+    """Messages that wait for the turn to end; those `taken` are stored next, each as a `user_message`."""
 
     type: ClassVar[str] = "queue_changed"
     queued: tuple[str, ...]
     steering: tuple[str, ...] = ()
     """Messages for the running turn, which it reads before its next request."""
+    taken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

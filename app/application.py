@@ -283,6 +283,8 @@ class HermesApp(App[None], inherit_bindings=False):
         self.bridge(event)
         self.session.hear(event)
         self.branch(event)
+        if self.host.is_served and self.host.lost:
+            self.bridge.change(service="ended")
         if event.type == "branch" and event.agent == "main":
             self.history_actions.show(cast("BranchSwitched", event))
         elif event.type == "turn_started" and self.host.client is not None:

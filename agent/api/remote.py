@@ -22,7 +22,16 @@ from agent.api.session import (
     StoredSessions,
 )
 from agent.api.wire import decode, encode
-from agent.events import Asked, Event, Noticed, RequestResolved, TurnEnded
+from agent.events import (
+    Asked,
+    Event,
+    Noticed,
+    QueueChanged,
+    RequestResolved,
+    TurnEnded,
+    UserMessageAdded,
+)
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.messages import Attachment
@@ -61,6 +70,8 @@ class RemoteSession:
         self._link = Link(self._hear, self._died)
         self._asked: dict[str, Asked] = {}
         """Requests that wait for a person, by id."""
+        self._sent: list[str] = []
+        """Messages of which nobody has said yet that they are stored or wait."""
         self._path: list[Node] = []
         self._view: dict[str, Any] = {"busy": False, "queue": ()}
         self.id = ""
@@ -145,6 +156,10 @@ class RemoteSession:
         return self._view["effort"]
 
     @property
+    def lost(self) -> bool:
+        return bool(self._link.dead)
+
+    @property
     def pid(self) -> int:
         """The number of the engine's process."""
         return self._link.pid
@@ -153,10 +168,12 @@ class RemoteSession:
 
     def submit(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         self._link.cast("submit", text, tuple(attachments))
+        self._sent.append(text)
         self._view["busy"] = True
 
     def steer(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         self._link.cast("steer", text, tuple(attachments))
+        self._sent.append(text)
         self._view["busy"] = True
 
     def set_queue(self, texts: Sequence[str]) -> None:
@@ -194,6 +211,7 @@ class RemoteSession:
                 self._view[name] = decode(value)
 
     def _emit(self, event: Event) -> None:
+        self._confirm(event)
         if isinstance(event, Asked):
             self._asked[event.id] = event
             reply: asyncio.Future[Any] = event.reply
@@ -205,6 +223,17 @@ class RemoteSession:
         for listener in self._listeners:
             listener(event)
 
+    def _confirm(self, event: Event) -> None:
+        """Take note of messages that have arrived."""
+        match event:
+            case UserMessageAdded():
+                arrived = [event.text]
+            case QueueChanged():
+                arrived = [clean(each) for each in (*event.queued, *event.steering)]
+            case _:
+                return
+        self._sent = [each for each in self._sent if clean(each) not in arrived]
+
     def _answered(self, request: str, done: asyncio.Future[Any]) -> None:
         """The surface answered, unless the engine was first."""
         if request in self._asked and not done.cancelled():
@@ -213,6 +242,8 @@ class RemoteSession:
     def _died(self, how: str) -> None:
         """Say once that the engine is gone; whatever waited for it is over."""
         busy, self._view["busy"] = self.busy, False
+        # Whoever opens another session gets them back.
+        self._view["queue"] = (*self.queue, *self._sent)
         for request in list(self._asked):
             self._emit(RequestResolved(agent=self._asked[request].agent, id=request, outcome="cancelled"))
         words = f"{how} {GO_ON.format(self.id)}" if self.id else how

@@ -283,6 +283,11 @@ class SessionClient(Protocol):
         """How much the model thinks: a word or `12,000 tokens`; empty: as its provider likes."""
         ...
 
+    @property
+    def lost(self) -> bool:
+        """Whether the process behind it has ended, so that nothing can be asked of it any more."""
+        ...
+
     # Commands
 
     def submit(self, text: str, attachments: Sequence[Attachment] = ()) -> None:

@@ -72,7 +72,7 @@ class TurnQueue:
         if held or not self._queue:
             return None
         item = self._queue.popleft()
-        self._tell()
+        self._tell(taken=(item,))
         return item
 
     def steer(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
@@ -86,7 +86,7 @@ class TurnQueue:
         taken = list(self._steering)
         self._steering.clear()
         if taken:
-            self._tell()
+            self._tell(taken=taken)
         return taken
 
     def queue_steering(self) -> None:
@@ -96,9 +96,10 @@ class TurnQueue:
             self._steering.clear()
             self._tell()
 
-    def _tell(self) -> None:
+    def _tell(self, taken: Sequence[QueuedMessage] = ()) -> None:
         steering = tuple(item.text for item in self._steering)
-        self._emit(QueueChanged(queued=self.queue, steering=steering))
+        texts = tuple(item.text for item in taken)
+        self._emit(QueueChanged(queued=self.queue, steering=steering, taken=texts))
 
     def notify(self, text: str) -> None:
         """Show a notice now and keep it for the model's next request."""

@@ -48,10 +48,8 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         nonlocal attached
         through = attached or wish.attach
         if app.host.is_served and not wish.attach:
-            from app.cli.serve.running import running_service
-
             # Where the service has ended, what it had is gone on with here.
-            through = running_service(home.root / "serve") is not None
+            through = _service_runs(home)
         # Imported here, in a thread: the screen is drawn before the engine is read.
         show = changing(app.shown.preview)
         if not app.host.session and (wanted := goes_on(wish)) is not None:
@@ -75,6 +73,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         client = await opening.open_session(options, listener, process=apart, service=where)
         # Where the service could not open it, the session is gone on with here.
         attached = app.host.is_served = through
+        app.bridge.change(service="attached" if through else "")
         reading = partial(warm_up, lambda: app.last_key, app.touched, asks=not apart)
         app.run_worker(reading, group="warmup", exclusive=True)
         return client
@@ -124,6 +123,12 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
     return _farewell(app, home, attached=attached)
 
 
+def _service_runs(home: Home) -> bool:
+    from app.cli.serve.running import running_service
+
+    return running_service(home.root / "serve") is not None
+
+
 def _history_of(project: Path, home: Home) -> Path:
     """The file of what was sent from the prompt in `project`."""
     from hashlib import sha256
@@ -136,12 +141,14 @@ def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
     if app.failure is not None:
         raise app.failure
     session = app.host.session if app.host.spoken else ""
+    served = attached and _service_runs(home)
     if app.crashed:
         from app.startup.crash import farewell, write_report
         from app.version import version
 
         say(farewell(write_report(app.crash, home.logs, version()), session), sys.stderr)
     elif session:
-        way = "--attach" if attached else "--resume"
-        say(f"To go on with this session: hermes {way} {session}")
+        if served:
+            say("The session goes on in the service.")
+        say(f"To go on with this session: hermes {'--attach' if served else '--resume'} {session}")
     return app.return_code or 0

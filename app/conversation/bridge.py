@@ -216,6 +216,7 @@ class Bridge:
             folder=Path(event.workspace).name,
             model=event.model,
             effort=event.effort,
+            service=self.state.service,
             unsandboxed=event.sandbox == "none",
             place="" if event.sandbox in _SANDBOXES else event.sandbox,
         )

@@ -78,6 +78,11 @@ class SessionHost:
     def busy(self) -> bool:
         return self.client is not None and self.client.busy
 
+    @property
+    def lost(self) -> bool:
+        """Whether the process behind the session has ended."""
+        return self.client is not None and self.client.lost
+
     async def open(self, wish: SessionRequest) -> SessionClient:
         """Open a session; the one before is closed first, because two may want the same lock.
 
@@ -85,13 +90,15 @@ class SessionHost:
         """
         async with self._turn:
             before = self.session if self.client is not None else ""
-            await self._close()
+            left = await self._close()
             try:
                 return await self._open(wish._replace(after=before))
             except HermesError:
                 if before:
                     await self._open(SessionRequest(resume=before))
                 raise
+            finally:
+                self._give_back(left)
 
     async def close(self) -> None:
         """Stop what runs and close the session, for good."""
@@ -108,12 +115,23 @@ class SessionHost:
         self.session = client.id
         return client
 
-    async def _close(self) -> None:
+    async def _close(self) -> Sequence[str]:
+        """Close the session; the messages that waited in it and do so nowhere else."""
         client, self.client = self.client, None
-        if client is not None:
-            self.spoken = any(node.kind == "user" for node in client.path)
-            try:
-                await client.aclose()
-            finally:
-                if client.queue and not self._closed:
-                    self._unsent(client.queue)
+        if client is None:
+            return ()
+        self.spoken = any(node.kind == "user" for node in client.path)
+        try:
+            await client.aclose()
+        except BaseException:
+            self._give_back(client.queue)
+            raise
+        # A session of the service keeps its queue there.
+        return () if self.is_served and not client.lost else client.queue
+
+    def _give_back(self, texts: Sequence[str]) -> None:
+        """Hand out messages of the session before, but for those that wait in this one as well."""
+        waiting = self.client.queue if self.client is not None else ()
+        left = tuple(each for each in texts if each not in waiting)
+        if left and not self._closed:
+            self._unsent(left)

@@ -99,10 +99,12 @@ async def test_where_another_session_cannot_be_opened_the_one_before_is_on_the_s
 
 async def test_nothing_that_waits_comes_back_when_the_program_ends() -> None:
     came: list[Sequence[str]] = []
-    engine = SimpleNamespace(queue=("one",), id="s", path=(), aclose=_nothing)
+    engines = [
+        SimpleNamespace(queue=queue, id="s", path=(), aclose=_nothing) for queue in (("one", "two"), ("two",))
+    ]
 
     async def opener(_wish: SessionRequest, _listener: Listener) -> Any:
-        return engine
+        return engines.pop(0)
 
     host = SessionHost(opener, lambda _event: None, came.append)
     await host.open(SessionRequest())

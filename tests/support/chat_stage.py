@@ -61,8 +61,9 @@ def script(request):
 class ChatStage:
     """Messengers by name, and the service they talk to."""
 
-    def __init__(self, folder: Path, *platforms: Any) -> None:
+    def __init__(self, folder: Path, *platforms: Any, script: str = SCRIPT) -> None:
         self.folder = folder
+        self._script = script
         self.home = folder / "home"
         self.platforms = {each.name: each for each in platforms}
         self.heard: list[bytes] = []
@@ -71,7 +72,7 @@ class ChatStage:
     def __enter__(self) -> Self:
         self.home.mkdir(mode=0o700, parents=True)
         listener = self._stack.enter_context(LoopbackServer(self._listen))
-        self.model = self._stack.enter_context(ServerProcess(SCRIPT, self.folder))
+        self.model = self._stack.enter_context(ServerProcess(self._script, self.folder))
         environ: dict[str, str] = {}
         for each in self.platforms.values():
             self._stack.enter_context(each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -34,7 +34,8 @@ CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
 
 LEFT_OUT = (
     "cache", "effort", "face", "folder", "gauge", "branch", "name", "cost", "verb", "waits", "head", "title",
-    "model", "approvals", "elapsed", "context", "offline", "budget", "place", "unsandboxed", "spinner",
+    "service", "model", "approvals", "elapsed", "context", "offline", "budget", "place", "unsandboxed",
+    "spinner",
 )  # fmt: skip
 """Parts in the order in which they go when room is short; waiting questions never go."""
 CLICKABLE = frozenset({"questions", "waits", "model", "gauge", "context"})
@@ -64,6 +65,8 @@ class StatusFigures(NamedTuple):
     """Share of the input that came from the provider's cache, 0 to 1."""
     approvals: str = ""
     """The approvals mode where it is worth a badge, such as `all`."""
+    service: Literal["", "attached", "ended"] = ""
+    """Whether the session is one of the service, and whether that is still there."""
     unsandboxed: bool = False
     place: str = ""
     """Where commands run when it is not this machine, such as `ssh build.example.org`."""
@@ -230,6 +233,8 @@ class StatusBar(DrawnRow):
         for name, shown, text, role in (
             ("offline", status.offline, "✗ offline", "error"),
             ("budget", status.budget_reached, "■ budget reached", "warning"),
+            ("service", status.service == "ended", "✗ service ended", "error"),
+            ("service", status.service == "attached", "attached", "accent"),
             ("unsandboxed", status.unsandboxed, "unsandboxed", "error"),
             ("place", bool(status.place), one_line(status.place, 24), "accent"),
             ("approvals", bool(status.approvals), f"approvals {one_line(status.approvals, 20)}", "warning"),

@@ -95,6 +95,10 @@ class LocalSession:
     def effort(self) -> str:
         return self.engine.effort
 
+    @property
+    def lost(self) -> bool:
+        return False
+
     # Commands
 
     def submit(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:

@@ -31,7 +31,8 @@ from agent.events import (
 from app.cli.serve.answers import reply_of, scope_of
 from app.cli.serve.doors import HeadIdentity, TurnedAwayError
 from app.cli.serve.event_log import EventLog
-from app.cli.serve.retelling import ended_meanwhile, last_node, retold, waiting_of
+from app.cli.serve.retelling import ended_meanwhile, last_node, retold, waiting_of, without_said
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.local.session import LocalSession
@@ -44,6 +45,8 @@ LOOKED_BACK = 20_000
 """Events at the end of a log that are looked at when a session is opened again."""
 DECIDED = 200
 """Answered requests that are remembered, for whoever comes second."""
+STORING = 10.0
+"""Seconds a head waits at most until its message is stored."""
 QUEUED = 50
 """Messages that may wait in a session."""
 
@@ -68,6 +71,8 @@ class HostedSession:
         self._decided: OrderedDict[str, str] = OrderedDict()
         self._listeners: tuple[Callable[[Event], None], ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._to_be_kept: list[tuple[str, asyncio.Future[None]]] = []
+        """Those who wait until the message they sent is stored."""
 
     @classmethod
     async def open(cls, options: Options, folder: Path) -> HostedSession:
@@ -134,6 +139,16 @@ class HostedSession:
             self.client.submit(text, attachments, received)
         return waits
 
+    async def taken(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
+        """As `message`, and wait until it is on the disk: what a head is told then survives a kill."""
+        waits = self.message(text, how, attachments)
+        if not waits:
+            kept = asyncio.get_running_loop().create_future()
+            self._to_be_kept.append((clean(text), kept))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(kept, STORING)
+        return waits
+
     def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
         """Answer a request. Raises `TurnedAwayError`: 409 for the second, with who decided."""
         asked = self._asked.get(request)
@@ -163,6 +178,9 @@ class HostedSession:
             await self.client.aclose()
         finally:
             self.log.close()
+            for _, kept in self._to_be_kept:
+                if not kept.done():
+                    kept.set_exception(TurnedAwayError(503, "The session was closed before it had this."))
 
     # What is heard
 
@@ -198,11 +216,28 @@ class HostedSession:
                 pass
         self.used = time.monotonic()
         self.log.append(event.to_json())
+        self._release(event)
         for listener in self._listeners:
             try:
                 listener(event)
             except Exception:
                 log.exception("a head failed on %s", event.type)
+
+    def _release(self, event: Event) -> None:
+        """Let those go on whose message is stored, or waits after all."""
+        if not self._to_be_kept or event.agent != "main":
+            return
+        match event:
+            case UserMessageAdded():
+                texts = {event.text}
+            case QueueChanged():
+                texts = {clean(each) for each in (*event.queued, *event.steering)}
+            case _:
+                return
+        for text, kept in self._to_be_kept:
+            if text in texts and not kept.done():
+                kept.set_result(None)
+        self._to_be_kept = [each for each in self._to_be_kept if not each[1].done()]
 
     def _remember(self, request: str, by: str) -> None:
         self._decided[request] = by
@@ -225,7 +260,7 @@ class HostedSession:
             self._keep(event)
         for event in missed:
             self._keep(self.client.numbered(event))
-        waiting = list(waiting_of(told))
+        waiting = without_said(waiting_of(told), missed)
         if waiting:
             database = self.client.engine.session.store.database
             for text in await database.read(lambda c: handed_texts(c, self.id)):

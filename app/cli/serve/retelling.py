@@ -113,11 +113,39 @@ def ended_meanwhile(told: Sequence[Mapping[str, Any]], session: str) -> Iterator
 
 
 def waiting_of(told: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The messages that waited when the last of these events was told."""
-    for event in reversed(told):
-        if event.get("type") == "queue_changed":
-            return (*map(str, event.get("steering", ())), *map(str, event.get("queued", ())))
-    return ()
+    """The messages that waited behind the last of these events, in order.
+
+    One that was taken to be stored, and of which no `user_message` tells, still waits.
+    """
+    taken: list[str] = []
+    waiting: list[str] = []
+    for event in told:
+        match event.get("type"):
+            case "queue_changed":
+                waiting = [*map(str, event.get("steering", ())), *map(str, event.get("queued", ()))]
+                taken += map(str, event.get("taken", ()))
+                # A message that could not be stored waits again.
+                taken = [each for each in taken if each not in waiting]
+            case "user_message" if event.get("agent") == "main":
+                _take_out(taken, str(event.get("text", "")))
+            case _:
+                pass
+    return (*taken, *waiting)
+
+
+def without_said(waiting: Sequence[str], missed: Sequence[Event]) -> list[str]:
+    """Those of the waiting messages that none of the events that were missed has in the conversation."""
+    left = list(waiting)
+    for event in missed:
+        if isinstance(event, UserMessageAdded):
+            _take_out(left, event.text)
+    return left
+
+
+def _take_out(texts: list[str], said: str) -> None:
+    found = next((each for each in texts if clean(each) == said), None)
+    if found is not None:
+        texts.remove(found)
 
 
 def last_node(told: Sequence[Mapping[str, Any]]) -> int:

@@ -187,7 +187,7 @@ class Routes:
     async def _message(self, request: Request) -> Response:
         data = await json_body(request, ATTACHMENTS)
         session = await self._session(request)
-        waits = session.message(*await message_of(data, self._home))
+        waits = await session.taken(*await message_of(data, self._home))
         return answer({"queued": waits, "seq": session.log.last}, 202)
 
     async def _answer(self, request: Request) -> Response:

@@ -132,7 +132,7 @@ class SocketHead:
         match frame.get("type"):
             case "message":
                 assert self.read_message is not None
-                return {"type": "ok", "queued": session.message(*await self.read_message(frame))}
+                return {"type": "ok", "queued": await session.taken(*await self.read_message(frame))}
             case "answer":
                 only(frame, "type", "ref", "request", "answer", "feedback")
                 if "answer" not in frame:

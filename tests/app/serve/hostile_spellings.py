@@ -8,6 +8,7 @@ from tests.app.serve.hostile_requests import (
     JSON,
     LOOK,
     MESSAGE,
+    OLD,
     OWNER,
     SOCKET,
     TALK,
@@ -16,6 +17,7 @@ from tests.app.serve.hostile_requests import (
     post,
 )
 
+ASKED = '{"model":"hermes","messages":[{"role":"user","content":"greet"}]}'
 SPELLINGS: dict[str, tuple[str, tuple[int, ...]]] = {
     # Odd spellings of hosts
     "a name with a dot behind": (get("/api/sessions", OWNER, host="Host: localhost.:PORT"), (421,)),
@@ -284,6 +286,68 @@ SPELLINGS: dict[str, tuple[str, tuple[int, ...]]] = {
             "/v1/responses", OWNER, body='{"model":"hermes","input":"x","previous_response_id":"resp_../x_1"}'
         ),
         (400, 404),
+    ),
+    # Endpoints in OpenAI's form
+    "models with an old token": (get("/v1/models", OLD), (401,)),
+    "a completion with an old token": (post("/v1/chat/completions", OLD, body="{}"), (401,)),
+    "a response without a token": (post("/v1/responses", body="{}"), (401,)),
+    "a response with an old token": (post("/v1/responses", OLD, body="{}"), (401,)),
+    "a token as OpenAI's browsers send it": (get("/v1/models", "Api-Key: OWNER"), (401,)),
+    "a completion under another name": (
+        post("/v1/chat/completions", OWNER, body=ASKED, host="Host: evil.example:PORT"),
+        (421,),
+    ),
+    "a response under another name": (
+        post("/v1/responses", OWNER, body=ASKED, host="Host: evil.example"),
+        (421,),
+    ),
+    "a completion of another page, Bearer": (post("/v1/chat/completions", OWNER, EVIL, body=ASKED), (403,)),
+    "a response of another page, Bearer": (post("/v1/responses", OWNER, EVIL, body=ASKED), (403,)),
+    "a completion as a form": (
+        post("/v1/chat/completions", OWNER, body=ASKED).replace(JSON, "Content-Type: text/plain"),
+        (415,),
+    ),
+    "a response by who looks": (post("/v1/responses", LOOK, body=ASKED), (403,)),
+    "a completion in no session": (
+        post("/v1/chat/completions", OWNER, "X-Hermes-Session: none", body=ASKED),
+        (404,),
+    ),
+    "a completion in a path": (
+        post("/v1/chat/completions", OWNER, "X-Hermes-Session: ../../devices", body=ASKED),
+        (404,),
+    ),
+    "a completion by a model that is a path": (
+        post("/v1/chat/completions", OWNER, body=ASKED.replace("hermes", "../../etc/passwd")),
+        (404,),
+    ),
+    "a model that is a path": (get("/v1/models/..%2f..%2fetc%2fpasswd", OWNER), (400, 404)),
+    "a completion without a model": (
+        post("/v1/chat/completions", OWNER, body='{"messages":[{"role":"user","content":"x"}]}'),
+        (400,),
+    ),
+    "many completions in one": (
+        post("/v1/chat/completions", OWNER, body=ASKED.replace("{", '{"n":99,', 1)),
+        (400,),
+    ),
+    "a completion with functions": (
+        post("/v1/chat/completions", OWNER, body=ASKED.replace("{", '{"functions":[{"name":"x"}],', 1)),
+        (400,),
+    ),
+    "a large completion": (
+        post("/v1/chat/completions", OWNER, "Expect: 100-continue", body="").replace("LENGTH", "99999999"),
+        (413,),
+    ),
+    "a completion without an end": (
+        post("/v1/chat/completions", OWNER, body='{"model":"hermes","messages":[' + "[" * 50_000),
+        (400,),
+    ),
+    "a response with tools": (
+        post("/v1/responses", OWNER, body='{"model":"hermes","input":"x","tools":[{"type":"web_search"}]}'),
+        (400,),
+    ),
+    "deleting a response": (
+        get("/v1/responses/resp_x", OWNER).replace("GET", "DELETE", 1),
+        (403, 404, 405),
     ),
     # Pairing
     "a code of other letters": (
