@@ -2,8 +2,8 @@
 
     python docs/make_page_pictures.py build/pictures
 
-Writes PNG: phone and desktop, dark and light, pairing, approval, question, canvas. `page.png`, `page-phone.png`
-and `page-canvas-plot.png` (as `page-canvas.png`) go into `docs/images`, with 64 colours each.
+Writes PNG: phone and desktop, dark and light, pairing, approval, question, canvas. Of these `page.png`,
+`page-phone.png` and `page-canvas-plot.png` (as `page-canvas.png`) go into `docs/images`, with 64 colours.
 """
 
 from __future__ import annotations
