@@ -119,7 +119,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     detail = TextDetail(clean(str(content)), "html") if content else None
     if not result.get("version"):
         return Display("canvas", name, "closed", detail)
-    told = f"version {result['version']} · {result['size']:,} bytes · /canvas opens it"
+    told = f"/canvas opens it · version {result['version']} · {result['size']:,} bytes"
     return Display("canvas", _line(str(result["title"])), told, detail)
 
 

@@ -94,6 +94,10 @@ class Browser:
             case _:
                 pass
 
+    def allow(self, permission: str, origin: str) -> None:
+        """Grant a site what it would ask the person for."""
+        self._call("Browser.grantPermissions", origin=origin, permissions=[permission], session="")
+
     def open(self, url: str) -> None:
         """Go to an address."""
         self._call("Page.navigate", url=url)

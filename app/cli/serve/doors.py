@@ -19,7 +19,6 @@ from urllib.parse import parse_qsl, urlsplit
 from app.cli.serve.credentials import TOKEN_MARK, Credentials, Device, Scope, includes, token_parts
 from app.cli.serve.lockout import Lockout, RateLimit
 
-COOKIE = "hermes_token"
 CONNECTIONS = 100
 """Requests and sockets of one token at the same time."""
 LOOK = 1.0
@@ -86,6 +85,14 @@ class Address:
     port: int
     more_hosts: frozenset[str] = frozenset()
     """Further names, of `serve.hosts`: behind them another program speaks TLS, perhaps on another port."""
+
+    @property
+    def cookie(self) -> str:
+        """The name of the page's cookie: with the port, as browsers keep one jar for all ports of a host.
+
+        Under TLS browsers take a name with `__Host-` from this very host only.
+        """
+        return f"{'__Host-' if self.scheme == 'https' else ''}hermes_token_{self.port}"
 
     def knows(self, host: str, reached: str) -> bool:
         """Whether the Host header is ours. `reached` is the address of this machine it came in by.
@@ -197,7 +204,7 @@ class Doors:
                 raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
             return None
         bearer = _bearer(headers)
-        device = self._device(bearer if bearer is not None else _cookie(headers))
+        device = self._device(bearer if bearer is not None else _cookie(headers, self._address.cookie))
         if bearer is None:
             if headers.get("sec-fetch-site", "none").strip().lower() not in _OUR_SITES:
                 raise TurnedAwayError(403, "This page belongs to somebody else.")
@@ -300,15 +307,15 @@ def _bearer(headers: Mapping[str, str]) -> str | None:
     return token.strip()
 
 
-def _cookie(headers: Mapping[str, str]) -> str | None:
+def _cookie(headers: Mapping[str, str], name: str) -> str | None:
     """The token of the cookie; None without one. Raises `TurnedAwayError`."""
     given = headers.get("cookie")
     if given is None:
         return None
-    if sum(each.partition("=")[0].strip() == COOKIE for each in given.split(";")) > 1:
+    if sum(each.partition("=")[0].strip() == name for each in given.split(";")) > 1:
         raise TurnedAwayError(400, "The cookie of this service stands there twice.")
     try:
-        morsel = SimpleCookie(given).get(COOKIE)
+        morsel = SimpleCookie(given).get(name)
     except CookieError:
         return None
     return morsel.value if morsel is not None else None

@@ -21,7 +21,7 @@ from agent.api.home import Home
 from agent.errors import HermesError
 from app.cli.serve.bodies import ATTACHMENTS, BODY, body_of, json_body, only, text_of
 from app.cli.serve.credentials import Credentials, Scope, WrongCodeError
-from app.cli.serve.doors import COOKIE, HeadIdentity, TurnedAwayError
+from app.cli.serve.doors import Address, HeadIdentity, TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.lockout import Lockout
 from app.cli.serve.retelling import retold
@@ -44,11 +44,11 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Routes:
     """Every path of the interface, with what it needs."""
 
-    def __init__(self, hub: SessionHub, credentials: Credentials, home: Home, secure: bool) -> None:
+    def __init__(self, hub: SessionHub, credentials: Credentials, home: Home, address: Address) -> None:
         self._hub = hub
         self._credentials = credentials
         self._home = home
-        self._secure = secure
+        self._address = address
         self._wrong_codes = Lockout(10, 60)
         self.heads = SocketHead(hub, credentials)
         self.heads.read_message = partial(message_of, home=home)
@@ -104,7 +104,13 @@ class Routes:
             return answer({"token": token, **told})
         response = answer(told)
         response.set_cookie(
-            COOKIE, token, max_age=YEAR, path="/", httponly=True, samesite="strict", secure=self._secure
+            self._address.cookie,
+            token,
+            max_age=YEAR,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=self._address.scheme == "https",
         )
         return response
 

@@ -132,7 +132,7 @@ def application(
     further: Sequence[BaseRoute] = (),
 ) -> Any:
     """The whole application behind its doors."""
-    routes = Routes(hub, credentials, home, secure=address.scheme == "https")
+    routes = Routes(hub, credentials, home, address)
     app = Starlette(
         routes=[*routes.routes(), *openai.routes(), *further, *PageFiles().routes()],
         exception_handlers={404: _missing, 405: _missing},

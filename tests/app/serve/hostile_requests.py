@@ -14,7 +14,7 @@ SOCKET = (
     *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
 )
-COOKIE = "Cookie: hermes_token=OWNER"
+COOKIE = "Cookie: hermes_token_PORT=OWNER"
 
 
 def post(path: str, *headers: str, body: str = MESSAGE, host: str = "Host: HOST") -> str:
@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, tuple[int, ...]]] = {
     "no token, completions": (post("/v1/chat/completions", body="{}"), (401,)),
     "an old token": (get("/api/sessions", OLD), (401,)),
     "an old token approves": (post("R", OLD, body=YES), (401,)),
-    "an old token as a cookie": (get("/api/sessions", "Cookie: hermes_token=OLD"), (401,)),
+    "an old token as a cookie": (get("/api/sessions", "Cookie: hermes_token_PORT=OLD"), (401,)),
     "an old token, socket": (get("S/ws", *SOCKET, OLD), (401,)),
     "half a token": (get("/api/sessions", "Authorization: Bearer hmt_"), (401,)),
     "a token with the secret of another": (get("/api/sessions", "Authorization: Bearer hmt_0_x"), (401,)),

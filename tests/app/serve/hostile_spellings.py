@@ -109,18 +109,27 @@ SPELLINGS: dict[str, tuple[str, tuple[int, ...]]] = {
     "a move to nowhere": (post("S/move", OWNER, body="{}"), (400,)),
     "a move with more": (post("S/move", OWNER, body='{"to":"telegram","scope":"approve"}'), (400,)),
     # Twice
-    "one cookie twice": (get("/api/sessions", "Cookie: hermes_token=OWNER; hermes_token=OWNER"), (400,)),
+    "one cookie twice": (
+        get("/api/sessions", "Cookie: hermes_token_PORT=OWNER; hermes_token_PORT=OWNER"),
+        (400,),
+    ),
     "an old and a good cookie": (
-        get("/api/sessions", "Cookie: hermes_token=OLD; hermes_token=OWNER"),
+        get("/api/sessions", "Cookie: hermes_token_PORT=OLD; hermes_token_PORT=OWNER"),
         (400,),
     ),
     "a good and an old cookie": (
-        get("/api/sessions", "Cookie: hermes_token=OWNER ; hermes_token=OLD"),
+        get("/api/sessions", "Cookie: hermes_token_PORT=OWNER ; hermes_token_PORT=OLD"),
         (400,),
     ),
     "a cookie of another name": (get("/api/sessions", "Cookie: hermes_token2=OWNER"), (401,)),
-    "a cookie in capitals": (get("/api/sessions", "Cookie: HERMES_TOKEN=OWNER"), (401,)),
-    "a cookie that is a Bearer": (get("/api/sessions", 'Cookie: hermes_token="Bearer OWNER"'), (401,)),
+    "a cookie of another port": (get("/api/sessions", "Cookie: hermes_token_1=OWNER"), (401,)),
+    "a cookie of no port": (get("/api/sessions", "Cookie: hermes_token=OWNER"), (401,)),
+    "a cookie of TLS without it": (
+        get("/api/sessions", "Cookie: __Host-hermes_token_PORT=OWNER"),
+        (401,),
+    ),
+    "a cookie in capitals": (get("/api/sessions", "Cookie: HERMES_TOKEN_PORT=OWNER"), (401,)),
+    "a cookie that is a Bearer": (get("/api/sessions", 'Cookie: hermes_token_PORT="Bearer OWNER"'), (401,)),
     "two forms of a body": (post("S/messages", OWNER, "Content-Type: text/plain"), (400,)),
     "two sessions": (
         post("/v1/chat/completions", OWNER, "X-Hermes-Session: a", "X-Hermes-Session: b", body="{}"),

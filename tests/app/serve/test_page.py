@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.cli.serve.page_files import POLICY, contents, skins
+from tests.support.chat_platform import until
 from tests.support.chromium import Browser
 from tests.support.hostile import KINDS
 from tests.support.model_process import ServerProcess
@@ -147,6 +148,61 @@ def test_a_failed_call_shows_its_sentence(head: Head, browser: Browser, session:
     assert told.startswith("no/such.txt does not exist") and "{" not in told
 
 
+def test_a_form_is_filled_in_with_what_a_person_reads(browser: Browser, session: str) -> None:
+    """Fields of every kind, as an MCP server asks for them; what is sent are texts by field."""
+    told = browser.run("""(async () => {
+        const { Requests } = await import("/assets/requests.js");
+        const sent = [], place = document.querySelector("#requests");
+        const requests = new Requests(async (...each) => { sent.push(each); }, () => true);
+        const field = (name, kind, initial, choices = [], required = false) =>
+            ({ name, kind, label: name, default: initial, choices, required });
+        requests.take({ type: "form", id: "form-1", agent: "main", server: "tracker",
+            message: "Which <b>ticket?</b>", fields: [
+                field("title", "text", null, [], true), field("count", "integer", 3),
+                field("sure", "yes-no", false),
+                field("size", "choice", "s", [["s", "Small"], ["l", "Large"]]),
+                field("tags", "choices", ["a"], [["a", "One"], ["b", "Two"]])] });
+        const shown = [place.innerText, place.querySelectorAll("b").length];
+        const labels = [...place.querySelectorAll("label")];
+        const fields = labels.map((each) => place.querySelector("#" + each.htmlFor));
+        const before = fields.map((each) => each.value);
+        fields[0].value = "It <breaks>";
+        await new Promise((yes) => setTimeout(yes, 600));
+        place.querySelector(".answers button:last-child").click();
+        place.querySelector(".answers button").click();
+        requests.reset([]);
+        return [shown, before, sent];
+    })()""")
+    (words, elements), before, sent = told
+    assert "tracker asks for data" in words and "Which <b>ticket?</b>" in words and elements == 0
+    assert before == ["", "3", "no", "Small", "One"]
+    assert sent[0][:2] == [
+        "form-1",
+        {"title": "It <breaks>", "count": "3", "sure": "no", "size": "Small", "tags": "One"},
+    ]
+    assert sent[1][:2] == ["form-1", None]
+
+
+def test_a_notification_says_what_waits_while_nobody_looks(
+    head: Head, browser: Browser, session: str
+) -> None:
+    browser.until("document.querySelector('#send').textContent === 'Send'")
+    browser.allow("notifications", head.service.url)
+    browser.until("navigator.serviceWorker.controller")
+    browser.run("document.querySelector('#notify').click()")
+    browser.until("localStorage.notify === 'yes'")
+    browser.run("Object.defineProperty(document, 'hidden', { get: () => true, configurable: true })")
+    head.say(session, "push")
+    asked = head.until(session, "approval", head.events(session)[-1]["seq"] - 3)[-1]
+    shown = "navigator.serviceWorker.getRegistration().then((each) => each.getNotifications())"
+    told: list[str] = []
+    until(lambda: told.extend(browser.run(f"{shown}.then((all) => all.map((each) => each.body))")) or told)
+    assert told[0].startswith("git push origin main")
+    browser.run("delete document.hidden; document.querySelector('#notify').click()")
+    assert head.post(f"/api/sessions/{session}/requests/{asked['id']}", {"answer": "deny"})[0] == 200
+    browser.until("!document.querySelector('.request')")
+
+
 def test_a_question_that_somebody_else_answers_goes_away(head: Head, browser: Browser, session: str) -> None:
     browser.until("document.querySelector('#send').textContent === 'Send'")
     head.say(session, "which")
@@ -163,6 +219,11 @@ def test_after_a_kill_the_page_goes_on_where_it_was(head: Head, browser: Browser
     port = head.service.port
     head.service.kill()
     browser.until("!document.querySelector('#link').hidden")
+    # Installed, it opens without the service as well, says so, and keeps nothing of the conversation.
+    browser.open("about:blank")
+    browser.open(f"{head.service.url}/#session={session}")
+    browser.until("document.querySelector('#link') && !document.querySelector('#link').hidden")
+    assert browser.run("document.querySelectorAll('.item').length") == 0
     head.service.start(port)
     browser.until("document.querySelector('#link').hidden")
     assert browser.run("document.querySelectorAll('.item.user, .item.answer').length") == before

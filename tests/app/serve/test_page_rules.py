@@ -33,7 +33,7 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @pytest.mark.thorough
-def test_the_checker_finds_nothing_in_dark_and_light_on_phone_and_desktop(tmp_path: Path) -> None:
+def test_the_checker_finds_nothing_in_any_skin_on_phone_and_desktop(tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("there is no npm to fetch axe-core with: the page was not checked")
     subprocess.run(["npm", "pack", "--silent", "axe-core"], cwd=tmp_path, check=True, capture_output=True)
@@ -74,6 +74,14 @@ def test_the_checker_finds_nothing_in_dark_and_light_on_phone_and_desktop(tmp_pa
             for dark in (True, False):
                 browser.size(width, height, dark=dark, phone=phone)
                 check(f"{width} {'dark' if dark else 'light'}")
+        skins = browser.run("[...document.querySelector('#skin').options].map((each) => each.value)")
+        assert len(skins) > 10
+        for skin in skins[1:]:
+            browser.run(
+                f"(() => {{ const skin = document.querySelector('#skin'); skin.value = '{skin}'; "
+                "skin.dispatchEvent(new Event('change')); })()"
+            )
+            check(f"skin {skin}")
         browser.run("document.querySelector('#canvas-close').click()")
         browser.run("document.querySelector('#menu').click()")
         check("sessions of a phone")

@@ -122,9 +122,8 @@ function fields(event, give) {
 function entry(field, id, key) {
   const options = { id, "data-key": key, ...(field.required ? { required: true } : {}) };
   const labels = field.kind === "yes-no" ? ["yes", "no"] : field.choices.map(([, label]) => label);
-  const start = field.kind === "yes-no" ? { true: "yes", false: "no" }[field.default]
-    : field.kind === "choice" ? field.choices.find(([value]) => value === field.default)?.[1]
-      : [].concat(field.default ?? []).join(", ");
+  const named = (value) => field.choices.find(([known]) => known === value)?.[1] ?? String(value);
+  const start = field.kind === "yes-no" ? { true: "yes", false: "no" }[field.default] : [].concat(field.default ?? []).map(named).join(", ");
   const several = field.kind === "choices";
   const input = labels.length && !several
     ? make("select", options, make("option", { value: "" }, "–"), ...labels.map((label) => make("option", { value: label }, revealed(label))))
