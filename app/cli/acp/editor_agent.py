@@ -30,6 +30,7 @@ from app.cli.acp.lookups import (
 )
 from app.cli.acp.onlooker import Onlooker, holder_of
 from app.cli.acp.replay import replayed
+from app.cli.acp.served import service_of
 from app.version import version
 from tools.safe_text import clean
 
@@ -265,7 +266,9 @@ class EditorAgent:
             editor=session.side,
             servers=session.servers,
         )
-        session.opened(await open_session(options, session.hear))
+        # A session of the service stays there, and others have it as well.
+        served = await asyncio.to_thread(service_of, resume) if resume else None
+        session.opened(await open_session(options, session.hear, service=served))
 
     async def _reopened(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
         if (known := self._sessions.get(session_id)) is not None:
@@ -278,7 +281,7 @@ class EditorAgent:
             return False
         workspace = await asyncio.to_thread(folder_of, cwd)
         session = await self._stored(session_id)
-        if not await asyncio.to_thread(holder_of, session):
+        if not await asyncio.to_thread(holder_of, session) or await asyncio.to_thread(service_of, session):
             return False
         if (before := self._onlookers.pop(session, None)) is not None:
             before.close()

@@ -1,4 +1,4 @@
-"""Terminals of the same person as heads: the full screen over a private socket (`hermes --attach`).
+"""Terminals and editors of the same person as heads, over a private socket (`hermes --attach`, `hermes acp`).
 
 They speak the frames of `agent.api`, as to an engine in a process of its own. Whoever can open the socket
 owns the home; it needs no token. A terminal that leaves, or reads no more, leaves the session as it is.
@@ -10,17 +10,18 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from agent.api.attachments import Attachment
 from agent.api.child import EngineServer
 from agent.api.frames import Outlet, read_frame
 from agent.api.home import Home, private_folder
 from agent.api.session import Reply
 from agent.api.wire import WireError
 from agent.errors import HermesError
-from agent.events import Event, TurnStarted
+from agent.events import Event, TurnEnded, TurnStarted
 from app.cli.serve.doors import HeadIdentity, TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.session_hub import SessionHub
@@ -133,6 +134,13 @@ class _AttachedSession:
         """Give a reply, unless another head was first."""
         named = replace(cast("Any", reply), by=str(self._identity)) if hasattr(reply, "by") else reply
         self._session.decide(request, named, str(self._identity))
+
+    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
+        """Work on one message to its end, behind what other heads sent."""
+        client = self._session.client
+        while client.busy:
+            await client.idle()
+        return await client.run(text, attachments)
 
     async def aclose(self) -> None:
         """Hear no more of the session."""

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from acp import schema
 
 from agent.api.opening import open_session
 from agent.api.options import Options
@@ -21,7 +22,11 @@ from app.cli.serve.doors import TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.session_hub import SessionHub
 from app.commands.move_command import COMMAND as MOVE
+from tests.app.serve.conftest import SCRIPT
 from tests.support import command
+from tests.support.editor import editor
+from tests.support.model_process import ServerProcess
+from tests.support.replies import say
 from tests.support.service import Head, Service
 from tools.context import PersonAnswer
 
@@ -200,6 +205,28 @@ async def test_any_interleaving_of_two_heads_ends_alike_and_a_yes_counts_once(
     ]
     assert max(own) == heard[-1]["seq"]
     await client.aclose()
+
+
+async def test_an_editor_works_on_a_session_of_the_service_beside_others(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    async with editor(tmp_path, lambda _request: say("Nobody asks this one.")) as there:
+        with ServerProcess(SCRIPT, tmp_path) as model, Service(tmp_path / "home", model.base_url) as served:
+            head = await asyncio.to_thread(served.device, "approve", "phone")
+            session = await asyncio.to_thread(head.session, work)
+            await there.agent.load_session(cwd=str(work), session_id=session)
+            await there.agent.prompt(
+                session_id=session, prompt=[schema.TextContentBlock(type="text", text="greet")]
+            )
+            heard = await asyncio.to_thread(head.until, session, "turn_ended")
+            assert [e["text"] for e in heard if e["type"] == "user_message"] == ["greet"]
+            there.choose = lambda options: next(e.option_id for e in options if e.kind == "reject_once")
+            await asyncio.to_thread(head.say, session, "ask")
+            heard = await asyncio.to_thread(head.until, session, "turn_ended", heard[-1]["seq"])
+            (resolved,) = [each for each in heard if each["type"] == "request_resolved"]
+            assert resolved["outcome"] == "deny" and resolved["by"].startswith("terminal: process")
+            await there.until(lambda: there.said(session) == "Hi.Pushed or not.", "what was said")
+            await there.agent.close_session(session_id=session)
+            assert (await asyncio.to_thread(head.get, f"/api/sessions/{session}"))[0] == 200
 
 
 def pending(terminal: Terminal) -> list[Any]:
