@@ -98,6 +98,11 @@ class Browser:
         """Grant a site what it would ask the person for."""
         self._call("Browser.grantPermissions", origin=origin, permissions=[permission], session="")
 
+    def install_faults(self) -> list[str]:
+        """What keeps the page from being installed as an app."""
+        found = self._call("Page.getInstallabilityErrors")["installabilityErrors"]
+        return [each["errorId"] for each in found]
+
     def open(self, url: str) -> None:
         """Go to an address."""
         self._call("Page.navigate", url=url)

@@ -31,6 +31,8 @@ def script(request):
         return say("Done.") if done else call("terminal", command="git push origin main\u202e")
     if "which" in last:
         return say("Thanks.") if done else call("clarify", question="Which?", choices=["red", "blue"])
+    if "slow" in last:
+        return say("Begun. " + "word " * 400, piece=8, pace=0.02)
     if "missing" in last:
         return say("Not there.") if done else call("read_file", path="no/such.txt")
     return say(MD)
@@ -146,6 +148,29 @@ def test_a_failed_call_shows_its_sentence(head: Head, browser: Browser, session:
     browser.until("document.querySelector('.call.failed pre.words')")
     told = browser.run("document.querySelector('.call.failed pre.words').textContent")
     assert told.startswith("no/such.txt does not exist") and "{" not in told
+
+
+def test_keys_queue_steer_and_stop_a_turn(head: Head, browser: Browser, session: str) -> None:
+    browser.until("document.querySelector('#send').textContent === 'Send'")
+    after = head.events(session)[-1]["seq"]
+    browser.run("document.querySelector('#draft').focus()")
+    for text, modifiers, done in (
+        ("slow", 0, "document.querySelector('#send').textContent === 'Queue'"),
+        ("hello later", 0, "document.querySelector('#hint').textContent.startsWith('queued 1')"),
+        ("hello now", 2, "document.querySelector('#hint').textContent.startsWith('queued 2')"),
+    ):
+        browser.type(text)
+        browser.key("Enter", modifiers=modifiers)
+        browser.until(f"{done} && document.querySelector('#draft').value === ''")
+    browser.key("Escape")
+    ended = head.until(session, "turn_ended", after)
+    assert ended[-1]["outcome"] == "interrupted"
+    changed = [(e["queued"], e["steering"]) for e in ended if e["type"] == "queue_changed"]
+    assert changed[:2] == [(["hello later"], []), (["hello later"], ["hello now"])]
+    browser.until("document.querySelector('#send').textContent === 'Send'")
+    browser.type("hello")
+    browser.key("Enter")
+    browser.until("!document.querySelector('#hint').textContent.startsWith('queued')")
 
 
 def test_a_form_is_filled_in_with_what_a_person_reads(browser: Browser, session: str) -> None:
@@ -284,6 +309,10 @@ def test_everything_has_a_name_and_a_place_for_the_keyboard(browser: Browser, se
     assert browser.run("document.documentElement.lang") == "en"
     ids = browser.run("[...document.querySelectorAll('[id]')].map((each) => each.id)")
     assert len(ids) == len(set(ids))
+
+
+def test_the_page_can_be_installed(browser: Browser) -> None:
+    assert browser.install_faults() == []
 
 
 def test_a_phone_of_360_points_scrolls_in_one_direction_only(browser: Browser, session: str) -> None:

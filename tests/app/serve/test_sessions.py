@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from agent.store.locks import SessionLock
 from agent.store.store import Store
 from app.cli.serve import connection
 from app.cli.serve.credentials import Credentials
+from tests.agent.net.test_door_tls import signed
 from tests.app.serve.conftest import SCRIPT
 from tests.support import command
 from tests.support.model_process import ServerProcess
@@ -221,6 +224,27 @@ def test_what_cannot_be_served_is_said_in_a_sentence(
     env = command.environment(tmp_path / "home")
     done = command.run("serve", "--port", "0", *options, env=env, cwd=tmp_path)
     assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_over_tls_the_cookie_is_bound_to_its_host(tmp_path: Path) -> None:
+    pem = str(signed("localhost", None).written(tmp_path / "both.pem"))
+    options = ("--tls-cert", pem, "--tls-key", pem)
+    with Service(tmp_path / "home", "http://127.0.0.1:9/v1", *options) as served:
+        context = ssl.create_default_context(cafile=pem)
+        context.check_hostname = False
+        connection = http.client.HTTPSConnection("127.0.0.1", served.port, context=context, timeout=20)
+        body = json.dumps({"code": served.code("look"), "cookie": True})
+        own = {"Content-Type": "application/json", "Origin": served.url}
+        connection.request("POST", "/api/pair", body, own)
+        answer = connection.getresponse()
+        answer.read()
+        cookie = answer.headers["Set-Cookie"]
+        assert served.url.startswith("https://") and answer.status == 200
+        assert cookie.startswith(f"__Host-hermes_token_{served.port}=hmt_") and "domain" not in cookie.lower()
+        assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= set(cookie.split("; "))
+        connection.request("GET", "/api/me", headers={"Cookie": cookie.partition(";")[0]})
+        assert json.loads(connection.getresponse().read())["scope"] == "look"
+        connection.close()
 
 
 @pytest.fixture
