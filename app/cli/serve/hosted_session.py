@@ -146,7 +146,8 @@ class HostedSession:
             kept = asyncio.get_running_loop().create_future()
             self._to_be_kept.append((clean(text), kept))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(kept, STORING)
+                async with asyncio.timeout(STORING):
+                    await kept
         return waits
 
     def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
