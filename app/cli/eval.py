@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
 from app.cli.batch import jobs, number, progress_view
-from app.cli.eval_words import calibration_line, print_comparison, print_result
+from app.cli.eval_words import calibration_lines, print_comparison, print_result
 from app.cli.output import say
 from app.version import version
 
@@ -142,7 +142,8 @@ def _judge(args: argparse.Namespace) -> int:
     if args.as_json:
         print(json.dumps(found.to_json()))
         return int(ExitCode.DONE)
-    say(calibration_line(found))
+    for text in calibration_lines(found):
+        say(text)
     if doubt := found.agreement.doubt():
         say(doubt)
     return int(ExitCode.DONE)

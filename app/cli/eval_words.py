@@ -31,19 +31,18 @@ def print_result(result: SuiteResult, report: Path) -> None:
     with_it = [f"{'with' if on else 'without'} {name}" for name, on in _extras(result)]
     for name, value in (
         ("tasks", f"{summary['tasks']:,}, {summary['runs']:,} runs, {summary['completed']:.0%} completed"),
-        ("made", ", ".join(part for part in (result.model, *with_it) if part)),
+        ("model", ", ".join(part for part in (result.model, *with_it) if part)),
         ("calls", f"{summary['calls']:,}"),
         ("tokens", f"{summary['tokens']:,}"),
         ("cost", cost),
         ("seconds", f"{summary['seconds']:,.1f}"),
-        ("judge", calibration_line(result.judge) if judged and result.judge else "no judge"),
     ):
-        if name != "judge" or result.judge or not judged:
-            say(f"  {name:<14} {value}")
+        say(f"  {name:<14} {value}")
+    for number, text in enumerate(_judge_lines(result)):
+        say(f"  {'' if number else 'judge':<14} {text}")
     if doubt:
-        say(
-            f"  {doubt} {len(judged):,} of {summary['tasks']:,} tasks are judged; what rests on them is grey."
-        )
+        say(f"  {doubt}")
+        say(f"  Judged tasks: {len(judged):,} of {summary['tasks']:,}; what rests on them is grey.")
     failed = [each for each in result.runs_of_tasks if not each.passed]
     for each in failed[:_MOST_NAMES]:
         grey = bool(doubt) and each.task in judged
@@ -53,8 +52,8 @@ def print_result(result: SuiteResult, report: Path) -> None:
     say(f"Report: {report}")
 
 
-def calibration_line(found: Calibration) -> str:
-    """How far a judge agrees with labelled pairs, in a line."""
+def calibration_lines(found: Calibration) -> tuple[str, str]:
+    """Which judge was measured with what, and how far it agrees."""
     agreement = found.agreement
     low, high = agreement.interval
     parts = [
@@ -63,7 +62,13 @@ def calibration_line(found: Calibration) -> str:
         f"changed with the order {agreement.disagreed:.1%}",
         f"abstained {agreement.abstained:.1%}",
     ]
-    return f"{found.model}, {agreement.pairs:,} pairs ({found.source}): {', '.join(parts)}"
+    return f"{found.model}, {agreement.pairs:,} labelled pairs ({found.source})", ", ".join(parts)
+
+
+def _judge_lines(result: SuiteResult) -> tuple[str, ...]:
+    if not result.judged():
+        return ("no judge",)
+    return () if result.judge is None else calibration_lines(result.judge)
 
 
 def print_comparison(found: ResultComparison) -> None:

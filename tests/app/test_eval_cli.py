@@ -230,8 +230,9 @@ async def test_runs_of_a_suite_with_and_without_notes_and_skills_are_told_apart(
             return done.stderr if code else done.stdout
 
         first = await hermes("run", "suite", "-o", "with")
-        assert "Scores of this judge do not count: its kappa of 0.00 is below 0.6. 1 of 1 tasks" in first
-        assert "changed with the order 100.0%" in first and "20 pairs (pairs.jsonl)" in first
+        assert "Scores of this judge do not count: its kappa of 0.00 is below 0.6.\n" in first
+        assert "Judged tasks: 1 of 1; what rests on them is grey." in first
+        assert "changed with the order 100.0%" in first and "20 labelled pairs (pairs.jsonl)" in first
         told = await hermes("run", "suite", "-o", "without", "--no-skills", "--no-memory", "--json")
         without = json.loads(told)
         assert [each["outcome"] for each in without["results"]] == ["done"], without
