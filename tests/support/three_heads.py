@@ -264,6 +264,8 @@ class Interleaving:
         self.kills = 0
         self.done: list[str] = []
         self._telegram = telegram
+        self._unquiet: tuple[Any, ...] = ()
+        """What was not at its end when it was looked at last, for whoever waits in vain."""
 
     async def begin(self) -> None:
         """A new session that all three have."""
@@ -358,15 +360,21 @@ class Interleaving:
         if not self.terminal.is_there:
             await self.terminal.attach()
         await until(lambda: self.page.is_there, "the page is connected")
-        async with asyncio.timeout(2 * PATIENCE):
-            while not await self._is_quiet():
-                await asyncio.sleep(0.05)
+        try:
+            async with asyncio.timeout(2 * PATIENCE):
+                while not await self._is_quiet():
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"it never was quiet: {self._unquiet}") from None
         newest = await asyncio.to_thread(self._device.events, self.session)
         await until(lambda: self.page.events[-1]["seq"] >= newest[-1]["seq"], "the page heard all")
         await until(lambda: self.terminal.events[-1].seq >= newest[-1]["seq"], "the terminal heard all")
 
     async def _is_quiet(self) -> bool:
         _, state = await asyncio.to_thread(self._device.get, f"/api/sessions/{self.session}")
+        received = self._stage.rows("SELECT id, state FROM received WHERE state != 'done'")
+        owed = self._stage.rows("SELECT * FROM deliveries WHERE state = 'waiting'")
+        self._unquiet = (state, received, owed)
         for asked in self.page.pending():
             await self.page.answer(asked, yes=False)
         if state["busy"] or state["requests"]:
@@ -375,9 +383,7 @@ class Interleaving:
             # After a stop what waits is left alone until the next message.
             await self._say(self.page, "prompt")
             return False
-        rows = self._stage.rows("SELECT count(*) FROM received WHERE state != 'done'")
-        owed = self._stage.rows("SELECT count(*) FROM deliveries WHERE state = 'waiting'")
-        return not rows[0][0] and not owed[0][0]
+        return not received and not owed
 
     async def end(self) -> None:
         """Let everybody go."""
