@@ -251,8 +251,21 @@ def test_after_a_kill_the_page_goes_on_where_it_was(head: Head, browser: Browser
     assert browser.run("document.querySelectorAll('.item').length") == 0
     head.service.start(port)
     browser.until("document.querySelector('#link').hidden")
-    assert browser.run("document.querySelectorAll('.item.user, .item.answer').length") == before
+    browser.until(f"document.querySelectorAll('.item.user, .item.answer').length === {before}")
     assert browser.run("document.querySelector('#draft').value") == "a draft"
+    # What could not be sent stays; once it is in the conversation it is no draft any more.
+    head.service.kill()
+    browser.until("!document.querySelector('#link').hidden")
+    browser.run("document.querySelector('#draft').focus()")
+    browser.key("Enter")
+    browser.until("document.querySelector('#alert').textContent")
+    assert browser.run("document.querySelector('#draft').value") == "a draft"
+    head.service.start(port)
+    browser.until("document.querySelector('#link').hidden")
+    head.say(session, "a draft")
+    browser.until("document.querySelector('#draft').value === ''")
+    before += 2
+    browser.until(f"document.querySelectorAll('.item.user, .item.answer').length === {before}")
     head.say(session, "hello again")
     browser.until(f"document.querySelectorAll('.item.user, .item.answer').length === {before + 2}")
 

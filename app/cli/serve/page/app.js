@@ -158,9 +158,9 @@ function hear(event) {
       if (event.outcome === "done") notify(event.text.slice(0, 120) || "Done", true);
       list().catch(() => {});
       break;
-    case "queue_changed": page.queued = event.queued.length + event.steering.length; hint(); break;
+    case "queue_changed": arrived(event.queued); page.queued = event.queued.length + event.steering.length; hint(); break;
     case "mode_changed": page.facts.mode = event.mode; facts(); break;
-    case "user_message": if (byId("title").textContent === "hermes") byId("title").textContent = event.text.split("\n")[0].slice(0, 60); break;
+    case "user_message": arrived([event.text]); if (byId("title").textContent === "hermes") byId("title").textContent = event.text.split("\n")[0].slice(0, 60); break;
     case "usage":
       if (event.context_window) page.facts.context = `${Math.round(100 * event.context_used / event.context_window)}%`;
       if (event.session_cost) page.facts.context = `${page.facts.context || ""} $${event.session_cost.toFixed(2)}`;
@@ -225,6 +225,13 @@ async function order(text) {
   return true;
 }
 
+// A draft whose sending broke off had arrived after all.
+function arrived(texts) {
+  if (!page.unsure || !texts.includes(page.unsure) || byId("draft").value !== page.unsure) return;
+  byId("draft").value = page.unsure = "";
+  grow();
+}
+
 async function send(how) {
   const draft = byId("draft"), text = draft.value;
   if (!text.trim() && !page.images.length) return;
@@ -240,6 +247,7 @@ async function send(how) {
     page.conversation.toEnd();
   } catch (error) {
     if (!draft.value) draft.value = text;
+    page.unsure = error.status ? "" : text;
     byId("hint").textContent = error.message;
     byId("alert").textContent = error.message;
   }
