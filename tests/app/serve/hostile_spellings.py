@@ -297,10 +297,10 @@ SPELLINGS: dict[str, tuple[str, tuple[int, ...]]] = {
         (400, 404),
     ),
     # Endpoints in OpenAI's form
-    "models with an old token": (get("/v1/models", OLD), (401,)),
-    "a completion with an old token": (post("/v1/chat/completions", OLD, body="{}"), (401,)),
+    "models with an old token": (get("/v1/models", OLD), (401, 429)),
+    "a completion with an old token": (post("/v1/chat/completions", OLD, body="{}"), (401, 429)),
     "a response without a token": (post("/v1/responses", body="{}"), (401,)),
-    "a response with an old token": (post("/v1/responses", OLD, body="{}"), (401,)),
+    "a response with an old token": (post("/v1/responses", OLD, body="{}"), (401, 429)),
     "a token as OpenAI's browsers send it": (get("/v1/models", "Api-Key: OWNER"), (401,)),
     "a completion under another name": (
         post("/v1/chat/completions", OWNER, body=ASKED, host="Host: evil.example:PORT"),
