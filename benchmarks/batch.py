@@ -35,12 +35,18 @@ from tests.support.model_process import ServerProcess  # noqa: E402
 MOST_BARE = 500
 """Requests that are posted anew to see how long they take without Hermes."""
 SCRIPT = """
+MARK = "\\n[This answer was interrupted here.]"
+
 def script(request):
-    asked = next(each["content"] for each in request.messages if str(each["content"]).startswith("Task "))
+    messages = request.messages
+    asked = next(each["content"] for each in messages if str(each["content"]).startswith("Task "))
     number = asked.split()[1]
-    if int(number) % 5 == 0 and request.messages[-1]["role"] == "user":
+    if int(number) % 5 == 0 and not any(each["role"] == "tool" for each in messages):
         return call("read_file", path="note.txt")
-    return say("answer " + number, delay={latency})
+    # An answer that a kill cut off is gone on with.
+    said = [each["content"] for each in messages if each["role"] == "assistant"]
+    begun = "".join(each.removesuffix(MARK) for each in said if str(each).endswith(MARK))
+    return say(("answer " + number)[len(begun):] or " ", delay={latency})
 """
 COUNTED = """
 import json
@@ -132,10 +138,12 @@ def storm(place: Place, kills: int, jobs: int, seed: int) -> None:
     by_id = Counter(str(each["id"]) for each in results)
     asked = Counter(_number(each) for each in place.server.requests())
     least = sum(2 if number % 5 == 0 else 1 for number in range(place.count))
-    wrong = [each["id"] for each in results if each["text"] != f"answer {each['id']}"]
+    wrong = [each for each in results if each["text"] != f"answer {each['id']}"]
     lost, twice = place.count - len(by_id), sum(number - 1 for number in by_id.values())
     print(f"  {place.count} tasks, {done} kills, {jobs} at once: exit {process.returncode}")
     print(f"  lost: {lost}; twice: {twice}; wrong: {len(wrong)}")
+    for each in wrong[:5]:
+        print(f"    {each['id']}: {each['outcome']} {each['text']!r} {each['error']}")
     total = sum(asked.values())
     print(f"  requests: {total} for {least} answers; {total - least} again, as a kill had lost the answer")
     order = [str(each["id"]) for each in results] == [str(number) for number in range(place.count)]
@@ -301,7 +309,7 @@ def main() -> None:
             throughput(folder / "b", args.many, args.jobs, 0.0)
         if "latency" in wanted:
             print("Throughput")
-            throughput(folder / "c", max(40, args.many // 20), args.jobs, args.latency)
+            throughput(folder / "c", max(100, args.many // 20), args.jobs, args.latency)
         if "ceiling" in wanted:
             print("Ceiling")
             ceiling(folder / "d", 60, args.jobs)

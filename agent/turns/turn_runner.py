@@ -171,9 +171,9 @@ class TurnRunner:
         return last is not None and not (last.kind == "assistant" and _is_whole(last))
 
     async def _take_up(self, progress: _Progress) -> None:
+        progress.parts += _parts_cut_off(self._session.path)
         last = _last_said(self._session.path)
         if last is not None and last.kind == "assistant" and not last.data.get("calls"):
-            progress.parts.append(last.content)
             await self._session.add_user(CUT_OFF, "engine")
 
     async def _carry(self, begin: Callable[[_Progress], Awaitable[None]]) -> TurnEnded:
@@ -370,6 +370,18 @@ class TurnRunner:
 def _last_said(path: Sequence[Node]) -> Node | None:
     """The last node that a turn consists of; what is told beside it does not count."""
     return next((node for node in reversed(path) if node.kind in ("user", "assistant", "tool")), None)
+
+
+def _parts_cut_off(path: Sequence[Node]) -> list[str]:
+    """What an answer at the end of a path consists of so far, each part cut off with its process."""
+    parts: list[str] = []
+    for node in reversed(path):
+        cut_off = node.data.get("state") == "interrupted" and not node.data.get("calls")
+        if node.kind == "assistant" and cut_off:
+            parts.insert(0, node.content)
+        elif node.kind in ("user", "assistant", "tool") and node.content != CUT_OFF:
+            break
+    return parts
 
 
 def _is_whole(node: Node) -> bool:

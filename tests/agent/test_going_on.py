@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent.turns.turn_runner import CUT_OFF
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 
@@ -49,15 +50,22 @@ async def test_a_turn_goes_on_where_its_process_was_killed(tmp_path: Path, image
         assert first.server.refusals == []
 
 
-async def test_an_answer_that_was_cut_off_is_gone_on_with(tmp_path: Path):
+@pytest.mark.parametrize("cuts", [["one two"], ["one", " two"], ["one two", ""], ["", "one", "", " two"]])
+async def test_an_answer_that_was_cut_off_is_gone_on_with(tmp_path: Path, cuts: list[str]):
+    """Each cut is a process that ended; an empty one ended before the model had said anything."""
     async with bench(tmp_path, [say("one two three")]) as each:
         async with each.engine() as engine:
             await engine.run("count")
-            whole = engine.session.path[-1]
-            session, head = engine.session.id, engine.session.head
-            await engine.session.store.append(session, "user", "again", {"origin": "prompt"}, head=head)
-            cut = dict(whole.data) | {"state": "interrupted", "calls": []}
-            await engine.session.store.append(session, "assistant", "one two", cut, head=head)
+            session, store = engine.session, engine.session.store
+            cut = dict(session.path[-1].data) | {"state": "interrupted", "calls": []}
+            await store.append(session.id, "user", "again", {"origin": "prompt"}, head=session.head)
+            begun = False
+            for text in cuts:
+                if begun:
+                    await store.append(session.id, "user", CUT_OFF, {"origin": "engine"}, head=session.head)
+                if text:
+                    begun = True
+                    await store.append(session.id, "assistant", text, cut, head=session.head)
         each.server.script = lambda request: say(" three")
         async with each.engine(resume_last=True) as engine:
             ended = await engine.go_on()
