@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.assembly.voice_messages import transcribed as transcribed
     from agent.gateways.adapter import CallAnswer as CallAnswer
     from agent.gateways.adapter import GatewayKind as GatewayKind
     from agent.gateways.adapter import PlatformCall as PlatformCall
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from agent.gateways.people import Person as Person
     from agent.gateways.ports import ChatSession as ChatSession
     from agent.gateways.ports import How as How
-    from agent.senses.voice_messages import transcribed as transcribed
     from agent.store.received import handed_texts as handed_texts
 
 __getattr__ = exports(
@@ -37,7 +37,7 @@ __getattr__ = exports(
         "agent.gateways.kinds": "gateway_kind gateway_kinds",
         "agent.gateways.people": "ChatScope Person",
         "agent.gateways.ports": "ChatSession How",
-        "agent.senses.voice_messages": "transcribed",
+        "agent.assembly.voice_messages": "transcribed",
         "agent.store.received": "handed_texts",
     },
 )

@@ -1,21 +1,23 @@
-"""Dictation: what a person says to the prompt, written down by what the settings name."""
+"""Dictation: what a person says to the prompt, written down by what the settings name, or by a plugin."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.config.known_secrets import known_secrets
-from agent.config.loader import load
 from agent.errors import HermesError
-from agent.home import Home
 from agent.net.door import Door
+from agent.senses.brought import BroughtService, heard
 from agent.senses.hearing import Transcriber
 from agent.senses.online import Online
 from agent.senses.readiness import readiness
 from agent.senses.recording import Recording, recorder
 from tools.results import ToolError
+
+if TYPE_CHECKING:
+    from agent.config.loader import LoadedSettings
 
 
 class DictationError(HermesError):
@@ -25,12 +27,23 @@ class DictationError(HermesError):
 class Dictation:
     """One thing that is said: recorded from `begin` to `end`. Makes no sound leave before it has ended."""
 
-    def __init__(self, home: Home, environ: Mapping[str, str], workspace: Path) -> None:
-        """Reads the settings. Raises `HermesError` where nothing records, or nothing listens."""
-        loaded = load(home, dict(environ), workspace)
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        environ: Mapping[str, str],
+        brought: BroughtService | None,
+        close: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`brought` is the service of a plugin that listens, `close` ends what was started for it.
+
+        Raises `HermesError` where nothing records, or nothing listens.
+        """
         self._settings, self._variables = loaded.settings.transcribe, loaded.environ
-        found = {each.tool: each for each in readiness(loaded.settings, loaded.environ, sees=True)}
-        ready = found["transcribe"]
+        names = {} if brought is None else {"transcribe": brought.name}
+        found = readiness(loaded.settings, loaded.environ, sees=True, brought=names)
+        ready = next(each for each in found if each.tool == "transcribe")
+        self._brought = brought if brought is not None and brought.name == ready.by else None
+        self._close = close
         if not ready.works:
             raise DictationError(f"What is said cannot be written down: {ready.missing}; {ready.mend}.")
         self._by, self._environ = ready.by, environ
@@ -39,13 +52,21 @@ class Dictation:
 
     async def written(self, sound: bytes) -> str:
         """What is said in a recording. Raises `DictationError`."""
-        online = Online(Door(secrets=known_secrets(self._variables), environ=self._environ))
-        listener = Transcriber(self._settings, self._variables, online, _Unpaid())
         try:
-            said = await listener.hear(self._by, sound, "said.wav", "", _agreed)
+            if self._brought is not None:
+                said = await heard(self._brought, sound, ".wav", "", _agreed)
+            else:
+                online = Online(Door(secrets=known_secrets(self._variables), environ=self._environ))
+                listener = Transcriber(self._settings, self._variables, online, _Unpaid())
+                said = await listener.hear(self._by, sound, "said.wav", "", _agreed)
         except ToolError as error:
             raise DictationError(str(error)) from error
         return str(said["text"]).strip()
+
+    async def aclose(self) -> None:
+        """Throw away what is recorded, and end what was started."""
+        await self.recording.discard()
+        await self._close()
 
 
 class _Unpaid:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from app.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
+    from agent.api.senses import Recording
     from app.conversation.session_screen import SessionScreenPort
     from app.ports import KeysPort, NoticePort, SendingPort
 
@@ -41,12 +42,21 @@ async def _talk(app: TalkPorts, _nothing: str) -> None:
 
 async def _said(app: TalkPorts, enough: asyncio.Event) -> str:
     from agent.api.home import Home
-    from agent.api.senses import Dictation
+    from agent.api.senses import begin_dictation
 
     environ = dict(os.environ)
     workspace = app.message_sender.workspace
-    dictation = await asyncio.to_thread(lambda: Dictation(Home.locate(environ), environ, workspace))
-    recording = dictation.recording
+    dictation = await asyncio.to_thread(begin_dictation, Home.locate(environ), environ, workspace)
+    try:
+        sound = await _recorded(app, dictation.recording, enough)
+        app.say("Writing down what you said …")
+        return await dictation.written(sound)
+    finally:
+        await dictation.aclose()
+
+
+async def _recorded(app: TalkPorts, recording: Recording, enough: asyncio.Event) -> bytes:
+    """The sound until the person says that it is enough, or the recorder ends."""
     await recording.start()
     try:
         key = app.keys.shown("prompt.talk") or "/talk"
@@ -57,12 +67,9 @@ async def _said(app: TalkPorts, enough: asyncio.Event) -> str:
         finally:
             for each in ends:
                 each.cancel()
-        sound = await recording.finish()
+        return await recording.finish()
     finally:
         app.clear_notifications()
-        await recording.discard()
-    app.say("Writing down what you said …")
-    return await dictation.written(sound)
 
 
 COMMAND = AppCommand(

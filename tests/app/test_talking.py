@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.assembly.outside_services import begin_dictation
 from agent.errors import HermesError
 from agent.home import Home
-from agent.senses.dictation import Dictation
 from agent.senses.recording import Recording, RecordingError, mended, recorder
 from tests.app.skin_stage import dressed, running
 from tests.support.services import KEYS, Services
@@ -101,7 +101,7 @@ def test_what_is_missing_is_said_with_its_mend(
     home.root.mkdir()
     home.config.write_text(settings)
     with pytest.raises(HermesError, match=words):
-        Dictation(home, {"PATH": path}, tmp_path)
+        begin_dictation(home, {"PATH": path}, tmp_path)
 
 
 async def test_what_is_said_comes_into_the_prompt_and_is_not_sent(

@@ -10,7 +10,7 @@ def senses(subject: HealthSubject) -> HealthFinding:
     """By what each works, and the mend of one that cannot; warns of what the settings ask for only."""
     from agent.api.config import load
     from agent.api.models import resolve
-    from agent.api.senses import readiness
+    from agent.api.senses import readiness, service_names
 
     loaded = load(subject.home, subject.environ, subject.workspace)
     sees = False
@@ -19,7 +19,8 @@ def senses(subject: HealthSubject) -> HealthFinding:
         sees = target.info.images is not False and target.tool_mode == "native"
     except ConfigError:
         pass  # the check of the model says so
-    found = readiness(loaded.settings, loaded.environ, sees=sees)
+    brought = service_names(subject.home, subject.workspace, loaded)
+    found = readiness(loaded.settings, loaded.environ, sees=sees, brought=brought)
     works = ", ".join(f"{each.tool} ({each.by})" for each in found if each.works)
     lacking = [each for each in found if not each.works]
     detail = "; ".join(

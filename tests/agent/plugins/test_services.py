@@ -11,11 +11,17 @@ from typing import Any
 
 import pytest
 
+from agent.assembly.outside_services import begin_dictation
+from agent.assembly.voice_messages import transcribed
+from agent.config.loader import load
+from agent.errors import HermesError
 from agent.events import Noticed, ToolFinished
 from agent.home import Home
 from agent.plugins.enabling import Agreement, PluginEnvironment, enable
 from agent.plugins.registrations import RegisteredProvider
 from agent.plugins.shelf import find
+from app.cli.health.check import HealthSubject
+from app.cli.health.senses import senses
 from tests.support.engines import Bench, bench
 from tests.support.images import png
 from tests.support.plugins import agree_to, write_plugin
@@ -120,6 +126,34 @@ async def test_pictures_sounds_and_recordings_come_from_a_plugin(tmp_path: Path)
         assert "root:" not in str(finished(made)) and "\x1b" not in str(finished(made))
         # Nothing of an exchange stays.
         assert not list((made.home / "plugin-data" / "gear").glob("exchange-*"))
+
+
+async def test_dictation_voice_messages_and_the_doctor_know_a_service(tmp_path: Path) -> None:
+    recorder = tmp_path / "bin" / "arecord"
+    recorder.parent.mkdir()
+    recorder.write_text("#!/bin/sh\n")
+    recorder.chmod(0o755)
+    environ = {"PATH": f"{recorder.parent}:{os.environ['PATH']}"}
+    async with bench(tmp_path, by_step([say("Done.")])) as made:
+        folder = await equipped(made)
+        home = Home(made.home)
+        loaded = load(home, environ, made.workspace)
+        dictation = begin_dictation(home, environ, made.workspace)
+        try:
+            assert await dictation.written(b"RIFF\0\0\0\0WAVE") == "12 bytes in"
+        finally:
+            await dictation.aclose()
+        async with made.engine(approve="all") as engine:
+            assert await transcribed(engine, loaded.settings, environ, b"OggS", "note.oga") == "4 bytes in"
+            with pytest.raises(HermesError, match="no recording that is known"):
+                await transcribed(engine, loaded.settings, environ, b"OggS", "note.exe")
+        subject = HealthSubject(home, environ, made.workspace)
+        for by in ("image_generate (gear.brush)", "text_to_speech (gear.mouth)", "transcribe (gear.ear)"):
+            assert by in senses(subject).detail
+        (folder / "handler.py").write_text("")
+        assert "gear" not in senses(subject).detail
+        with pytest.raises(HermesError, match="nothing that listens is set up"):
+            begin_dictation(home, environ, made.workspace)
 
 
 async def test_what_the_settings_choose_comes_before_a_plugin(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Voice messages written down, by what the settings name and at the cost of the session."""
+"""Voice messages written down, by what the settings name or a plugin, at the cost of the session."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agent.config.schema import Settings
     from agent.engine import Engine
     from agent.model.catalog import ModelInfo
+    from agent.senses.hearing import Transcriber
     from agent.spending.request_log import RequestLog
 
 ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
@@ -25,19 +26,41 @@ async def transcribed(
     engine: Engine, settings: Settings, environ: Mapping[str, str], data: bytes, name: str
 ) -> str:
     """What a recording says. Raises `HermesError`."""
+    from agent.assembly.plugin_senses import plugin_services
+    from agent.senses.brought import heard as heard_by
+    from agent.senses.hearing import checked
+    from agent.senses.readiness import readiness
+
+    if engine.mode in ("plan", "deny"):
+        raise HermesError(f"Nothing leaves in mode {engine.mode}, so the recording was not written down")
+    brought = plugin_services(engine.plugins).get("transcribe")
+    names = {} if brought is None else {"transcribe": brought.name}
+    found = readiness(settings, environ, sees=False, brought=names)
+    ready = next(each for each in found if each.tool == "transcribe")
+    if not ready.works:
+        raise HermesError(f"{ready.missing}; {ready.mend}")
+    ending = Path(name).suffix.lower()
+    ending = ENDINGS.get(ending, ending)
+    try:
+        if brought is not None and brought.name == ready.by:
+            heard = await heard_by(brought, data, *checked(data, f"voice{ending}", ""), _sent_for_this)
+        else:
+            listener = _listener(engine, settings, environ)
+            heard = await listener.hear(ready.by, data, f"voice{ending}", "", _sent_for_this)
+    except ToolError as error:
+        raise HermesError(str(error)) from error
+    return str(heard["text"])
+
+
+def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) -> Transcriber:
+    """What listens by the settings, at the cost of the session."""
     from agent.net.door import Door
     from agent.senses.hearing import Transcriber
     from agent.senses.online import Online
-    from agent.senses.readiness import readiness
     from agent.senses.spending import ServiceAccount
     from agent.spending.request_log import request_log_of
     from agent.spending.request_table import MAIN, Payer
 
-    if engine.mode in ("plan", "deny"):
-        raise HermesError(f"Nothing leaves in mode {engine.mode}, so the recording was not written down")
-    ready = next(each for each in readiness(settings, environ, sees=False) if each.tool == "transcribe")
-    if not ready.works:
-        raise HermesError(f"{ready.missing}; {ready.mend}")
     metering = engine.metering
 
     def log_of(model: str, info: ModelInfo) -> RequestLog:
@@ -46,18 +69,12 @@ async def transcribed(
         )
         return request_log_of(metering.spending, payer, info)
 
-    listener = Transcriber(
+    return Transcriber(
         settings.transcribe,
         environ,
         Online(Door(secrets={}, environ=environ)),
         ServiceAccount(metering.account, log_of),
     )
-    ending = Path(name).suffix.lower()
-    try:
-        heard = await listener.hear(ready.by, data, f"voice{ENDINGS.get(ending, ending)}", "", _sent_for_this)
-    except ToolError as error:
-        raise HermesError(str(error)) from error
-    return str(heard["text"])
 
 
 async def _sent_for_this(_action: Action) -> None:

@@ -1,0 +1,39 @@
+"""Services of plugins where no session is open: dictation, and what `hermes doctor` says. Reads the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.assembly.plugin_senses import plugin_services
+from agent.config.known_secrets import known_secrets
+from agent.config.loader import load
+from agent.home import Home
+from agent.plugins.enabling import PluginEnvironment
+from agent.plugins.session_plugins import SessionPlugins, found_plugins
+from agent.senses.dictation import Dictation
+
+if TYPE_CHECKING:
+    from agent.config.loader import LoadedSettings
+
+
+def service_names(home: Home, workspace: Path, loaded: LoadedSettings) -> dict[str, str]:
+    """By its tool, the service of a plugin that works for it. Nothing of a plugin is started."""
+    return {
+        tool: service.name for tool, service in plugin_services(_plugins(home, workspace, loaded)).items()
+    }
+
+
+def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> Dictation:
+    """One thing that is to be said. Raises `HermesError` where nothing records, or nothing listens."""
+    loaded = load(home, dict(environ), workspace)
+    plugins = _plugins(home, workspace, loaded)
+    return Dictation(loaded, environ, plugin_services(plugins).get("transcribe"), plugins.aclose)
+
+
+def _plugins(home: Home, workspace: Path, loaded: LoadedSettings) -> SessionPlugins:
+    variables = loaded.environ
+    mode = loaded.settings.sandbox.mode
+    around = PluginEnvironment.of(home, workspace, variables, mode, known_secrets(variables))
+    return found_plugins(around, lambda _text: None)
