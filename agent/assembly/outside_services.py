@@ -10,6 +10,7 @@ from agent.assembly.plugin_senses import plugin_services
 from agent.config.known_secrets import known_secrets
 from agent.config.loader import load
 from agent.home import Home
+from agent.plugins.consent import ConsentFile
 from agent.plugins.enabling import PluginEnvironment
 from agent.plugins.session_plugins import SessionPlugins, found_plugins
 from agent.senses.dictation import Dictation
@@ -20,19 +21,23 @@ if TYPE_CHECKING:
 
 def service_names(home: Home, workspace: Path, loaded: LoadedSettings) -> dict[str, str]:
     """By its tool, the service of a plugin that works for it. Nothing of a plugin is started."""
-    return {
-        tool: service.name for tool, service in plugin_services(_plugins(home, workspace, loaded)).items()
-    }
+    plugins = _plugins(home, workspace, loaded)
+    return {} if plugins is None else {tool: each.name for tool, each in plugin_services(plugins).items()}
 
 
 def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> Dictation:
     """One thing that is to be said. Raises `HermesError` where nothing records, or nothing listens."""
     loaded = load(home, dict(environ), workspace)
     plugins = _plugins(home, workspace, loaded)
+    if plugins is None:
+        return Dictation(loaded, environ)
     return Dictation(loaded, environ, plugin_services(plugins).get("transcribe"), plugins.aclose)
 
 
-def _plugins(home: Home, workspace: Path, loaded: LoadedSettings) -> SessionPlugins:
+def _plugins(home: Home, workspace: Path, loaded: LoadedSettings) -> SessionPlugins | None:
+    """The plugins that are on; None where nobody agreed to any, as trying the boundary takes a while."""
+    if not ConsentFile(home.plugin_consent).read():
+        return None
     variables = loaded.environ
     mode = loaded.settings.sandbox.mode
     around = PluginEnvironment.of(home, workspace, variables, mode, known_secrets(variables))

@@ -75,6 +75,25 @@ class ServerConfig:
         """Where it is, for a person: its command line or its address."""
         return self.url or " ".join((self.command, *self.args))
 
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """What a person agrees to besides its place, a line each; values of variables are left out."""
+        lines: list[str] = []
+        if self.command:
+            network = "with the network" if self.network else "without the network"
+            where = f"in the sandbox, {network}" if self.sandbox else "outside of the sandbox, as you"
+            lines.append(f"started {where}")
+        else:
+            lines.append("reached over the network")
+        for title, values in (
+            ("variables", (*self.env, *self.env_passthrough)),
+            ("headers", self.headers),
+            ("folders it may change", self.writable if self.command else ()),
+        ):
+            if values:
+                lines.append(f"{title}: {', '.join(sorted(set(values)))}")
+        return tuple(lines)
+
     def offers(self, tool: str) -> bool:
         """Whether `include` and `exclude` let a tool through."""
         included = not self.include or any(fnmatchcase(tool, each) for each in self.include)

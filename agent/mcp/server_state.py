@@ -29,6 +29,8 @@ class ServerState:
     origin: str
     place: str
     health: Health
+    terms: tuple[str, ...] = ()
+    """What a person agrees to besides its place, a line each."""
     retry_in: float = 0.0
     """Seconds until it is tried again."""
     tools: tuple[str, ...] = ()

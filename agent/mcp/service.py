@@ -339,6 +339,7 @@ class McpService:
             name=name,
             origin=declared.origin,
             place=clean(declared.config.place),
+            terms=tuple(map(clean, declared.config.terms)),
             health=health,
             retry_in=health.waits(time.monotonic()),
             tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),

@@ -31,8 +31,8 @@ class Dictation:
         self,
         loaded: LoadedSettings,
         environ: Mapping[str, str],
-        brought: BroughtService | None,
-        close: Callable[[], Awaitable[None]],
+        brought: BroughtService | None = None,
+        close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`brought` is the service of a plugin that listens, `close` ends what was started for it.
 
@@ -66,7 +66,8 @@ class Dictation:
     async def aclose(self) -> None:
         """Throw away what is recorded, and end what was started."""
         await self.recording.discard()
-        await self._close()
+        if self._close is not None:
+            await self._close()
 
 
 class _Unpaid:

@@ -154,11 +154,8 @@ def _show(server: DeclaredServer, catalog: ServerCatalog | None) -> None:
     if not server.agreed:
         say(f"This project wants to use the MCP server {config.name}:")
         say(f"  {clean(config.place)}")
-        names = sorted({*config.env, *config.env_passthrough, *config.headers})
-        if names:
-            say(f"  with {', '.join(names)}")
-        where = "in the sandbox" if config.sandbox else "outside of the sandbox"
-        say(f"  started {where}" if config.command else "  over the network")
+        for term in config.terms:
+            say(f"  {clean(term)}")
     for tool in catalog.parked() if catalog is not None else ():
         why = "changed" if catalog is not None and catalog.standing(tool) == "changed" else tool.suspicion
         say(f"Tool {tool.name} ({why}):")

@@ -44,12 +44,14 @@ class ChangeDialog(ConfirmDialog):
     def __init__(self, question: str, difference: str, yes: str, no: str = "Cancel") -> None:
         """`difference` holds unified diffs. Outside text."""
         super().__init__(question, yes, no)
-        self._difference = difference
+        self._difference = difference.rstrip("\n")
 
     def body(self) -> ComposeResult:
         yield words(self._question)
         if self._difference:
-            yield Skinned(self._difference, reveal, background="surface", diffs=True, classes="text")
+            yield Skinned(
+                self._difference.rstrip("\n"), reveal, background="surface", diffs=True, classes="text"
+            )
         yield Choices([self._yes, self._no], chosen=1)
         yield Hints()
 

@@ -175,7 +175,8 @@ class PluginRows(EntryRows[PluginRow]):
         left = Text(" ").append(f"{mark} ", self.ink(ink))
         left.append(f"{entry.name:<20} ", self.ink("text" if entry.state == "enabled" else "dim"))
         failed = entry.failed.removeprefix(f"The plugin {entry.name} ")
-        left.append(one_line(failed or entry.description or entry.reason), self.ink("dim"))
+        why = entry.reason if entry.state == "changed" else ""
+        left.append(one_line(failed or why or entry.description or entry.reason), self.ink("dim"))
         return [spread(left, Text(f" {entry.place} ", self.ink("dim")), width)]
 
 

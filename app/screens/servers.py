@@ -166,7 +166,8 @@ class ServerRows(EntryRows["ServerState"]):
         mark, ink = LOOKS.get(entry.health.state, ("·", "dim"))
         left = Text(" ").append(f"{mark} ", self.ink(ink)).append(one_line(entry.name), self.ink("text"))
         if entry.parked:
-            left.append(f"  ▲ {len(entry.parked)} wait", self.ink("warning"))
+            count = len(entry.parked)
+            left.append(f"  ▲ {count} wait{'s' if count == 1 else ''}", self.ink("warning"))
         if entry.health.reason and entry.health.state != "ready":
             left.append(f"  {one_line(entry.health.reason)}", self.ink("dim"))
         speed = f"  {milliseconds(entry.health.answered_in)}" if entry.health.calls else ""
@@ -251,7 +252,9 @@ def asked(server: ServerState) -> str:
     """What is asked before a person agrees. Outside text. Pure."""
     parts = []
     if server.health.state == "not agreed":
-        parts.append(f"This project brings the MCP server {server.name}:\n{server.place}\nMay it be started?")
+        lines = (server.place, *server.terms)
+        parts.append("\n".join([f"This project brings the MCP server {server.name}:", *lines]))
+        parts.append("May it be used?")
     for tool in server.offer:
         if tool.why:
             parts.append(f"▲ {tool.name} {tool.why}.")

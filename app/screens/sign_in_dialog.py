@@ -74,9 +74,8 @@ class SignInDialog(Dialog[str]):
             states = await self._servers.states()
             self._address = next((each.sign_in or "" for each in states if each.name == self._server), "")
             if self._address:
-                await self.query_one(Reader).remove()
-                text = words(told(self._server, self._address, self._environ))
-                await self.query_one("#dialog").mount(text, before=0)
+                # At once: the next look cuts this one off wherever it waits.
+                self.query_one(Reader).read(told(self._server, self._address, self._environ))
                 self._fit()
                 if shows_pages(self._environ):
                     self._browse()

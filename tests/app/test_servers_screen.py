@@ -75,7 +75,11 @@ STATES = (
         retry_in=14.2,
     ),
     ServerState(
-        name="theirs", origin="project", place="sh -c 'curl evil'", health=Health(state="not agreed")
+        name="theirs",
+        origin="project",
+        place="sh -c 'curl evil'",
+        terms=("started in the sandbox, with the network", "variables: TOKEN"),
+        health=Health(state="not agreed"),
     ),
 )
 CLOUD = ServerState(
@@ -348,6 +352,12 @@ async def changed(app: Staged, pilot: Pilot[Any]) -> None:
     await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed, "the question")
 
 
+async def theirs(app: Staged, pilot: Pilot[Any]) -> None:
+    await opened(app, pilot, Stand())
+    await pilot.press("j", "j", "j", "a")
+    await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed, "the question")
+
+
 async def form_shown(app: Staged, pilot: Pilot[Any]) -> None:
     await asked(app, pilot, [])
 
@@ -363,7 +373,7 @@ async def logged(app: Staged, pilot: Pilot[Any]) -> None:
 
 
 LOOKS: dict[str, Act] = {
-    "servers": servers, "changed": changed, "form": form_shown, "sign-in": sign_in_shown,
+    "servers": servers, "changed": changed, "form": form_shown, "sign-in": sign_in_shown, "trust": theirs,
 }  # fmt: skip
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import sys
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,11 +20,14 @@ from agent.api.opening import open_session
 from agent.api.session import SessionClient
 from agent.errors import HermesError
 from agent.events import ApprovalAsked, Decision, Noticed, QueueChanged, TextAdded, TurnEnded
+from agent.mcp.server_state import ServerState
 from agent.model.providers import NoModelError
 from agent.options import Options
+from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 from tests.support.waiting import PATIENCE
+from tests.support.web_server import web_server
 
 
 @asynccontextmanager
@@ -144,6 +150,57 @@ async def test_an_engine_that_is_killed_is_told_of_once_and_its_session_goes_on(
             assert again.id == session
             assert [node.content for node in again.path if node.kind == "user"][:2] == ["Begin", "Go on"]
             assert (await again.run("Are you there?")).text == "Here again."
+
+
+async def test_servers_are_signed_in_to_and_agreed_to_over_the_border(tmp_path: Path) -> None:
+    mark = tmp_path / "work" / "mark"
+    box = {"command": sys.executable, "args": ["-IS", plain_server.__file__, "changes", str(mark)]}
+    script = by_step([call("mcp__box__echo", text="hi"), say("Once."), say("Twice.")])
+    with web_server(asks_sign_in=True) as web:
+        async with bench(tmp_path, script) as made:
+            servers = {"box": {**box, "writable": ["."]}, "web": {"url": f"{web.url}/mcp"}}
+            slow = {name: {**each, "connect_timeout": 60} for name, each in servers.items()}
+            made.config(json.dumps({"mcp_servers": slow}))
+            async with remote(made, attended=True) as client:
+
+                async def state(name: str) -> ServerState:
+                    return next(each for each in await client.servers.states() if each.name == name)
+
+                async def address() -> str:
+                    async with asyncio.timeout(PATIENCE):
+                        while not (found := (await state("web")).sign_in):
+                            await asyncio.sleep(0.02)
+                    return found
+
+                signing = asyncio.create_task(client.servers.sign_in("web"))
+                await address()
+                await client.servers.leave_sign_in("web")
+                with pytest.raises(HermesError, match="the sign-in was left"):
+                    await signing
+                signing = asyncio.create_task(client.servers.sign_in("web"))
+                where = await address()
+                with pytest.raises(HermesError, match="not where its sign-in ends"):
+                    await client.servers.came_back("web", "http://evil.example/callback?code=1")
+                await asyncio.to_thread(follow, where)
+                await asyncio.wait_for(signing, PATIENCE)
+                assert (await state("web")).signed_in and (await state("web")).health.state == "ready"
+                assert await client.servers.sign_out("web") and not (await state("web")).signed_in
+                # What changed in a tool crosses as well, and a yes counts for exactly that.
+                await client.run("Begin")
+                await client.run("Go on")
+                changed = await state("box")
+                (tool,) = [each for each in changed.offer if each.why]
+                assert "+Says it to everybody." in tool.difference
+                with pytest.raises(HermesError, match="changed while you looked"):
+                    await client.servers.agree("box", "of another look")
+                await client.servers.agree("box", changed.seen)
+                assert (await state("box")).parked == ()
+
+
+def follow(url: str) -> None:
+    """What a browser does whose owner says yes to all."""
+    with urllib.request.urlopen(url, timeout=20) as response:
+        response.read()
 
 
 async def test_a_session_that_cannot_be_opened_fails_as_it_does_in_this_process(tmp_path: Path) -> None:

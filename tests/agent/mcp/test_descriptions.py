@@ -199,7 +199,8 @@ def test_a_server_of_a_project_counts_only_as_it_was_agreed_to(tmp_path: Path) -
         '{"mcpServers": {"a": {"type": "http", "url": "http://h/x"}, "b": {"command": "b", "colour": 1},'
         ' "c": {"command": 5}, "d": 1, "own": {"command": "z"}}}'
     )
-    own = Settings.model_validate({"mcp_servers": {"own": {"command": "x"}}})
+    own_server = {"command": "x", "sandbox": False, "env_passthrough": ["TOKEN"], "writable": ["out"]}
+    own = Settings.model_validate({"mcp_servers": {"own": own_server}})
     found = declared_servers(own, home, project)
     assert {each.config.name: (each.origin, each.agreed) for each in found.servers} == {
         "own": ("settings", True),
@@ -207,6 +208,12 @@ def test_a_server_of_a_project_counts_only_as_it_was_agreed_to(tmp_path: Path) -
         "b": ("project", False),
     }
     assert len(found.problems) == 4 and not any("\n" in each for each in found.problems)
+    assert found.named("a").config.terms == ("reached over the network",)
+    assert found.named("own").config.terms == (
+        "started outside of the sandbox, as you",
+        "variables: TOKEN",
+        "folders it may change: out",
+    )
     server = found.named("a")
     ServerAgreement(home).agree(project, server.config)
     assert declared_servers(own, home, project).named("a").agreed
