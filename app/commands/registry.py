@@ -38,7 +38,7 @@ def all_commands() -> tuple[AppCommand, ...]:
 
 
 def find_commands() -> tuple[AppCommand, ...]:
-    """Add the commands that declare themselves; those that are new. Imports them."""
+    """Add the commands that declare themselves; those that count. Imports them."""
     # Late: the first picture waits for this module.
     from tools.parts import PartKind
 
@@ -47,10 +47,14 @@ def find_commands() -> tuple[AppCommand, ...]:
 
 
 def take_in(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:
-    """Add commands; those that are new. One whose id or word is taken is left out, and the log says so."""
+    """Add commands; those that count. One whose id or word is taken is left out, and the log says so.
+
+    One that was added before counts as well: a further application in the process binds its keys, too.
+    """
     found: list[AppCommand] = []
     for command in commands:
         if BY_ID.get(command.id) is command:
+            found.append(command)
             continue
         if command.id in BY_ID or command.slash in BY_SLASH:
             log.warning("the command %s (/%s) is left out: its name is taken", command.id, command.slash)

@@ -10,11 +10,14 @@ import pytest
 
 from agent.config.declared_hooks import hooks_of
 from agent.config.loader import load
-from agent.events import Noticed, ToolFinished
+from agent.events import ApprovalAsked, Decision, Event, Noticed, ToolFinished
 from agent.home import Home
 from agent.hooks.consent import HookConsent
+from tests.support.compacting import condenses
+from tests.support.delivery import Recorded
 from tests.support.engines import Bench, bench
-from tests.support.replies import by_step, call, say
+from tests.support.replies import Reply, by_step, call, say
+from tests.support.team import by_task
 
 WRITE = call("write_file", path="a.txt", content="one\n")
 
@@ -135,6 +138,38 @@ async def test_session_events_reach_their_hooks(tmp_path: Path) -> None:
             "after_request",
             "session_end",
         ]
+
+
+async def test_what_happens_beside_the_turn_reaches_its_hooks(tmp_path: Path) -> None:
+    sent = call("delegate_task", goal="look around")
+    steps = [sent, call("terminal", command="echo one > a.txt"), say("Done.")]
+    works = by_task({"main": steps, "look around": [say("Looked.")]})
+
+    def script(request: Recorded) -> Reply:
+        summary = "## Goal\nThe person said go, and nothing else that is worth a word.\n## Next\nGo on."
+        return say(summary) if condenses(request) else works(request)
+
+    async with bench(tmp_path, script) as made:
+        kinds = ("subagent_start", "subagent_stop", "approval_asked", "approval_answered", "file_changed")
+        lines = "".join(
+            f"  {kind}:\n    - command: cat >> {tmp_path}/heard\n" for kind in (*kinds, "compaction")
+        )
+        declare(made, f"hooks:\n{lines}")
+
+        def allow(event: Event) -> None:
+            if isinstance(event, ApprovalAsked):
+                event.reply.set_result(Decision("once"))
+
+        async with made.engine(approve="careful", attended=True) as engine:
+            engine.stream.subscribe(allow)
+            assert (await engine.run("Go. " + "word " * 4_000)).outcome == "done"
+            await engine.compact()
+        told = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+        of = {each["event"]: each for each in told}
+        assert set(of) == {*kinds, "compaction"}, of
+        assert of["subagent_start"]["goal"] == "look around" and of["subagent_stop"]["outcome"] == "done"
+        assert of["approval_asked"]["tool"] == "terminal" and of["approval_answered"]["outcome"] == "once"
+        assert of["file_changed"]["paths"] and of["compaction"]["result"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"hooks": 3}', b"\xff\xfe", b"[" * 100_000])
