@@ -146,6 +146,12 @@ async def test_a_server_asks_the_model_and_a_message_names_its_prompts_and_resou
         assert [(each.name, each.health.state, each.tools) for each in states] == [
             ("box", "ready", ("echo",))
         ]
+        # Where nobody looks on, a budget has to bound it.
+        at.events.clear()
+        at.config(json.dumps(given))
+        await at.turn("Once more.")
+        assert "nobody is there and budget.session bounds nothing" in results(at)[0]["content"]
+        assert sum(not each.body.get("tools") for each in at.server.requests) == 1
 
 
 async def test_a_session_that_a_server_forgot_is_begun_anew_once_and_its_log_is_told(tmp_path: Path) -> None:
