@@ -136,11 +136,15 @@ class ChatHead:
     async def _look(self) -> None:
         """Do what can be done now: first what does not wait for the turn, then the rest in order."""
         name, place = self.gateway.name, self.place
-        bound: BoundPlace | None = await self.read(lambda c: message_rows.bound(c, name, place))
+        # At one moment: what was written behind a move of the session is for the one that it moved to.
+        bound: BoundPlace | None
+        rows: list[ReceivedMessage]
+        bound, rows = await self.read(
+            lambda c: (message_rows.bound(c, name, place), message_rows.waiting(c, name, place))
+        )
         if bound is not None:
             await self.attach(bound)
             await self._take_back()
-        rows: list[ReceivedMessage] = await self.read(lambda c: message_rows.waiting(c, name, place))
         later: list[ReceivedMessage] = []
         for row in rows:
             if not await self._at_once(row):
@@ -172,6 +176,7 @@ class ChatHead:
                 queue.remove(text)
         session.client.set_queue(queue)
         await self.write(lambda c: message_rows.wait_again(c, [row for row, _ in unsaved]))
+        self.wake()
 
     def _look_when_idle(self, session: ChatSession) -> None:
         """Look again when nothing runs in the session, whoever began that."""

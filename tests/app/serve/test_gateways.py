@@ -346,7 +346,7 @@ def test_a_session_moves_from_terminal_and_page_into_a_chat_and_back(stage: Chat
     assert f"hermes --attach {session}" in shown(webhook, "It goes on in the terminal").text
     assert stage.rows("SELECT 1 FROM gateway_places WHERE session = ?", session) == []
 
-    assert device.post(f"/api/sessions/{session}/move", {"to": "slack"})[0] == 409
+    assert device.post(f"/api/sessions/{session}/move", {"to": "pigeon"})[0] == 409
     assert device.post(f"/api/sessions/{session}/move", {"to": "telegram:999"})[0] == 409
     assert device.post(f"/api/sessions/{session}/move", {})[0] == 400
     looks = stage.service.device("look", "window")
