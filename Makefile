@@ -5,7 +5,7 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # More than two cores: tests of screens wait most of their time.
-JOBS ?= 3
+JOBS ?= 4
 # Compiled modules are kept, whatever the shell says: every worker and every started program needs them.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -306,9 +306,10 @@ class HermesApp(App[None], inherit_bindings=False):
             await self.beginning.wait_for_idle_keys()
             await self.session.mount_panes()
             self.session.transcript.direct.write = self.direct_write
+            # The keys that wait may be theirs.
+            await add_found_commands(self)
             self.beginning.complete()
             await bring("themes.skin_changes")
-            await add_found_commands(self)
             self.run_worker(self.appearance.watch, group="looks")
             if not self.is_headless:
                 self.run_worker(self._watch_jobs, group="jobs")

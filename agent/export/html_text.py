@@ -16,6 +16,7 @@ from tools.safe_text import clean
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+    from pygments.formatters.html import HtmlFormatter
     from pygments.lexer import Lexer
 
 NESTING = 20
@@ -65,8 +66,6 @@ def _diff_line(line: str) -> str:
 
 def _colored(text: str, language: str) -> str:
     """Escaped text with Pygments' classes around its words; the end of the text is no line of its own."""
-    from pygments.formatters.html import HtmlFormatter
-
     text = text.removesuffix("\n")
     lexer = _lexer(language)
     if lexer is None or len(text) > COLORED_CHARS or max(map(len, text.split("\n"))) > COLORED_LINE:
@@ -74,9 +73,17 @@ def _colored(text: str, language: str) -> str:
     try:
         from pygments import highlight
 
-        return highlight(text, lexer, HtmlFormatter(nowrap=True)).removesuffix("\n")
+        return highlight(text, lexer, _formatter()).removesuffix("\n")
     except Exception:  # a lexer is a bag of regular expressions; its faults must not cost the text
         return escape(text)
+
+
+@cache
+def _formatter() -> HtmlFormatter[str]:
+    """Kept, as it makes a style sheet for itself each time."""
+    from pygments.formatters.html import HtmlFormatter
+
+    return HtmlFormatter(nowrap=True)
 
 
 @lru_cache(maxsize=64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from app.commands.registry import BY_SLASH, find_commands, take_in
+from app.commands.registry import BY_SLASH, COMMANDS, all_commands, find_commands, take_in
 from app.startup.preload import yielding_thread
 from widgets.prompt.completion import CommandChoice as MenuCommand
 
@@ -30,8 +30,11 @@ def offer_commands(prompt: Prompt, skills: Iterable[MenuCommand] = ()) -> None:
 
 async def add_found_commands(app: MenuPorts) -> None:
     """Find the commands that declare themselves, aside; offer them and those of panes, with their keys."""
-    for command in (*await yielding_thread(find_commands), *take_in(app.session.pane_commands)):
-        if command.keys and not command.by_prompt:
+    await yielding_thread(find_commands)
+    take_in(app.session.pane_commands)
+    for command in all_commands():
+        # An application before this one may have found them already.
+        if command.keys and not command.by_prompt and command not in COMMANDS:
             keys = ",".join(command.keys)
             app.bind(keys, f"order('{command.id}')", description=command.name, show=False)
     offer_commands(app.session.prompt)

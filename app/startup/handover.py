@@ -80,6 +80,11 @@ class Startup:
         self._keys.append(event)
         return True
 
+    @property
+    def is_over(self) -> bool:
+        """Whether keys go to whoever they are for."""
+        return self._keys is None
+
     def arrange(self) -> None:
         """Go on once the first layout has reached the prompt."""
         self._app.session.prompt.call_later(self._app.call_later, self._settle)

@@ -43,7 +43,7 @@ from app.screens.approvals import ApprovalsScreen
 from app.screens.audit import AuditScreen
 from app.screens.browser import BrowserScreen
 from app.screens.closable import ClosableModal, ClosableScreen
-from app.screens.confirm import ConfirmDialog, TextDialog
+from app.screens.confirm import ChangeDialog, ConfirmDialog, TextDialog
 from app.screens.context import ContextScreen
 from app.screens.counted import CountedPage
 from app.screens.detail import DetailScreen
@@ -242,6 +242,10 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     BrowserScreen: Opened(at_once(lambda world, _: BrowserScreen(world.folder / "browser")), "p"),
     BranchesScreen: Opened(at_once(lambda *_: BranchesScreen(BRANCHES)), "R"),
     CeilingDialog: Opened(at_once(lambda _, app: CeilingDialog(story.ceiling(), app.spill))),
+    ChangeDialog: Opened(
+        at_once(lambda *_: ChangeDialog("Enable it?", "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n", "Enable")),
+        "o",
+    ),
     ChoiceEditor: Opened(_choice_editor),
     ClarifyDialog: Opened(at_once(lambda _, app: ClarifyDialog(story.question(), app.spill))),
     CompareScreen: Opened(at_once(lambda *_: CompareScreen(comparison()))),

@@ -45,7 +45,7 @@ def dressed(home: Path, skin: str = "night") -> Dressed:
 async def running(app: HermesApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
     """The application on a terminal of `size`, panes_mounted and drawn."""
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.session.panes_mounted, "furnishing")
+        await until(pilot, lambda: app.session.panes_mounted and app.beginning.is_over, "furnishing")
         await pilot.pause()
         yield pilot
 

@@ -30,6 +30,8 @@ SPREAD = (0, 1, 2, 3, 5, 8, 13, 21, 34)
 SETTLED = 60
 """Turns in which a screen has done most of what it does at first."""
 SIZE = (100, 30)
+TOGETHER = 3
+"""Screens that lie over each other when the application ends."""
 
 
 def some(*counts: int) -> list[Any]:
@@ -142,19 +144,15 @@ async def test_every_screen_may_be_dismissed_soon_after_its_key(tmp_path: Path, 
     await played(tmp_path, act)
 
 
-# Each screen is ended in one of the two ways in every run, and in both in thorough ones.
-@pytest.mark.parametrize(("kind", "number"), KINDS[::2])
-async def test_the_application_may_end_while_a_screen_opens(
-    tmp_path: Path, kind: type[Screen[Any]], number: int
-) -> None:
-    await _ended(tmp_path, kind, SPREAD[number % len(SPREAD)])
+# Each screen is ended in one of the two ways in every run, three at once; in thorough ones in both, alone.
+@pytest.mark.parametrize("first", range(0, len(KINDS), 2 * TOGETHER))
+async def test_the_application_may_end_while_screens_open(tmp_path: Path, first: int) -> None:
+    await _ended(tmp_path, SPREAD[first % len(SPREAD)], *list(OPENED)[first : first + TOGETHER])
 
 
-@pytest.mark.parametrize(("kind", "number"), KINDS[1::2])
-async def test_the_application_may_end_soon_after_a_key(
-    tmp_path: Path, kind: type[Screen[Any]], number: int
-) -> None:
-    await _ended_after_key(tmp_path, kind, SPREAD[number % len(SPREAD)])
+@pytest.mark.parametrize("first", range(TOGETHER, len(KINDS), 2 * TOGETHER))
+async def test_the_application_may_end_soon_after_a_key(tmp_path: Path, first: int) -> None:
+    await _ended_after_key(tmp_path, SPREAD[first % len(SPREAD)], *list(OPENED)[first : first + TOGETHER])
 
 
 @pytest.mark.thorough
@@ -165,23 +163,25 @@ async def test_the_application_may_end_at_any_moment_of_a_screen(
 ) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
-    await _ended(tmp_path / "one", kind, count)
-    await _ended_after_key(tmp_path / "other", kind, count)
+    await _ended(tmp_path / "one", count, kind)
+    await _ended_after_key(tmp_path / "other", count, kind)
 
 
-async def _ended(folder: Path, kind: type[Screen[Any]], count: int) -> None:
+async def _ended(folder: Path, count: int, *kinds: type[Screen[Any]]) -> None:
     async def act(app: Staged, made: World) -> None:
-        app.push_screen(await OPENED[kind].make(made, app))
-        await turns(count)
+        for kind in kinds:
+            app.push_screen(await OPENED[kind].make(made, app))
+            await turns(count)
 
     await played(folder, act)
 
 
-async def _ended_after_key(folder: Path, kind: type[Screen[Any]], count: int) -> None:
+async def _ended_after_key(folder: Path, count: int, *kinds: type[Screen[Any]]) -> None:
     async def act(app: Staged, made: World) -> None:
-        await shown(app, made, kind)
-        press(app, OPENED[kind].key)
-        await turns(count)
+        for kind in kinds:
+            await shown(app, made, kind)
+            press(app, OPENED[kind].key)
+            await turns(count)
 
     await played(folder, act)
 

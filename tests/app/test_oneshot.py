@@ -9,14 +9,16 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from agent.model.demo import FILE
 from tests.support import command
-from tests.support.kill_storm import SCRIPT, kill_and_resume, whole_run
+from tests.support.kill_storm import SCRIPT, kill_and_resume
 from tests.support.model_process import ServerProcess
 from tests.support.project import ANSWER, TASK, is_mended, make_project
 
@@ -214,16 +216,38 @@ def test_a_project_of_the_same_package_names_does_not_get_in_the_way(
     assert (done.returncode, done.stdout) == (0, "Hello there.\n")
 
 
-def test_a_twelve_step_task_is_carried_out_on_a_real_project(tmp_path: Path) -> None:
-    with ServerProcess(SCRIPT, tmp_path) as server:
-        project = make_project(tmp_path / "project")
-        env = command.environment(tmp_path / "home", server.base_url)
-        done = command.run("-p", TASK, "--json", "--approve", "all", env=env, cwd=project)
-        refused = [request for request in server.requests() if request["refused"]]
-    seen = command.events(done.stdout)
-    assert (done.returncode, seen[-1]["text"]) == (0, ANSWER)
-    assert is_mended(project)
-    assert not refused
+@pytest.fixture(scope="module")
+def engineer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A model that carries out the task of twelve steps."""
+    with ServerProcess(SCRIPT, tmp_path_factory.mktemp("engineer")) as server:
+        yield server
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """The task, carried out once."""
+
+    done: subprocess.CompletedProcess[str]
+    project: Path
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, engineer: ServerProcess) -> Undisturbed:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    project, env = make_project(folder / "project"), command.environment(folder / "home", engineer.base_url)
+    began = time.monotonic()
+    done = command.run("-p", TASK, "--json", "--approve", "all", env=env, cwd=project)
+    return Undisturbed(done, project, time.monotonic() - began)
+
+
+def test_a_twelve_step_task_is_carried_out_on_a_real_project(
+    engineer: ServerProcess, undisturbed: Undisturbed
+) -> None:
+    seen = command.events(undisturbed.done.stdout)
+    assert (undisturbed.done.returncode, seen[-1]["text"]) == (0, ANSWER)
+    assert is_mended(undisturbed.project)
+    assert not [request for request in engineer.requests() if request["refused"]]
     calls = [event for event in seen if event["type"] == "tool_finished"]
     assert [call["outcome"] for call in calls] == ["done"] * 12
     runs = [json.loads(call["result"])["output"] for call in calls if call["tool"] == "terminal"]
@@ -234,18 +258,17 @@ def test_a_twelve_step_task_is_carried_out_on_a_real_project(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "kills", [2, pytest.param(12, marks=[pytest.mark.thorough, pytest.mark.timeout(900)])]
 )
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path, kills: int) -> None:
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
+    tmp_path: Path, kills: int, engineer: ServerProcess, undisturbed: Undisturbed
+) -> None:
     chance = random.Random(7)
-    with ServerProcess(SCRIPT, tmp_path) as server:
-        (tmp_path / "whole").mkdir()
-        length = whole_run(tmp_path / "whole", server.base_url)
-        for number in range(kills):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            # Each in a stretch of its own, so that few of them also look at all of the task.
-            moment = (number + chance.random()) * length / kills
-            kill = kill_and_resume(folder, server.base_url, moment)
-            assert (kill.lost, kill.integrity, kill.finished) == (0, "ok", True), kill
+    for number in range(kills):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        # Each in a stretch of its own, so that few of them also look at all of the task.
+        moment = (number + chance.random()) * undisturbed.seconds / kills
+        kill = kill_and_resume(folder, engineer.base_url, moment)
+        assert (kill.lost, kill.integrity, kill.finished) == (0, "ok", True), kill
 
 
 @pytest.mark.parametrize("shut", ["<&-", ">&-", "2>&-"])
@@ -263,11 +286,14 @@ def test_a_closed_standard_stream_is_no_fault(shut: str, work: Path, home: Path,
     assert "Internal error" not in done.stderr
 
 
-@pytest.mark.parametrize("flags", ["", "--json"])
-def test_a_full_disk_behind_stdout_is_one_sentence(flags: str, work: Path, home: Path, greeting: str) -> None:
-    line = " ".join([*map(shlex.quote, command.HERMES), "-p", "hi", flags, "> /dev/full"])
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_full_disk_behind_stdout_is_one_sentence(
+    flags: list[str], work: Path, home: Path, greeting: str
+) -> None:
+    line = [*command.HERMES, "-p", "hi", *flags]
     env = command.environment(home, greeting)
-    done = subprocess.run(["sh", "-c", line], env=env, cwd=work, capture_output=True, text=True, check=False)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(line, env=env, cwd=work, stdout=full, stderr=-1, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "cannot be written" in done.stderr
@@ -285,8 +311,11 @@ def test_a_working_folder_that_is_gone_is_one_sentence(work: Path, home: Path, g
 def test_an_input_that_cannot_be_read_is_one_sentence(
     arguments: list[str], work: Path, home: Path, greeting: str
 ) -> None:
-    line = " ".join([*map(shlex.quote, [*command.HERMES, *arguments]), "0>", str(home.parent / "written")])
+    line = [*command.HERMES, *arguments]
     env = command.environment(home, greeting)
-    done = subprocess.run(["sh", "-c", line], env=env, cwd=work, capture_output=True, text=True, check=False)
+    with open(home.parent / "written", "w") as written:
+        done = subprocess.run(
+            line, env=env, cwd=work, stdin=written, capture_output=True, text=True, check=False
+        )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "stdin cannot be read" in done.stderr

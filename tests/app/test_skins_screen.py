@@ -118,7 +118,7 @@ def test_the_list_looks(snap_compare: Any, home: Path, name: str, size: tuple[in
     app = dressed(home)
 
     async def show(pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: app.session.panes_mounted, "furnishing")
+        await until(pilot, lambda: app.session.panes_mounted and app.beginning.is_over, "furnishing")
         app.session.transcript.add_user("The totals are off by a cent. Find out why.")
         await app.appearance.wear(name)
         screen = await opened(app, pilot)

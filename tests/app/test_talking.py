@@ -107,6 +107,8 @@ def test_what_is_missing_is_said_with_its_mend(
 async def test_what_is_said_comes_into_the_prompt_and_is_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async with running(dressed(tmp_path)):
+        """One before, which has found the command already."""
     with Services() as services:
         home = Home(tmp_path / "home")
         home.root.mkdir(mode=0o700)

@@ -161,7 +161,17 @@ def test_nothing_that_was_said_becomes_markup(text: str) -> None:
     read(page(everywhere(text), title=text, branch=text))
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+HUGE = 150_000
+"""Characters of a text that costs a second in all these places."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=kind.name, marks=[pytest.mark.thorough] if len(kind.text) > HUGE else [])
+        for kind in KINDS
+    ],
+)
 def test_text_meant_for_terminals_does_no_harm(kind: Any) -> None:
     text = "".join(read(page(everywhere(kind.text), title=kind.text[:200])).text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
