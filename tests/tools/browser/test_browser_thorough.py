@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 from tests.support import command
 from tests.support.browser_stage import MISSING, BrowserStage, Reply, Site
 from tests.support.model_process import ROOT, ServerProcess
+from tests.support.waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is one"),
@@ -134,6 +135,14 @@ def test_of_a_thousand_churned_references_none_clicks_anything_else(stage: Brows
     assert right
 
 
+def until(true: Callable[[], object]) -> None:
+    """Wait until something is so. Raises `AssertionError` if it never is."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 SCRIPT = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -173,6 +182,8 @@ def test_wherever_hermes_or_its_browser_is_killed_the_session_goes_on_and_the_pr
             )
             assert process.stdout is not None
             head = process.stdout.readline()
+            if wants_browser:
+                until(lambda ended=process: _of_profile(home / "browser") or ended.poll() is not None)
             time.sleep(chance.uniform(0, 4.0))
             if wants_browser:
                 for pid in _of_profile(home / "browser")[:1]:
