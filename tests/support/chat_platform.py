@@ -78,7 +78,12 @@ class LoopbackServer:
             protocol_version = "HTTP/1.1"
 
             def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                length = int(self.headers.get("content-length") or 0)
+                body = self.rfile.read(length)
+                if len(body) < length:
+                    # Whoever sent it was killed over it.
+                    self.close_connection = True
+                    return
                 try:
                     answer(self, body)
                 except (BrokenPipeError, ConnectionResetError):

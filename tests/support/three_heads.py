@@ -93,6 +93,8 @@ class TerminalHead:
             if client.lost:
                 self.given_back += client.queue
             await client.aclose()
+            # Killed while the terminal left: nobody said that these have arrived.
+            self.given_back += client._sent
 
     async def say(self, text: str, how: str) -> bool:
         """Send a message; whether it has surely arrived, which a terminal is not told."""
