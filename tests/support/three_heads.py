@@ -385,7 +385,7 @@ class Interleaving:
             # After a stop what waits is left alone until the next message.
             await self._say(self.page, "prompt")
             return False
-        return not received and not owed
+        return not received and not owed and not self._telegram.unconfirmed
 
     async def end(self) -> None:
         """Let everybody go."""
