@@ -155,9 +155,10 @@ class HostedSession:
         asked = self._asked.get(request)
         if asked is None or asked.reply.done():
             by = self._decided.get(request)
-            if by is None:
+            if by is None and asked is None:
                 raise TurnedAwayError(404, "There is no such request.")
-            raise TurnedAwayError(409, f"This was decided already, by {by}.")
+            # One that a stop has just cancelled is over before its event tells so.
+            raise TurnedAwayError(409, f"This was decided already, by {by or 'nobody (cancelled)'}.")
         if not caller.may(scope_of(asked)):
             raise TurnedAwayError(403, f"This device may not {scope_of(asked)}.")
         self.decide(request, reply_of(asked, answer, feedback, str(caller)), str(caller))

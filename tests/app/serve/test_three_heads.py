@@ -126,7 +126,8 @@ def check_chat(run: Interleaving) -> None:
         if text.startswith(("Answer to", "Went on")) or text.endswith("."):
             assert 1 <= shown[text] <= 1 + run.kills, f"{text!r}: {shown[text]} times in the chat"
     open_buttons = [each.text for each in run.chat.shown if each.buttons]
-    assert open_buttons == []
+    # A question that was sent and not noted before a kill is sent again; nobody knows of the first one.
+    assert len(open_buttons) <= run.kills
 
 
 def check_terminal(run: Interleaving, events: list[dict[str, Any]]) -> None:
