@@ -204,7 +204,8 @@ class Engine:
     def interrupt(self) -> None:
         """Stop the running turn for good. Pending questions are resolved first, as cancelled."""
         self.pending_requests.cancel_all(MAIN_AGENT)
-        if self._task is not None and not self._task.done():
+        if self._task is not None and not self._task.done() and not self._stopping:
+            # Once: a second cancellation would cut off how the turn ends, and nobody would hear of it.
             self._stopping = True
             # Not at once: a task that has not run yet would be dropped with its message.
             asyncio.get_running_loop().call_soon(self._task.cancel)
