@@ -330,7 +330,8 @@ def test_a_session_moves_from_terminal_and_page_into_a_chat_and_back(stage: Chat
     socket = stage.home / "run" / "service.sock"
 
     before = len(telegram.shown)
-    assert "telegram too" in asyncio.run(move_session(socket, session, "telegram"))
+    # By name: without one it is the chat of whoever was paired last.
+    assert "telegram too" in asyncio.run(move_session(socket, session, f"telegram:{OWNER}"))
     assert "begun-elsewhere" in shown(telegram, "Here goes on", after=before).text
     telegram.write("in-the-chat")
     shown(telegram, "Echo: in-the-chat", after=before)
@@ -338,7 +339,7 @@ def test_a_session_moves_from_terminal_and_page_into_a_chat_and_back(stage: Chat
     device.say(session, "on-the-page")
     shown(telegram, "Echo: on-the-page", after=before)
 
-    code, told = device.post(f"/api/sessions/{session}/move", {"to": "webhook"})
+    code, told = device.post(f"/api/sessions/{session}/move", {"to": f"webhook:{OWNER}"})
     assert code == 200 and "webhook too" in told["told"]
     shown(telegram, "It goes on at webhook.", after=before)
     shown(webhook, "Here goes on")
