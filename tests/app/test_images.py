@@ -12,6 +12,7 @@ from agent.home import Home
 from app.conversation.attachments import sources
 from app.conversation.images import picture_loader
 from tests.support.images import png
+from tools.senses.thumbnails import CELL
 
 
 async def test_images_of_messages_and_files_are_read_and_nothing_else(
@@ -23,7 +24,7 @@ async def test_images_of_messages_and_files_are_read_and_nothing_else(
     (tmp_path / "words.png").write_text("no picture")
     os.mkfifo(tmp_path / "pipe.png")
     load = picture_loader(lambda: tmp_path)
-    found = [await load(each, 60, 14, 0) for each in (*sources([kept]), "b.png")]
+    found = [await load(each, 60, 14, "blocks", CELL) for each in (*sources([kept]), "b.png")]
     assert [each and (each.columns, each.rows) for each in found] == [(8, 2), (2, 1)]
     for nothing in ("words.png", "pipe.png", "missing.png", "sha256:" + "0" * 64, "/dev/zero", "a\0b"):
-        assert await load(nothing, 60, 14, 0) is None
+        assert await load(nothing, 60, 14, "blocks", CELL) is None

@@ -32,7 +32,7 @@ async def test_it_gives_what_reading_here_would_give_and_says_what_is_wrong() ->
     fitted, small, packed, *failed = await asyncio.gather(
         fit_apart(data),
         thumbnail(data, 30, 10),
-        thumbnail(data, 30, 10, 10),
+        thumbnail(data, 30, 10, "png"),
         fit_apart(b"no picture"),
         thumbnail(bomb(30_000), 30, 10),
         return_exceptions=True,
@@ -40,7 +40,7 @@ async def test_it_gives_what_reading_here_would_give_and_says_what_is_wrong() ->
     assert fitted == fit(data)
     assert not isinstance(small, BaseException) and not isinstance(packed, BaseException)
     assert (small.columns, small.rows, len(small.data)) == (30, 10, 30 * 20 * 3)
-    assert packed.packed and packed.data.startswith(b"\x89PNG")
+    assert packed.form == "png" and packed.data.startswith(b"\x89PNG")
     assert [type(each) for each in failed] == [ToolError, ToolError]
     assert "100 million" in str(failed[1])
 
