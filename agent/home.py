@@ -170,6 +170,11 @@ class Home(NamedTuple):
         return self.root / "attachments"
 
     @property
+    def gateways(self) -> Path:
+        """A folder for each messenger: what its library keeps, and copies of files that wait to be sent."""
+        return self.root / "gateways"
+
+    @property
     def skins(self) -> Path:
         """Skins of the person's own, one YAML file each."""
         return self.root / "skins"

@@ -94,7 +94,7 @@ async def _messenger(home: Home, database: Database) -> Messenger:
     named = {each.url_env for each in targets.values() if each.url_env}
     secrets = {name: value for name, value in secret_values(loaded.environ).items() if name not in named}
     online = Online(Door(secrets=secrets, environ=os.environ))
-    chats = Chats(OutgoingMessages(loaded.settings.gateways, secrets), database)
+    chats = Chats(OutgoingMessages(loaded.settings.gateways, secrets), database, home.gateways)
     return Messenger(targets, loaded.environ, online, chats)
 
 

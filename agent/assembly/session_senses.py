@@ -89,7 +89,8 @@ class SessionSenses:
             return request_log_of(metering.spending, payer, info)
 
         account = ServiceAccount(metering.account, log_of)
-        chats = Chats(OutgoingMessages(base.settings.gateways, base.secrets), base.store.database)
+        outgoing = OutgoingMessages(base.settings.gateways, base.secrets)
+        chats = Chats(outgoing, base.store.database, base.home.gateways, metering.session)
         return AgentSenses(
             base.settings, base.variables, ready, self._online(), account, eyes, chats, brought
         )

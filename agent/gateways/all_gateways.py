@@ -16,6 +16,7 @@ from agent.gateways.adapter import CallAnswer, GatewayContext, HookedAdapter, Pl
 from agent.gateways.kinds import gateway_kinds, make_adapter
 from agent.gateways.moving import HERE, move, refuse_group
 from agent.gateways.outgoing import ChatTarget, OutgoingMessages
+from agent.gateways.outgoing_files import drop_unclaimed
 from agent.gateways.running_gateway import RunningGateway
 from agent.home import private_folder
 
@@ -54,7 +55,7 @@ class AllGateways:
             settings = getattr(self._settings.gateways, name)
             if not settings.enabled or (names and name not in names):
                 continue
-            folder = self._home.root / "gateways" / name
+            folder = self._home.gateways / name
             context = GatewayContext(name, settings, self._environ, folder)
             try:
                 await asyncio.to_thread(private_folder, folder)
@@ -158,6 +159,7 @@ class AllGateways:
             log.warning("%s: %s", gateway.name, error)
 
     async def _carry(self, gateway: RunningGateway) -> None:
+        await self._tidy(gateway.name)
         try:
             await gateway.run()
         except HermesError as error:
@@ -165,6 +167,15 @@ class AllGateways:
         except Exception as error:
             log.exception("%s failed", gateway.name)
             await self._cannot(gateway.name, f"Internal error ({type(error).__name__}).")
+
+    async def _tidy(self, name: str) -> None:
+        """Remove copies of files that were sent, or never put down, when a program ended."""
+        try:
+            claimed = await self._host.database.read(lambda c: message_rows.files_owed(c, name))
+        except HermesError as error:
+            log.warning("%s: %s", name, error)
+            return
+        await asyncio.to_thread(drop_unclaimed, self._home.gateways / name, claimed)
 
     async def _cannot(self, name: str, why: str) -> None:
         log.warning("%s does not run: %s", name, why)

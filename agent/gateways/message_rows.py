@@ -318,6 +318,16 @@ def sent(c: Connection, id: int, message: str, body: Mapping[str, Any] | None = 
     )
 
 
+def files_owed(c: Connection, gateway: str) -> list[str]:
+    """Paths of the copies of files that wait to be sent."""
+    rows = c.execute(
+        "SELECT json_extract(body, '$.path') FROM deliveries WHERE gateway = ? AND kind = 'file' "
+        "AND state = 'waiting'",
+        (gateway,),
+    )
+    return [path for (path,) in rows]
+
+
 def send_anew(c: Connection, id: int) -> None:
     """The message it was to change is gone."""
     c.execute("UPDATE deliveries SET message = '' WHERE id = ?", (id,))

@@ -8,24 +8,29 @@ id of a chat that is known, or the name or id of somebody who was paired.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from sqlite3 import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from agent.attachments import size_text
 from agent.errors import ConfigError
 from agent.gateways import message_rows
 from agent.gateways.adapter import Place
 from agent.gateways.chunks import chunks
 from agent.gateways.homes import home_of, place_of
 from agent.gateways.kinds import limits_of
+from agent.gateways.outgoing_files import holds_secret
 from agent.gateways.people import people
 from tools.redact import redact
 
 if TYPE_CHECKING:
     from agent.config.gateways import GatewaySettings, MessengerSettings
+    from tools.senses.services import MessageFile
 
 
+HERE = "here"
+"""The target that is the chat of the session itself."""
 REACHED_BY_ID = ("telegram", "whatsapp", "signal", "email", "webhook")
 """Where the id of a person is that of the chat with them."""
 
@@ -75,15 +80,46 @@ class OutgoingMessages:
             )
         return ChatTarget(name, place)
 
-    def put(self, c: Connection, to: ChatTarget, text: str, title: str = "") -> tuple[int, ...]:
-        """Let a text be sent, in as many messages as the platform needs; their rows."""
+    def here(self, c: Connection, session: str) -> ChatTarget:
+        """The chat that talks to a session. Raises `ConfigError` unless there is just one."""
+        found = [ChatTarget(name, each.place) for name, each in message_rows.places_of(c, session)]
+        if not session or len(found) != 1:
+            said = "No chat talks" if not found else "Several chats talk"
+            raise ConfigError(f"{said} to this session; name a messenger instead of `{HERE}`.")
+        return found[0]
+
+    def refused(self, to: ChatTarget, files: Sequence[MessageFile]) -> str:
+        """Why files cannot go to a chat, in a sentence; empty if they can. Looks through them: blocking."""
+        most = limits_of(to.gateway).send_file
+        for each in files:
+            if len(each.data) > most:
+                return (
+                    f"{each.path} has {size_text(len(each.data))}, more than the {size_text(most)} that "
+                    f"{to.gateway} takes; make it smaller."
+                )
+            if not each.data:
+                return f"{each.path} is empty; there is nothing to send."
+            if holds_secret(each.data, self._secrets):
+                return f"{each.path} holds a secret, such as a token or a key; it is not sent."
+        return ""
+
+    def put(
+        self,
+        c: Connection,
+        to: ChatTarget,
+        text: str,
+        title: str = "",
+        files: Sequence[Mapping[str, Any]] = (),
+    ) -> tuple[int, ...]:
+        """Let a text be sent, in as many messages as the platform needs, and copies of files; their rows."""
         limits, now = limits_of(to.gateway), time.time()
         heading = " ".join(title.replace("*", "").split())
         whole = redact(f"**{heading}**\n{text}" if heading else text, self._secrets)
         room = max(limits.text * 9 // 10, 20)
+        said = [("text", {"text": piece}) for piece in chunks(whole, room, limits.unit)]
         return tuple(
-            message_rows.deliver(c, to.gateway, to.place, "text", {"text": piece}, now)
-            for piece in chunks(whole, room, limits.unit)
+            message_rows.deliver(c, to.gateway, to.place, kind, body, now)
+            for kind, body in (*said, *(("file", each) for each in files))
         )
 
     def _of(self, name: str) -> GatewaySettings:

@@ -28,6 +28,7 @@ from agent.gateways.asking import shown_ask
 from agent.gateways.chat_head import ChatHead
 from agent.gateways.head_ports import GatewayHouse
 from agent.gateways.message_rows import Delivery
+from agent.gateways.outgoing_files import drop_copy
 from agent.gateways.ports import ChatHost, ChatSession
 
 if TYPE_CHECKING:
@@ -269,7 +270,14 @@ class RunningGateway:
             log.warning("%s cannot keep what it sent: %s", self.name, fault)
 
     async def _hand_on(self, row: Delivery) -> None:
-        """Send one, and keep the receipt. Raises `StoreError`."""
+        """Send one, keep the receipt, and no copy of a file longer than it waits. Raises `StoreError`."""
+        await self._try_one(row)
+        if row.kind == "file":
+            left = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))
+            if left is None or left.state != "waiting":
+                await asyncio.to_thread(drop_copy, row.body["path"])
+
+    async def _try_one(self, row: Delivery) -> None:
         write = self.host.database.write
         async with self.lock(row.place):
             each = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from agent.attachments import size_text
 from agent.errors import HermesError
-from agent.gateways.outgoing import ChatTarget, OutgoingMessages, states_of
+from agent.gateways.outgoing import HERE, ChatTarget, OutgoingMessages, states_of
+from agent.gateways.outgoing_files import drop_copy, keep_copy
 from agent.senses.online import Online, ServiceAddress
 from tools.results import ToolError
-from tools.senses.services import Permit, SendMessage
+from tools.senses.services import MessageFile, Permit, SendMessage
 
 if TYPE_CHECKING:
     from agent.config.senses import MessageTargetSettings
@@ -91,6 +94,10 @@ class Chats:
 
     outgoing: OutgoingMessages
     database: Database
+    folder: Path
+    """Where each messenger has a folder of its own."""
+    session: str = ""
+    """The session that sends; empty: none does."""
 
 
 Put = Callable[[Callable[[Any], tuple[int, ...]]], Awaitable[tuple[int, ...]]]
@@ -117,37 +124,72 @@ class Messenger:
         settings = self._targets.get(name.strip())
         if settings is not None:
             return settings.chat if settings.kind == "chat" else ""
-        return name.strip() if self._chats.outgoing.names(name) else ""
+        return name.strip() if name.strip() == HERE or self._chats.outgoing.names(name) else ""
 
     async def find(self, name: str) -> ChatTarget:
         """The chat of a target that is one. Raises `ToolError`."""
         chat, named = self.chat_of(name), name.strip() in self._targets
+        outgoing, session = self._chats.outgoing, self._chats.session
         try:
-            return await self._chats.database.read(
-                lambda c: self._chats.outgoing.find(c, chat, named_by_person=named)
-            )
+            if chat == HERE:
+                return await self._chats.database.read(lambda c: outgoing.here(c, session))
+            return await self._chats.database.read(lambda c: outgoing.find(c, chat, named_by_person=named))
         except HermesError as error:
             raise ToolError(str(error)) from error
 
     async def put(
-        self, name: str, text: str, title: str, permit: Permit, put: Put | None = None
+        self,
+        name: str,
+        text: str,
+        title: str,
+        permit: Permit,
+        put: Put | None = None,
+        files: Sequence[MessageFile] = (),
     ) -> tuple[int, ...]:
         """Put a message down for a chat; its rows, none where `put` found that it was. Raises `ToolError`."""
         where = await self.find(name)
-        await permit(SendMessage(tool=TOOL, target=name.strip(), text=f"{title}: {text}" if title else text))
         outgoing = self._chats.outgoing
+        if refused := await asyncio.to_thread(outgoing.refused, where, files):
+            raise ToolError(refused)
+        # Rules are about chats: a word that stands for one evades none of them.
+        target = f"{where.gateway}:{where.place}" if self.chat_of(name) == HERE else name.strip()
+        named = tuple(f"{each.path} ({size_text(len(each.data))})" for each in files)
+        said = f"{title}: {text}" if title else text
+        await permit(SendMessage(tool=TOOL, target=target, text=said, files=named))
+        copies = await asyncio.to_thread(self._copied, where, files)
         try:
-            return await (put or self._chats.database.write)(lambda c: outgoing.put(c, where, text, title))
+            return await (put or self._chats.database.write)(
+                lambda c: outgoing.put(c, where, text, title, copies)
+            )
         except HermesError as error:
+            for each in copies:
+                await asyncio.to_thread(drop_copy, each["path"])
             raise ToolError(str(error)) from error
 
-    async def send(self, name: str, text: str, title: str, permit: Permit) -> Mapping[str, Any]:
+    def _copied(self, where: ChatTarget, files: Sequence[MessageFile]) -> list[Mapping[str, Any]]:
+        """Copies of files, which are sent even if the files change. Blocking. Raises `ToolError`."""
+        copies: list[Mapping[str, Any]] = []
+        try:
+            for each in files:
+                copies.append(keep_copy(self._chats.folder / where.gateway, each.name, each.data))
+        except (HermesError, OSError) as error:
+            for each in copies:
+                drop_copy(each["path"])
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ToolError(f"The files cannot be kept until they are sent: {reason}.") from error
+        return copies
+
+    async def send(
+        self, name: str, text: str, title: str, permit: Permit, files: Sequence[MessageFile] = ()
+    ) -> Mapping[str, Any]:
         """Send a message. Raises `ToolError`."""
         settings = self._targets.get(name.strip())
-        if not text.strip() or len(text) > LONGEST:
+        if not (text.strip() or files) or len(text) > LONGEST:
             raise ToolError(f"A message has 1 to {LONGEST:,} characters.")
         if self.chat_of(name):
-            return await self._receipt(name, await self.put(name, text, title, permit))
+            return await self._receipt(name, await self.put(name, text, title, permit, files=files))
+        if settings is not None and files:
+            raise ToolError(f"{name.strip()} takes no files; only chats of messengers do.")
         if settings is None:
             known = [*sorted(self._targets), *self._chats.outgoing.enabled]
             raise ToolError(f"There is no target {name[:60]!r}; there are: {', '.join(known) or 'none'}.")

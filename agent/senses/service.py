@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.senses.brought import BroughtService, drawn, heard, spoken
@@ -16,7 +16,7 @@ from agent.senses.readiness import Readiness
 from agent.senses.speaking import Speaker
 from agent.senses.spending import ServiceAccount
 from tools.results import ToolError
-from tools.senses.services import Made, Permit, PictureOrder
+from tools.senses.services import Made, MessageFile, Permit, PictureOrder
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -79,10 +79,12 @@ class AgentSenses:
         token = self._environ.get(self._settings.homeassistant.token_env, "")
         return await HomeDevices(url, token, self._online).act(arguments, permit)
 
-    async def send(self, target: str, text: str, title: str, permit: Permit) -> Mapping[str, Any]:
+    async def send(
+        self, target: str, text: str, title: str, permit: Permit, files: Sequence[MessageFile] = ()
+    ) -> Mapping[str, Any]:
         self._by("send_message")
         messenger = Messenger(self._settings.messages.targets, self._environ, self._online, self._chats)
-        return await messenger.send(target, text, title, permit)
+        return await messenger.send(target, text, title, permit, files)
 
     def _asked(self, tool: str, by: str) -> BroughtService | None:
         """The service of a plugin, where the tool works by one."""

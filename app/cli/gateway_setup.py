@@ -79,7 +79,7 @@ def _set_up(home: Home, kind: GatewayKind, args: argparse.Namespace) -> None:
     settings = _changed(kind, settings, wanted)
     who = ""
     if not args.unchecked:
-        who = asyncio.run(tried(kind, settings, {**environ, **secrets}, home.root / "gateways" / kind.name))
+        who = asyncio.run(tried(kind, settings, {**environ, **secrets}, home.gateways / kind.name))
     for variable, value in secrets.items():
         keep_key(home, variable, value)
     for name, value in wanted.items():

@@ -34,6 +34,7 @@ ABILITIES = (
     Ability("Image", "test_an_image_is_seen_by_the_model"),
     Ability("Voice", "test_a_voice_message_is_written_down"),
     Ability("File", "test_a_file_is_kept_in_the_workspace_under_a_harmless_name"),
+    Ability("Files sent", "test_files_of_the_workspace_come_byte_for_byte_after_a_yes"),
     Ability("Approval by", "test_an_approval_is_asked_and_taken_once", _choice),
     Ability(
         "Edit of a message",

@@ -37,6 +37,9 @@ def script(request):
     if "tell-the-others" in last:
         return say("Told.") if steps else call(
             "send_message", target="webhook", text="from-the-tool", title="News")
+    if "send-the-files" in last:
+        return say("Sent.") if steps else call(
+            "send_message", target="here", text="Here-they-are", files=["report.txt", "chart.png"])
     if "which" in last:
         return say("Thanks.") if steps else call(
             "clarify", question="Which?", choices=["red", "blue"], allow_freetext=False)

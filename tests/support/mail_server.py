@@ -9,7 +9,7 @@ from collections.abc import Callable
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
-from typing import Self
+from typing import Any, Self
 
 from tests.support.chat_platform import ShownMessage
 
@@ -78,7 +78,8 @@ class MailServer:
     def _show(self, mail: EmailMessage) -> None:
         body = mail.get_body(("plain",))
         text = str(body.get_content()).replace("\r\n", "\n").rstrip("\n") if body is not None else ""
-        file = b"".join(bytes(each.get_content()) for each in mail.iter_attachments())
+        parts: list[Any] = [each.get_payload(decode=True) for each in mail.iter_attachments()]
+        file = b"".join(parts)
         self.shown.append(ShownMessage(str(mail["Message-ID"]), str(mail["To"]), text, [], [text], file))
 
     async def _imap_session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

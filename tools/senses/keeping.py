@@ -18,10 +18,17 @@ from tools.senses.services import Made
 _MANY = 1_000
 
 
-async def read_file(context: ToolContext, tool: str, path: str, largest: int) -> tuple[bytes, str]:
-    """The bytes and the name of a file that a tool was given. Raises `ToolError`."""
+async def read_file(
+    context: ToolContext, tool: str, path: str, largest: int, *, inside: bool = False
+) -> tuple[bytes, str]:
+    """The bytes and the name of a file that a tool was given. Raises `ToolError`.
+
+    `inside`: it has to lie in the workspace once all links are followed.
+    """
     access = await asyncio.to_thread(Access, context, tool)
     place = await asyncio.to_thread(access.target, path)
+    if inside and not place.is_relative_to(await asyncio.to_thread(context.workspace.resolve)):
+        raise ToolError(f"{path[:200]} does not lie in the workspace; copy it there first.")
     await access.permit_read(place)
 
     def read() -> bytes:

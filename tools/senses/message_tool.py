@@ -1,44 +1,81 @@
-"""The tool `send_message`: a text to a target of the settings."""
+"""The tool `send_message`: a text to a target of the settings, and files to chats."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
-from tools.results import Display, TextDetail
+from tools.results import Display, TextDetail, ToolError
 from tools.safe_text import clean
-from tools.senses.services import until_ready
+from tools.senses.keeping import read_file
+from tools.senses.services import MessageFile, until_ready
+
+NAME = "send_message"
+LARGEST = 25_000_000
+"""Bytes of all files of one message."""
+_LONGEST_NAME = 120
 
 
 async def send_message(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Handler of the tool."""
-    target, text = str(arguments["target"]), str(arguments["text"])
-    return dict(await context.senses.send(target, text, str(arguments.get("title") or ""), context.permit))
+    target, text, title = (str(arguments.get(name) or "") for name in ("target", "text", "title"))
+    files = await _read(arguments.get("files") or (), context)
+    return dict(await context.senses.send(target, text, title, context.permit, files))
+
+
+async def _read(paths: Sequence[str], context: ToolContext) -> list[MessageFile]:
+    """The files of the workspace that are to be sent. Raises `ToolError`."""
+    files: list[MessageFile] = []
+    room = LARGEST
+    for path in dict.fromkeys(paths):
+        data, name = await read_file(context, NAME, path, LARGEST, inside=True)
+        room -= len(data)
+        if room < 0:
+            raise ToolError(f"The files have more than {LARGEST // 1_000_000} MB in all; send fewer at once.")
+        shown = path if Path(path).name == name else f"{path} → {name}"
+        files.append(MessageFile(_one_line(shown), _one_line(name)[-_LONGEST_NAME:], data))
+    return files
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())
 
 
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     """`send to phone · delivered`."""
     subject = clean(f"to {arguments.get('target', '')}")
-    detail = TextDetail(clean(str(arguments.get("text", ""))))
+    files = arguments.get("files")
+    lines = [str(arguments.get("text") or ""), *(files if isinstance(files, list) else ())]
+    detail = TextDetail(clean("\n".join(str(each) for each in lines if each)))
     if result is None:
         return Display("send", subject, "", detail)
     return Display("send", subject, clean(str(result.get("error") or "delivered")), detail)
 
 
 registry.register(
-    name="send_message",
+    name=NAME,
     toolset="messaging",
     emoji="✉",
     schema={
-        "description": "Send a message to a person or service by the name of a target of the settings.",
+        "description": (
+            "Send a message, with files where it is a chat, to a target of the settings; `here` is the chat "
+            "that you are in."
+        ),
         "parameters": {
             "type": "object",
             "properties": {
                 "target": {"type": "string"},
                 "text": {"type": "string"},
                 "title": {"type": "string"},
+                "files": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "maxItems": 10,
+                    "description": "Paths in the workspace.",
+                },
             },
             "required": ["target", "text"],
         },

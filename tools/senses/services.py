@@ -68,13 +68,17 @@ CallDevice.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMessage(Action):
-    """Send a text to a target of the settings."""
+    """Send a text to a target of the settings, with files where that is a chat."""
 
     target: str
     text: str
+    files: tuple[str, ...] = ()
+    """Each file in words: its path and its size."""
 
     def headline(self) -> str:
-        return f"send to {self.target}: {self.text}"
+        # Before the text, which may be long.
+        files = f" {', '.join(self.files)}" if self.files else ""
+        return f"send{files} to {self.target}" + (f": {self.text}" if self.text else "")
 
 
 SendMessage.effect = declare_effect(
@@ -82,7 +86,7 @@ SendMessage.effect = declare_effect(
         name="message",
         why="sends a message that cannot be taken back",
         subject=lambda action: action.target,
-        lasting=lambda action: f"send messages to {action.target}",
+        lasting=lambda action: f"send messages and files to {action.target}",
         example=lambda text: SendMessage(tool="send_message", target=text, text="…"),
     )
 )
@@ -114,6 +118,16 @@ class Made:
     cost: float | None = None
     """US dollars; None: unknown."""
     seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFile:
+    """A file that goes out with a message."""
+
+    path: str
+    """As the model and the person read it."""
+    name: str
+    data: bytes
 
 
 def until_ready() -> bool:
@@ -151,6 +165,8 @@ class Senses(Protocol):
         """Ask Home Assistant, or have it do something."""
         ...
 
-    async def send(self, target: str, text: str, title: str, permit: Permit) -> Mapping[str, Any]:
-        """Send a message to a target of the settings."""
+    async def send(
+        self, target: str, text: str, title: str, permit: Permit, files: Sequence[MessageFile] = ()
+    ) -> Mapping[str, Any]:
+        """Send a message to a target of the settings, to a chat or, with `here`, to that of this session."""
         ...

@@ -20,6 +20,7 @@ from tests.support.images import png
 from tests.support.telegram_server import TelegramServer
 
 TESTS = {each.test: each for each in ABILITIES}
+REPORT = "Zahlen für Ana\r\n\n.\n".encode() * 40
 PLATFORMS = tuple(each.name for each in ALL_PLATFORMS)
 
 pytestmark = pytest.mark.thorough
@@ -68,6 +69,50 @@ def test_a_file_is_kept_in_the_workspace_under_a_harmless_name(stage: ChatStage,
     shown(platform, "received")
     kept = stage.folder / "here" / "received" / f"{platform.name}.pdf"
     assert kept.read_bytes() == b"%PDF-" + platform.name.encode()
+
+
+def test_files_of_the_workspace_come_byte_for_byte_after_a_yes(stage: ChatStage, platform: Any) -> None:
+    begun = ready_to_send(stage, platform)
+    for data in (REPORT, png(30, 20)):
+        assert sum(each.file == data for each in platform.shown[begun:]) == 1
+    stage.settled()
+    assert not list(stage.home.glob("gateways/*/outgoing/*"))
+
+
+def ready_to_send(stage: ChatStage, platform: Any, wait: bool = True) -> int:
+    """Let two files be sent to the very chat; how much was shown before."""
+    (stage.folder / "here" / "report.txt").write_bytes(REPORT)
+    (stage.folder / "here" / "chart.png").write_bytes(png(30, 20))
+    platform.write("/new")
+    begun = len(platform.shown)
+    platform.write("send-the-files")
+    asked = shown(platform, "May I?", after=begun)
+    assert f"report.txt ({len(REPORT)} B), chart.png (" in asked.text and "Here-they-are" in asked.text
+    if not wait:
+        platform.limit(20, 2)
+    platform.choose(asked, "Yes, once")
+    if wait:
+        until(lambda: sum(bool(each.file) for each in platform.shown[begun:]) == 2, "two files")
+    return begun
+
+
+def test_a_file_that_waits_over_a_kill_comes_once(stage: ChatStage) -> None:
+    telegram = stage.platforms["telegram"]
+    begun = ready_to_send(stage, telegram, wait=False)
+    until(lambda: stage.rows("SELECT 1 FROM deliveries WHERE kind = 'file' AND state = 'waiting'"), "a file")
+    stage.service.kill()
+    telegram.limit(0, 0)
+    stage.start()
+    until(lambda: any(each.file == REPORT for each in telegram.shown[begun:]), "the file")
+    stage.settled()
+    stage.service.kill()
+    stage.start()
+    telegram.write("behind-the-files")
+    shown(telegram, "behind-the-files", after=begun)
+    stage.settled()
+    assert sum(each.file == REPORT for each in telegram.shown[begun:]) == 1
+    assert sum(each.file == png(30, 20) for each in telegram.shown[begun:]) == 1
+    assert telegram.refusals == []
 
 
 def test_an_approval_is_asked_and_taken_once(stage: ChatStage, platform: Any) -> None:
