@@ -347,6 +347,16 @@ class TurnRunner:
         return ""
 
     async def _note_failure(self, error: str) -> None:
+        """Keep the reason in the session. A turn that is stopped meanwhile has failed all the same."""
+        noting = asyncio.ensure_future(self._keep_failure(error))
+        while not noting.done():
+            try:
+                await asyncio.shield(noting)
+            except asyncio.CancelledError:
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
+
+    async def _keep_failure(self, error: str) -> None:
         """Keep the reason in the session, unless the store itself is what failed."""
         await self._keep_partial_answer()
         try:
