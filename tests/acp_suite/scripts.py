@@ -21,7 +21,7 @@ SCRIPTS: dict[str, list[Reply]] = {
         call("patch", mode="replace", path="there.txt", old_string="first", new_string="second"),
         say("Changed."),
     ],
-    "echo": [call("terminal", command="echo out; exit 3"), say("Ran.")],
+    "echo": [call("terminal", command="echo out; sleep 0.3; exit 3"), say("Ran.")],
     "make": [MAKES, call("terminal", command="touch made.txt more.txt"), say("Made.")],
     "again": [calls(("terminal", {"command": "touch made.txt"})), MAKES, say("Made.")],
     "sleep": [call("terminal", command="echo begun; sleep 60"), say("never")],
