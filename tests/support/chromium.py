@@ -116,10 +116,19 @@ class Browser:
     def until(self, script: str) -> Any:
         """The value of an expression once it is true."""
         deadline = time.monotonic() + PATIENCE
-        while not (value := self.run(f"Boolean({script})")):
+        while not (value := self._now(f"Boolean({script})")):
             assert time.monotonic() < deadline, f"never true: {script}\n{self.faults}\n{self.text()}"
             time.sleep(0.03)
         return value
+
+    def _now(self, script: str) -> Any:
+        """The value of an expression; None while one page gives way to the next."""
+        try:
+            return self.run(script)
+        except AssertionError as error:
+            if "navigated or closed" in str(error) or "Cannot find context" in str(error):
+                return None
+            raise
 
     def text(self) -> str:
         """What stands on the page."""
