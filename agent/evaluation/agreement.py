@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ExitCode, HermesError
 from agent.evaluation.statistics import kappa, kappa_interval
+from agent.evaluation.text_file import bounded_text
 
 if TYPE_CHECKING:
     from agent.checks.judge import Judge, PairVerdict, Winner
@@ -62,17 +63,8 @@ def bundled_pairs() -> CalibrationSet:
 
 
 def pairs_in(path: Path) -> CalibrationSet:
-    """The pairs of a file. Raises `PairsUnreadableError` naming the fault."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise PairsUnreadableError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError:
-        raise PairsUnreadableError(f"{path.name} is not encoded in UTF-8.") from None
-    if len(data) > _LARGEST:
-        raise PairsUnreadableError(f"{path.name} is larger than {_LARGEST // 1_000_000} MB; use fewer pairs.")
+    """The pairs of a file. Raises `ConfigError` or `PairsUnreadableError` naming the fault."""
+    text = bounded_text(path, _LARGEST, "use fewer pairs")
     return CalibrationSet(path.name, tuple(read_pairs(text, path.name)))
 
 

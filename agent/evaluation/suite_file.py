@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from agent.errors import ConfigError
+from agent.evaluation.text_file import bounded_text
 
 LARGEST = 20_000_000
 """Bytes of a file."""
@@ -22,18 +23,7 @@ def read_mapping(path: Path, known: Sequence[str] | None) -> dict[str, Any]:
 
     Raises `ConfigError` naming file and fault.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not encoded in UTF-8.") from None
-    if len(data) > LARGEST:
-        raise ConfigError(
-            f"{path} is larger than {LARGEST // 1_000_000} MB; put long texts into `workspace` of the task."
-        )
+    text = bounded_text(path, LARGEST, "put long texts into `workspace` of the task")
     given = _parsed(path, text)
     if given is None:
         given = {}
