@@ -8,7 +8,7 @@ from agent.errors import ConfigError
 
 
 def bounded_text(path: Path, largest: int, shorter: str) -> str:
-    """The text of a file in UTF-8 of at most `largest` bytes (a million or more); `shorter` says how to mend it.
+    """The text of a file in UTF-8 of at most `largest` bytes, in millions; `shorter` says how to mend it.
 
     Raises `ConfigError` naming file and fault.
     """
