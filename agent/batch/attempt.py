@@ -6,29 +6,30 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent.attachments import AttachmentStore
 from agent.batch.folder import lay_workspace
+from agent.batch.judging import BatchJudge
 from agent.batch.results import ResultFolder, TaskResult
 from agent.batch.shared_store import SharedStore
 from agent.batch.task import BatchTask
 from agent.checks.check import CheckResult
 from agent.checks.checking import Evidence, carry_out
-from agent.checks.judge import open_judge
-from agent.config.loader import load
 from agent.engine import Engine
-from agent.errors import HermesError
+from agent.errors import HermesError, StoreError
 from agent.events import TurnEnded
 from agent.home import Home
 from agent.messages import Attachment
 from agent.modes import ModeName
 from agent.options import Options
 from agent.runtime import open_engine
+from agent.spending.budget import BudgetReachedError
 from agent.store.nodes import Node
+from agent.store.store import Store
 from agent.unattended.commands import UnattendedCommands
 
 
@@ -96,15 +97,21 @@ async def attempt(
             await engine.aclose()
     except (HermesError, OSError) as error:
         ended = TurnEnded(outcome="failed", text="", session=session, usage={}, error=str(error), exit_code=1)
-    evidence = Evidence(
-        answer=ended.text,
-        folder=folder,
-        calls=_called(path),
-        prompt=task.prompt,
-        judge=partial(_judged, conditions, task.prompt),
-        run=partial(_checked, conditions, folder),
-    )
-    checks = await carry_out(task.checks, evidence) if ended.outcome == "done" else ()
+    checks: tuple[CheckResult, ...] = ()
+    if ended.outcome == "done":
+        evidence = Evidence(
+            answer=ended.text,
+            folder=folder,
+            calls=_called(path),
+            prompt=task.prompt,
+            judge=partial(_judged, conditions, shared, task.prompt),
+            run=partial(_checked, conditions, folder),
+        )
+        try:
+            checks = await carry_out(task.checks, evidence)
+        except (BudgetReachedError, StoreError) as error:
+            outcome = "budget" if isinstance(error, BudgetReachedError) else "failed"
+            ended = replace(ended, outcome=outcome, error=str(error))
     return TaskResult(
         id=assignment.shown,
         key=assignment.name,
@@ -134,15 +141,21 @@ async def _checked(conditions: Conditions, folder: Path, command: str, seconds: 
     return ended.code, ended.refused or ended.output
 
 
-async def _judged(conditions: Conditions, prompt: str, rubric: Any, answer: str) -> CheckResult:
+async def _judged(
+    conditions: Conditions, shared: SharedStore | None, prompt: str, rubric: Any, answer: str
+) -> CheckResult:
     """What a model says of an answer."""
     home = Home(conditions.folder.home)
-    try:
-        loaded = await asyncio.to_thread(load, home, conditions.environ)
-        async with open_judge(loaded, home, conditions.judge or conditions.model) as judge:
-            return await judge.meets(prompt, rubric, answer)
-    except HermesError as error:
-        return CheckResult("judge", None, str(error))
+    judge = BatchJudge(
+        home=home,
+        environ=conditions.environ,
+        settings=conditions.settings,
+        model=conditions.judge or conditions.model,
+    )
+    if shared is not None:
+        return await judge.meets(prompt, rubric, answer, await shared.database())
+    async with await Store.open(home.database) as store:
+        return await judge.meets(prompt, rubric, answer, store.database)
 
 
 def _options(assignment: AssignedTask, conditions: Conditions, folder: Path) -> Options:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent.checks.check import Check, CheckResult
+from agent.checks.json_answer import holds
+from agent.checks.pattern import PatternError, found
 
 MOST_FILE = 10_000_000
 """Bytes of a file that are looked at."""
-_FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n```", re.DOTALL)
 
 Ran = tuple[int, str]
 """The exit code of a command and the end of its output."""
@@ -45,13 +45,11 @@ async def _one(check: Check, evidence: Evidence) -> CheckResult:
 
 
 async def _told(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
-    if check.kind in ("contains", "exact", "regex"):
-        return _text(check.kind, check.given, evidence.answer)
-    if check.kind == "json_schema":
-        return _schema(check.given, evidence.answer)
-    if check.kind == "file":
-        given = check.given if isinstance(check.given, Mapping) else {"path": check.given}
-        return _file(given, evidence.folder)
+    if check.kind in ("contains", "exact", "regex", "json_schema", "file"):
+        try:
+            return await asyncio.to_thread(_looked, check, evidence)
+        except PatternError as error:
+            return None, str(error)
     if check.kind == "tools":
         ((order, names),) = check.given.items()
         return _tools(order, names, evidence.calls)
@@ -63,41 +61,22 @@ async def _told(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
     return said.passed, said.detail
 
 
+def _looked(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
+    """What answer and files show. Raises `PatternError`."""
+    if check.kind == "json_schema":
+        return holds(check.given, evidence.answer)
+    if check.kind == "file":
+        given = check.given if isinstance(check.given, Mapping) else {"path": check.given}
+        return _file(given, evidence.folder)
+    return _text(check.kind, check.given, evidence.answer)
+
+
 def _text(kind: str, wanted: str, text: str) -> tuple[bool, str]:
     if kind == "contains":
         return wanted.casefold() in text.casefold(), ""
     if kind == "exact":
         return text.strip() == wanted.strip(), ""
-    return re.search(wanted, text, re.MULTILINE) is not None, ""
-
-
-def json_in(answer: str) -> Any:
-    """The JSON of an answer: all of it, or its last fenced block. Raises `ValueError`."""
-    fenced = _FENCE.findall(answer)
-    return json.loads(fenced[-1] if fenced else answer)
-
-
-def _schema(schema: Any, answer: str) -> tuple[bool | None, str]:
-    import jsonschema
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
-    try:
-        value = json_in(answer)
-    except (ValueError, RecursionError):
-        return False, "the answer is no JSON"
-    try:
-        # With a registry of its own, so that nothing is fetched for a `$ref`.
-        jsonschema.validate(value, schema, registry=Registry())
-    except jsonschema.ValidationError as error:
-        return False, error.message[:200]
-    except jsonschema.SchemaError as error:
-        return None, f"the schema is wrong: {error.message[:200]}"
-    except Unresolvable as error:
-        return None, f"the schema is wrong: {str(error)[:200]}"
-    except RecursionError:
-        return None, "the schema is wrong: it is nested too deeply, or refers to itself"
-    return True, ""
+    return found(wanted, text, by_line=True), ""
 
 
 def _file(given: Mapping[str, Any], folder: Path) -> tuple[bool, str]:

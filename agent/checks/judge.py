@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -142,14 +142,22 @@ class Judge:
 
 
 @asynccontextmanager
-async def open_judge(loaded: LoadedSettings, home: Home, model: str) -> AsyncIterator[Judge]:
-    """A judge on a model by name, or on the usual one. Raises `ConfigError` without a model."""
+async def open_judge(
+    loaded: LoadedSettings,
+    home: Home,
+    model: str,
+    metered: Callable[[ModelRoute], ModelRoute] = lambda route: route,
+) -> AsyncIterator[Judge]:
+    """A judge on a model by name, or on the usual one; `metered` is its way to the model as it is paid for.
+
+    Raises `ConfigError` without a model.
+    """
     plan = await plan_routes(loaded.settings, loaded.environ, model or None)
     closers: list[Any] = []
     routes = await open_routes(plan, loaded.settings, home, (), lambda event: None, closers)
     try:
         first = plan.targets[0]
-        yield Judge(routes[0], first.base_url or first.path)
+        yield Judge(metered(routes[0]), first.base_url or first.path)
     finally:
         for close in closers:
             await close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,14 +162,27 @@ class Calibration:
 
 
 async def agreement_of(
-    judge: Judge, pairs: Sequence[LabelledPair], *, at_once: int = 4, seed: int = 0
+    judge: Judge,
+    pairs: Sequence[LabelledPair],
+    *,
+    at_once: int = 4,
+    seed: int = 0,
+    told: Callable[[int], None] = lambda done: None,
 ) -> JudgeAgreement:
-    """Ask the judge about every pair. Raises `HermesError` where it cannot be asked."""
+    """Ask the judge about every pair. Raises `HermesError` where it cannot be asked.
+
+    `told` hears how many pairs are done, after each.
+    """
     turns = asyncio.Semaphore(at_once)
+    done = 0
 
     async def one(pair: LabelledPair) -> PairVerdict:
+        nonlocal done
         async with turns:
-            return await judge.prefer(pair.prompt, pair.a, pair.b)
+            verdict = await judge.prefer(pair.prompt, pair.a, pair.b)
+        done += 1
+        told(done)
+        return verdict
 
     asked = [asyncio.ensure_future(one(pair)) for pair in pairs]
     try:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from agent.home import PRIVATE_FILE, Home, private_folder
 
 log = logging.getLogger(__name__)
 
-Told = Callable[[str, int], None]
-"""Hears the name of the judge and the number of pairs before it is asked."""
+Told = Callable[[str, int, int], None]
+"""Hears the name of the judge, how many pairs are done and of how many; at first before it is asked."""
 
 
 async def calibrate(
@@ -30,7 +31,7 @@ async def calibrate(
     *,
     seed: int = 0,
     anew: bool = False,
-    told: Told = lambda model, pairs: None,
+    told: Told = lambda model, done, pairs: None,
 ) -> Calibration:
     """The calibration of a judge by name, or of the usual model, with `pairs` or those that ship.
 
@@ -45,8 +46,11 @@ async def calibrate(
         kept = None if anew else await asyncio.to_thread(_kept, place)
         if kept is not None:
             return kept
-        told(judge.model, len(chosen.pairs))
-        agreement = await agreement_of(judge, chosen.pairs, seed=seed)
+        heard = partial(told, judge.model)
+        heard(0, len(chosen.pairs))
+        agreement = await agreement_of(
+            judge, chosen.pairs, seed=seed, told=lambda done: heard(done, len(chosen.pairs))
+        )
     now = datetime.now(UTC).isoformat(timespec="seconds")
     made = Calibration(judge.model, chosen.name, now, agreement)
     await asyncio.to_thread(_keep, place, made)

@@ -116,11 +116,15 @@ def _run(args: argparse.Namespace) -> int:
     return int(ExitCode.DONE)
 
 
-def _tell_asking(model: str, pairs: int) -> None:
-    say(
-        f"Calibrating the judge {model} with {pairs:,} labelled pairs, {2 * pairs:,} requests; done once.",
-        sys.stderr,
-    )
+def _tell_asking(model: str, done: int, pairs: int) -> None:
+    """Say what is asked, and on a terminal how far it is, on one line that ends with the last pair."""
+    if done == 0:
+        asked = f"{pairs:,} labelled pairs: {2 * pairs:,} requests"
+        say(f"Calibrating the judge {model} with {asked}.", sys.stderr)
+    elif sys.stderr.isatty():
+        print(
+            f"\r{done:,} of {pairs:,} pairs", end="\n" if done == pairs else "", file=sys.stderr, flush=True
+        )
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -138,7 +142,9 @@ def _judge(args: argparse.Namespace) -> int:
     from agent.api.evaluation import calibrate, pairs_in
 
     pairs = None if args.pairs is None else pairs_in(args.pairs)
-    found = asyncio.run(calibrate(args.model, pairs, dict(os.environ), seed=args.seed, anew=True))
+    found = asyncio.run(
+        calibrate(args.model, pairs, dict(os.environ), seed=args.seed, anew=True, told=_tell_asking)
+    )
     if args.as_json:
         print(json.dumps(found.to_json()))
         return int(ExitCode.DONE)

@@ -16,6 +16,9 @@ async def _run(command: str, seconds: float) -> tuple[int, str]:
     return (0, "12 passed") if command == "good" else (3, "1 failed")
 
 
+_ONLY_X = {"patternProperties": {"^x": {}}, "additionalProperties": False}
+
+
 def evidence(folder: Path, answer: str = "") -> Evidence:
     (folder / "a.txt").write_text("one\ntwo\n")
     return Evidence(answer=answer, folder=folder, calls=["read_file", "patch", "terminal"], run=_run)
@@ -37,6 +40,13 @@ def evidence(folder: Path, answer: str = "") -> Evidence:
         ({"json_schema": {"$ref": "#/lost"}}, "{}", None),
         ({"json_schema": {"$ref": "http://127.0.0.1:9/schema"}}, "{}", None),
         ({"json_schema": {"$ref": "#"}}, "{}", None),
+        ({"json_schema": {"pattern": "^a+$"}}, '"aaa"', True),
+        ({"json_schema": {"pattern": "^a+$"}}, '"aab"', False),
+        ({"json_schema": {"patternProperties": {"^x": {"type": "string"}}}}, '{"x1": "a", "y": 1}', True),
+        ({"json_schema": {"patternProperties": {"^x": {"type": "string"}}}}, '{"x1": 1}', False),
+        ({"json_schema": _ONLY_X}, '{"x": 1}', True),
+        ({"json_schema": _ONLY_X}, '{"y": 1}', False),
+        ({"json_schema": {"additionalProperties": {"type": "null"}}}, '{"y": 1}', False),
         ({"file": "a.txt"}, "", True),
         ({"file": "b.txt"}, "", False),
         ({"file": {"path": "b.txt", "exists": False}}, "", True),
@@ -93,3 +103,27 @@ async def test_a_file_outside_of_the_folder_is_not_looked_at(tmp_path: Path):
 def test_a_wrong_check_is_refused_with_what_is_wrong(given: Any, said: str):
     with pytest.raises(ConfigError, match=said):
         checks_of(given)
+
+
+_SLOW, _ENDLESS = "^(a|aa)+$", "a" * 90 + "b"
+
+
+@pytest.mark.parametrize(
+    ("check", "answer"),
+    [
+        ({"regex": _SLOW}, _ENDLESS),
+        ({"regex": _SLOW, "not": True}, _ENDLESS),
+        ({"file": {"path": "a.txt", "regex": _SLOW}}, ""),
+        ({"json_schema": {"pattern": _SLOW}}, f'"{_ENDLESS}"'),
+        ({"json_schema": {"patternProperties": {_SLOW: {}}}}, f'{{"{_ENDLESS}": 1}}'),
+    ],
+    ids=["regex", "negated", "file", "pattern of a schema", "names of a schema"],
+)
+async def test_a_pattern_that_takes_for_ever_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: Any, answer: str
+):
+    monkeypatch.setattr("agent.checks.pattern.SECONDS", 0.05)
+    here = evidence(tmp_path, answer)
+    (tmp_path / "a.txt").write_text(_ENDLESS)
+    (result,) = await carry_out(checks_of([check]), here)
+    assert result.passed is None and "write a simpler one" in result.detail

@@ -96,10 +96,10 @@ async def test_a_judge_is_measured_in_both_orders_and_counts_from_a_kappa_of_0_6
 
 async def test_a_judge_is_asked_once_for_each_model_and_set(tmp_path: Path) -> None:
     fewer = replace(PAIRS, pairs=PAIRS.pairs[:20])
-    told: list[tuple[str, int]] = []
+    told: list[tuple[str, int, int]] = []
 
-    def note(model: str, pairs: int) -> None:
-        told.append((model, pairs))
+    def note(model: str, done: int, pairs: int) -> None:
+        told.append((model, done, pairs))
 
     async with ModelServer(answering(perfect)) as server:
         here = environ(tmp_path, server)
@@ -116,7 +116,8 @@ async def test_a_judge_is_asked_once_for_each_model_and_set(tmp_path: Path) -> N
         await calibrate("", fewer, here, told=note)
         await calibrate("", fewer, here, anew=True, told=note)
         assert len(server.requests) == 240
-    assert told[0] == ("custom/scripted", 40) and [pairs for _, pairs in told] == [40, 20, 20, 20, 20]
+    assert told[:41] == [("custom/scripted", done, 40) for done in range(41)]
+    assert [pairs for _, done, pairs in told if done == 0] == [40, 20, 20, 20, 20]
 
 
 def test_the_pairs_that_ship_are_a_hundred_with_three_labels() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent.batch.results import ResultFolder
 from agent.batch.run import BatchOptions
 from agent.checks.judge import Judge, open_judge
 from agent.config.loader import load
@@ -19,6 +20,9 @@ from agent.evaluation.figures import read_result
 from agent.evaluation.run import run_suite
 from agent.evaluation.suite import SuiteTask, bundled, read_suite
 from agent.home import Home
+from agent.spending.budget import Budget
+from agent.spending.request_table import sums
+from agent.store.store import Store
 from tests.agent.evaluation.solutions import FILES, SOLUTIONS
 from tests.support.model_server import ModelServer
 from tests.support.replies import call, say
@@ -69,6 +73,34 @@ async def test_a_suite_is_run_and_its_figures_are_those_of_its_runs(tmp_path: Pa
     assert summary["pass_at"] == {"1": 1.0, "2": 1.0} and summary["calls"] == 2
     assert read_result(tmp_path / "out") == result
     assert "mine" in (tmp_path / "out" / "report.html").read_text()
+
+
+async def test_what_a_judge_uses_counts_for_the_ceiling_and_it_judges_once_there_is_room(tmp_path: Path):
+    """The answer is there at the first run and takes nearly all there is, so that the judge has no room."""
+
+    def script(request: Any) -> Any:
+        if "response_format" in request.body:
+            return say('{"reason": "please", "score": 9}')
+        used = {"prompt_tokens": 99_000, "completion_tokens": 9, "total_tokens": 99_009}
+        return say("yes, please", usage=used)
+
+    root = tmp_path / "suite"
+    (root / "tasks" / "one").mkdir(parents=True)
+    (root / "suite.yaml").write_text("name: mine\n")
+    (root / "tasks" / "one" / "task.yaml").write_text("prompt: Say yes.\nchecks: [{judge: It is polite.}]\n")
+    suite, out = read_suite(str(root)), tmp_path / "out"
+    async with ModelServer(script) as server:
+        for tokens, outcome, judged in ((100_000, "budget", 0), (200_000, "done", 3)):
+            options = BatchOptions(jobs=1, retries=0, total=Budget(tokens=tokens))
+            await run_suite(suite, out, options, environ(tmp_path / "home", server))
+            (ended,) = {each.key: each for each in ResultFolder(out).ended()}.values()
+            assert (ended.outcome, "batch" in ended.error) == (outcome, outcome == "budget"), ended
+            asked = sum("response_format" in request.body for request in server.requests)
+            assert asked == judged
+        assert ended.passed and server.refusals == []
+        async with await Store.open(Home(out / "home").database) as store:
+            written = sum(row.requests for row in await store.database.read(lambda c: sums(c, "agent")))
+        assert written == len(server.requests)
 
 
 @pytest.mark.parametrize(
