@@ -25,7 +25,7 @@ from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
 from agent.turns.hooked_call import CallHooks, hooked_call
 from agent.turns.reached_folders import ReachedFolders
-from agent.turns.repeat_guard import REPEATS_HINT, RepeatGuard
+from agent.turns.repeat_guard import RepeatGuard
 from agent.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked, shown_name
 from agent.turns.task_state import TaskState
 from agent.turns.unasked_changes import UnaskedChanges
@@ -208,7 +208,7 @@ class CallRunner:
             if not text:
                 text = await self._act(call, entry, arguments, f"{show.verb} {show.subject}")
             result = await self._read(text)
-            outcome, text = self._judge(call, result, await self._learnings.after(call, result))
+            outcome, text = self._judge(call, entry, result, await self._learnings.after(call, result))
             text = await self._folders.told(call.id, result, text)
             commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
             await self._shielded(commit)
@@ -282,7 +282,9 @@ class CallRunner:
             return await asyncio.to_thread(as_data, text, self._secrets)
         return as_data(text, self._secrets)
 
-    def _judge(self, call: ToolCall, result: dict[str, Any], learned: str) -> tuple[Outcome, str]:
+    def _judge(
+        self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], learned: str
+    ) -> tuple[Outcome, str]:
         """The outcome, and the result as text, with notes and the size limit applied.
 
         `learned` is what is known of the failure.
@@ -292,9 +294,13 @@ class CallRunner:
         if failed:
             outcome = "denied" if result.get("status") == "blocked" else "failed"
         notes = []
-        repeats = self.guard.note(call, json.dumps(result, sort_keys=True, default=str))
-        if repeats == REPEATS_HINT:
-            notes.append(f"[This exact call has given the same result {repeats} times -- change something.]")
+        told = self.guard.note(
+            call,
+            json.dumps(result, sort_keys=True, default=str),
+            only_looks=entry is not None and entry.read_only,
+        )
+        if told:
+            notes.append(told)
         todos = self._state.todos
         note = reminder(todos.count_call(), failed, todos.items())
         if note:

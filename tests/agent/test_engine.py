@@ -304,23 +304,6 @@ async def test_the_iteration_limit_ends_the_turn_with_a_summary(tmp_path: Path) 
         assert ended.exit_code == 1
 
 
-async def test_a_call_that_repeats_itself_is_stopped(tmp_path: Path) -> None:
-    def script(request: Any) -> Reply:
-        last = request.messages[-1]["content"]
-        return say("I give up.") if "Not run" in last else call("search", pattern="nowhere-to-be-found")
-
-    async with bench(tmp_path, script) as b:
-        assert (await b.turn("find it")).text == "I give up."
-        assert len(b.seen(ToolFinished)) < 10
-
-
-async def test_a_call_made_twice_in_one_message_runs_once(tmp_path: Path) -> None:
-    twice = ("terminal", {"command": "echo x >> log"})
-    async with bench(tmp_path, by_step([calls(twice, twice), say("ok")])) as b:
-        await b.turn("go")
-        assert (b.workspace / "log").read_text() == "x\n"
-
-
 async def test_an_unknown_tool_is_answered_with_the_tools_on_offer(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([call("launch_rockets", target="moon"), say("ok")])) as b:
         assert (await b.turn("go")).outcome == "done"

@@ -213,7 +213,7 @@ def _with_notes(
     if more and shown:
         result["next_offset"] = offset + shown
         hints.append(f"{shown} of {available} shown; go on with offset={offset + shown}.")
-    elif more or (offset and not shown):
+    elif available and (more or (offset and not shown)):
         hints.append(f"There are only {available} results; use a smaller offset.")
     if ending.incomplete:
         hints.append(f"The search is incomplete: {ending.incomplete}. Use a narrower pattern or path.")
@@ -222,7 +222,7 @@ def _with_notes(
     if omitted:
         result["omitted"] = omitted
         hints.append(f"{_count(omitted, 'hit')} in files with credentials not shown.")
-    if not available and not offset and not hints:
+    if not available and not hints:
         hints.append("Nothing found. Binary, .git and gitignored files were left out.")
     if hints:
         result["hint"] = " ".join(hints)

@@ -137,6 +137,7 @@ async def test_pages_follow_each_other(tree: Path, search: Search) -> None:
         offset = result.get("next_offset")
     assert paged == whole
     assert "smaller offset" in (await search(r"round\(", offset=50))["hint"]
+    assert (await search("nowhere at all", offset=50))["hint"].startswith("Nothing found.")
 
 
 async def test_hits_can_be_counted_or_reduced_to_files(tree: Path, search: Search) -> None:
