@@ -112,7 +112,8 @@ class ResultFolder:
         found: dict[str, Begun] = {}
         for _, line in _lines(self.journal):
             if isinstance(line.get("task"), str) and isinstance(line.get("session"), str):
-                found[line["task"]] = Begun(line["session"], int(line.get("attempt") or 1))
+                attempt = line.get("attempt")
+                found[line["task"]] = Begun(line["session"], attempt if isinstance(attempt, int) else 1)
         return found
 
     def note_begun(self, task: str, session: str, attempt: int) -> None:

@@ -17,7 +17,7 @@ from agent.errors import ConfigError, HermesError
 from agent.spending.budget import Budget
 
 FIELDS = ("prompt", "id", "files", "image", "checks", "budget", "model", "toolsets", "distribution")
-_LONGEST_NAME = 255
+_LONGEST_NAME, _LONGEST_PATH = 255, 1024
 _MEASURES = {
     "requests": "turns",
     "turns": "turns",
@@ -62,12 +62,12 @@ def task_of(given: object) -> BatchTask:
     return BatchTask(
         prompt=prompt,
         key=_hashed(given),
-        id=_text(given, "id"),
+        id=_printable(given, "id"),
         files=_files(given.get("files") or {}),
         image=_text(given, "image"),
-        checks=checks_of(given.get("checks") or []),
+        checks=_checks(given.get("checks") or []),
         budget=budget_of(given.get("budget") or {}),
-        model=_text(given, "model"),
+        model=_printable(given, "model"),
         toolsets=_names(given.get("toolsets") or []),
         distribution=distribution_of(given.get("distribution") or {}),
         given=given,
@@ -109,13 +109,17 @@ def budget_of(given: object) -> Budget:
 def _hashed(given: Mapping[str, Any]) -> str:
     try:
         return _key(given)
+    except TypeError:
+        raise ConfigError(
+            "a task holds text, numbers, lists and mappings named by text; quote dates and names"
+        ) from None
     except (ValueError, RecursionError):
         raise ConfigError("a task cannot hold itself or be nested so deeply") from None
 
 
 def _key(given: Mapping[str, Any]) -> str:
     counts = {name: given[name] for name in FIELDS if name != "id" and given.get(name)}
-    text = json.dumps(counts, sort_keys=True, ensure_ascii=False, default=str)
+    text = json.dumps(counts, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
@@ -126,6 +130,27 @@ def _text(given: Mapping[str, Any], name: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ConfigError(f"`{name}` has to be text")
     return str(value)
+
+
+def _printable(given: Mapping[str, Any], name: str) -> str:
+    value = _text(given, name)
+    if not value.isprintable():
+        raise ConfigError(f"`{name}` holds characters that cannot be printed")
+    return value
+
+
+def _checks(given: object) -> tuple[Check, ...]:
+    """Checks without what no command and no path can hold."""
+    checks, left = checks_of(given), [given]
+    while left:
+        match left.pop():
+            case str() as text if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
+                raise ConfigError("`checks` hold a NUL or half of a character (a lone surrogate)")
+            case list() as values:
+                left += values
+            case dict() as values:
+                left += [*values, *values.values()]
+    return checks
 
 
 def _names(given: object) -> tuple[str, ...]:
@@ -152,6 +177,8 @@ def _files(given: object) -> dict[str, str]:
             raise ConfigError(f"`files`: {path!r} holds half of a character (a lone surrogate)") from None
         if long:
             raise ConfigError(f"`files` names a file of more than {_LONGEST_NAME} bytes: {path[:40]!r}…")
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            raise ConfigError(f"`files` names a path of more than {_LONGEST_PATH:,} bytes: {path[:40]!r}…")
     places = {PurePosixPath(path) for path in given}
     if inner := next((path for path in places if not places.isdisjoint(path.parents)), None):
         raise ConfigError(f"`files` names {str(inner)!r}, and a folder of it as a file")

@@ -97,6 +97,8 @@ def _table(name: str, text: str) -> Iterator[tuple[str, Any]]:
         if twice := [column for column in names if names.count(column) > 1]:
             raise ConfigError(f"{name}: the column {twice[0]!r} is there twice.")
         for row in rows:
+            if not any(row.values()):
+                continue  # as a spreadsheet writes below the last task
             where = f"line {rows.line_num}"
             if None in row:
                 raise ConfigError(f"{name}, {where}: has more values than columns.")
@@ -123,6 +125,9 @@ def _list(name: str, text: str) -> Iterator[tuple[str, Any]]:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{name}{where}: is no YAML ({getattr(error, 'problem', error)}).") from None
+    except (ValueError, AttributeError, TypeError) as error:
+        # A value that looks like a date or a number, or is marked as one, and is none.
+        raise ConfigError(f"{name}: holds a value that cannot be read ({error}); quote it.") from None
     if isinstance(given, dict) and list(given) == ["tasks"]:
         given = given["tasks"]
     if not isinstance(given, list):

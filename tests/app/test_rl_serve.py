@@ -98,10 +98,11 @@ def test_a_trainer_plays_a_task_over_http_and_over_a_socket(tmp_path: Path) -> N
         with connect(address, additional_headers={"Authorization": f"Basic {header}"}, proxy=None) as socket:
 
             def said(message: object) -> dict[str, Any]:
-                socket.send(message if isinstance(message, str) else json.dumps(message))
+                socket.send(message if isinstance(message, str | bytes) else json.dumps(message))
                 return json.loads(socket.recv(60))
 
-            assert said("{")["data"]["code"] == "INVALID_JSON"
+            for wrong in ("{", b"{", b"\xff", b""):
+                assert said(wrong)["data"]["code"] == "INVALID_JSON"
             assert said({"type": "dance"})["data"]["code"] == "UNKNOWN_TYPE"
             assert said({"type": "step", "data": {}})["data"]["code"] == "EXECUTION_ERROR"
             begun = said({"type": "reset", "data": {"task": "write"}})

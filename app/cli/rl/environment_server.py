@@ -152,7 +152,7 @@ class EnvironmentServer:
             await socket.close()
             return
         try:
-            while await self._answered(socket, episode, await socket.receive_text()):
+            while await self._answered(socket, episode, await _message(socket)):
                 pass
             await socket.close()
         except WebSocketDisconnect:
@@ -160,7 +160,7 @@ class EnvironmentServer:
         finally:
             await self._arena.leave(episode)
 
-    async def _answered(self, socket: WebSocket, episode: Episode, text: str) -> bool:
+    async def _answered(self, socket: WebSocket, episode: Episode, text: str | bytes) -> bool:
         """Answer one message; whether more may come."""
         try:
             given = json.loads(text)
@@ -259,6 +259,16 @@ async def _body(request: Request) -> Mapping[str, Any]:
     if not isinstance(given, dict):
         raise ValueError("the body has to be a JSON object")  # noqa: TRY004 - as for any other fault
     return given
+
+
+async def _message(socket: WebSocket) -> str | bytes:
+    """The next message, of text or of bytes. Raises `WebSocketDisconnect`."""
+    given = await socket.receive()
+    if given["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(given.get("code", 1000))
+    text: str | None = given.get("text")
+    content: bytes = given.get("bytes") or b""
+    return content if text is None else text
 
 
 async def _send(socket: WebSocket, kind: str, data: Mapping[str, Any]) -> None:

@@ -45,7 +45,9 @@ def test_the_journal_tells_the_last_session_and_attempt(tmp_path: Path):
     folder.prepare()
     folder.note_begun("a", "one", 1)
     folder.note_begun("a", "one", 2)
-    assert folder.begun() == {"a": Begun("one", 2)}
+    with folder.journal.open("a") as file:
+        file.write('{"task": "b", "session": "two", "attempt": "x"}\n{"task": [], "session": "three"}\n')
+    assert folder.begun() == {"a": Begun("one", 2), "b": Begun("two", 1)}
 
 
 @contextmanager

@@ -85,6 +85,17 @@ def test_equal_tasks_are_numbered_and_the_id_does_not_count(tmp_path: Path):
         ("t.csv", "prompt,colour\na,b\n", "'colour' is unknown"),
         ("t.csv", "prompt\na,b\n", "more values than columns"),
         ("t.csv", "prompt,budget\na,x\n", "`budget` has to be JSON"),
+        ("t.jsonl", json.dumps({"prompt": "a", "files": {"d/" * 600 + "f": ""}}), "more than 1,024 bytes"),
+        ("t.jsonl", '{"prompt": "a", "id": "x\\ny"}', "`id` holds characters that cannot"),
+        ("t.jsonl", '{"prompt": "a", "id": "\\ud800"}', "`id` holds characters that cannot"),
+        ("t.jsonl", '{"prompt": "a", "model": "\\u0000"}', "`model` holds characters that cannot"),
+        ("t.jsonl", '{"prompt": "a", "checks": [{"command": "\\u0000"}]}', "`checks` hold a NUL"),
+        ("t.jsonl", '{"prompt": "a", "checks": [{"file": {"path": "\\ud800"}}]}', "half of a character"),
+        ("t.yaml", "- {prompt: x, files: {1: a, b: c}}", "task 1: a task holds text, .* and names"),
+        ("t.yaml", "- {prompt: x, checks: [{json_schema: {const: 2026-01-02}}]}", "task 1: .* quote dates"),
+        ("t.yaml", "- {prompt: x, id: 2026-13-45}", "cannot be read .*month.*; quote it"),
+        ("t.yaml", "- {prompt: x, id: !!timestamp foo}", "cannot be read .*; quote it"),
+        ("t.yaml", f"- {{prompt: x, id: 1{'0' * 5000}}}", "cannot be read .*; quote it"),
         ("t.yaml", "a: [", "is no YAML"),
         ("t.yaml", "a: 1", "list of tasks"),
     ],
@@ -104,6 +115,12 @@ def test_an_image_counts_by_what_it_is(tmp_path: Path):
         image.write_bytes(b"\x89PNG\r\n\x1a\n" + data)
         names.append(read_tasks(path)[0].name)
     assert names[0] == names[2] != names[1]
+
+
+def test_lines_of_a_table_without_any_value_are_no_tasks(tmp_path: Path):
+    path = tmp_path / "t.csv"
+    path.write_text("prompt,id\r\na,1\r\n,\r\n,\r\n", newline="")
+    assert [each.shown for each in read_tasks(path)] == ["1"]
 
 
 def test_a_long_cell_of_a_table_is_taken(tmp_path: Path):
