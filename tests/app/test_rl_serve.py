@@ -26,6 +26,9 @@ LAST = {"prompt": [1, 2, 3, 4, 5, 6], "output": [7], "logprobs": [-0.3]}
 WRONG = (
     ("/reset", "{", 422, "the body is no JSON"),
     ("/reset", "[" * 100_000, 422, "the body is no JSON"),
+    ("/reset", '{"episode_id": "\\ud800"}', 422, "the body is no JSON"),
+    ("/score", '{"session": "\\ud800"}', 422, "the body is no JSON"),
+    ("/step", '{"action": {"text": "\\ud800"}}', 422, "the body is no JSON"),
     ("/reset", "[]", 422, "has to be a JSON object"),
     ("/reset", '{"seed": "seven", "episode_id": "one"}', 409, "`seed` is a whole number"),
     ("/reset", '{"task": "lost", "episode_id": "one"}', 409, "There is no task 'lost'; there are write"),
@@ -101,7 +104,7 @@ def test_a_trainer_plays_a_task_over_http_and_over_a_socket(tmp_path: Path) -> N
                 socket.send(message if isinstance(message, str | bytes) else json.dumps(message))
                 return json.loads(socket.recv(60))
 
-            for wrong in ("{", b"{", b"\xff", b""):
+            for wrong in ("{", b"{", b"\xff", b"", '{"type": "\\ud800"}'):
                 assert said(wrong)["data"]["code"] == "INVALID_JSON"
             assert said({"type": "dance"})["data"]["code"] == "UNKNOWN_TYPE"
             assert said({"type": "step", "data": {}})["data"]["code"] == "EXECUTION_ERROR"

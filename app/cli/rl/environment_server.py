@@ -163,7 +163,7 @@ class EnvironmentServer:
     async def _answered(self, socket: WebSocket, episode: Episode, text: str | bytes) -> bool:
         """Answer one message; whether more may come."""
         try:
-            given = json.loads(text)
+            given = _parsed(text)
         except (ValueError, RecursionError) as error:
             await _send(socket, "error", {"message": f"Invalid JSON: {error}", "code": "INVALID_JSON"})
             return True
@@ -253,11 +253,18 @@ async def _body(request: Request) -> Mapping[str, Any]:
         if len(content) > MOST_BODY:
             raise ValueError("the body is too large")
     try:
-        given = json.loads(content) if content.strip() else {}
+        given = _parsed(content) if content.strip() else {}
     except (ValueError, RecursionError):
         raise ValueError("the body is no JSON") from None
     if not isinstance(given, dict):
         raise ValueError("the body has to be a JSON object")  # noqa: TRY004 - as for any other fault
+    return given
+
+
+def _parsed(text: str | bytes) -> Any:
+    """What a trainer says. Raises `ValueError`, also for half of a character, and `RecursionError`."""
+    given = json.loads(text)
+    json.dumps(given, ensure_ascii=False).encode()
     return given
 
 
