@@ -10,7 +10,9 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from agent.errors import HermesError
 from agent.schedule.job import Job, JobRun
+from agent.schedule.zones import ScheduleError
 from agent.unattended.commands import UnattendedCommands
 from tools.actions import Action, WritePath
 from tools.results import DeniedError, ToolError
@@ -55,6 +57,9 @@ class JobDelivery:
             return f"Delivery to {target[:60]!r}: {self.commands.told(error)}"
         except ToolError as error:
             return f"Delivery to {target[:60]!r} failed: {error}"
+        except HermesError as error:
+            # Settings or rules that cannot be read, for example.
+            return f"Delivery to {target[:60]!r} failed: {error}"
         except OSError as error:
             return f"{target[:200]} cannot be written: {error.strerror}"
         return ""
@@ -66,8 +71,17 @@ def working_folder(cwd: str) -> Path:
 
 
 def resolved(cwd: Path, target: str) -> Path:
-    """The file that a delivery names, without links. Looks at the disk."""
-    return (cwd / Path(target).expanduser()).resolve()
+    """The file that a delivery names, without links. Looks at the disk. Raises `ScheduleError`."""
+    try:
+        path = (cwd / Path(target).expanduser()).resolve()
+        # One that cannot be looked at cannot be written either.
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise ScheduleError(
+            f"The file {target[:60]!r} cannot be used ({said}); give another path to deliver to."
+        ) from None
+    return path
 
 
 def written(path: Path) -> WritePath:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from agent.schedule.delivery import resolved, working_folder, written
 from agent.schedule.job import JobIntent
+from agent.schedule.zones import ScheduleError
 from agent.unattended.commands import UnattendedCommands
 from tools.actions import Action, RunCommand
 from tools.senses.services import SendMessage
@@ -14,7 +15,10 @@ from tools.senses.services import SendMessage
 
 async def foreseen(commands: UnattendedCommands, intent: JobIntent) -> tuple[str, ...]:
     """A sentence for each of its effects without a model that the gate would not let pass as things stand."""
-    actions = await asyncio.to_thread(lambda: list(_effects(intent)))
+    try:
+        actions = await asyncio.to_thread(lambda: list(_effects(intent)))
+    except ScheduleError as error:
+        return (f"Its delivery will fail: {error}",)
     folder = await asyncio.to_thread(working_folder, intent.cwd)
     found = [(what, await commands.foresee(action, folder, allow=intent.allow)) for what, action in actions]
     return tuple(
@@ -25,7 +29,7 @@ async def foreseen(commands: UnattendedCommands, intent: JobIntent) -> tuple[str
 
 
 def _effects(intent: JobIntent) -> Iterator[tuple[str, Action]]:
-    """What it does without a model. Looks at the disk."""
+    """What it does without a model. Looks at the disk. Raises `ScheduleError`."""
     folder = working_folder(intent.cwd)
     if intent.script:
         yield "script", RunCommand(tool="terminal", command=intent.script, cwd=folder)

@@ -279,7 +279,11 @@ def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job
 
 def delivered(connection: Connection, id: int, now: float, problem: str) -> None:
     """A delivery was tried; it is tried again later where there was a problem."""
-    (tries,) = connection.execute("SELECT tries FROM job_runs WHERE id = ?", (id,)).fetchone()
+    row = connection.execute("SELECT tries FROM job_runs WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        # The job was removed meanwhile.
+        return
+    (tries,) = row
     if not problem:
         state, error = "done", ""
     else:

@@ -202,9 +202,12 @@ class JobRunner:
             if not lock.acquire():
                 continue
             try:
-                with suppress(HermesError):
-                    # The job may have been removed meanwhile, or another process may have handed it on.
+                try:
+                    # Another process may have handed it on.
                     run = await self.database.read(lambda c, id=run.id: table.run(c, id))
+                except HermesError:
+                    # The job was removed meanwhile.
+                    continue
                 if run.delivery != "waiting":
                     continue
                 problem = await self.deliver(job, run)

@@ -40,6 +40,12 @@ class Installation:
             before = subprocess.run(
                 ["crontab", "-l"], capture_output=True, text=True, timeout=60, check=False
             )
+            if before.returncode and "no crontab" not in before.stderr.lower():
+                # What cannot be read must not be replaced by our line alone.
+                raise HermesError(
+                    f"Your crontab cannot be read ({before.stderr.strip()[:200] or 'crontab -l failed'}); "
+                    "add the line that was shown yourself."
+                )
             kept = before.stdout if before.returncode == 0 else ""
             if self.text.strip() not in kept.splitlines():
                 text = f"{kept.rstrip()}\n{self.text}".lstrip()
@@ -52,8 +58,9 @@ class Installation:
 
 def installation(home: Path, config: Path, systemd: bool | None = None) -> Installation:
     """The way for this machine; `config` is the folder of the user's settings (`~/.config`)."""
-    program = shutil.which("hermes") or f"{shlex.quote(sys.executable)} -P -m app.main"
-    words = [*shlex.split(program), "cron", "run"]
+    program = shutil.which("hermes")
+    begin = [str(Path(program).absolute())] if program else [sys.executable, "-P", "-m", "app.main"]
+    words = [*begin, "cron", "run"]
     if shutil.which("systemctl") is not None if systemd is None else systemd:
         text = (
             "[Unit]\nDescription=Jobs of Hermes\n\n[Service]\n"

@@ -32,6 +32,7 @@ def test_a_job_is_made_changed_run_and_removed(
     mistakes: tuple[tuple[list[str], str], ...] = (
         (["edit", "eyes"], "Nothing is to be changed"),
         (["edit", "eyes", "--cwd", "lost"], "There is no folder"),
+        (["add", "1h", "Look.", "--cwd", "~nosuchuser/x"], "There is no folder"),
         (["edit", "eyes", "--schedule", "soon"], "is no schedule"),
         (["add", "1h", "Look.", "--cwd", str(tmp_path / "lost")], "There is no folder"),
         (["add", "1h", "Look.", "--name", "eyes"], "There is a job 'eyes' already"),
@@ -50,6 +51,10 @@ def test_a_job_is_made_changed_run_and_removed(
     for words, said in mistakes:
         told = cron(capsys, *words, code=2)
         assert said in told and told.count("\n") == 1
+    for place in ("~nosuchuser/x", "a" * 5000):
+        told = cron(capsys, "add", "1h", "Look.", "--name", "lost", "--deliver", f"file:{place}")
+        assert "Its delivery will fail: The file" in told
+        cron(capsys, "remove", "lost")
     assert json.loads(cron(capsys, "run", "eyes"))["output"] == "well\n"
     cron(capsys, "edit", "eyes", "--script", "exit 3", "--cwd", ".")
     assert json.loads(cron(capsys, "run", "eyes", code=1))["error"] == "exit code 3"

@@ -134,7 +134,11 @@ def _here() -> str:
 
 def _folder(given: str) -> str:
     """The folder of `--cwd` in full. Raises `ConfigError` where there is none."""
-    folder = Path(given).expanduser().absolute()
+    try:
+        folder = Path(given).expanduser().absolute()
+    except RuntimeError:
+        # There is no user of that name.
+        folder = Path(given)
     if not folder.is_dir():
         raise ConfigError(f"There is no folder {_line(folder)}; make it, or give another --cwd.")
     return str(folder)

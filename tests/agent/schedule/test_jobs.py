@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.errors import HermesError
 from agent.home import Home
 from agent.schedule import job_table as table
 from agent.schedule.book import JobBook
@@ -275,6 +276,8 @@ async def test_an_output_goes_to_a_mailer_a_file_or_a_target_as_far_as_the_gate_
         and "all is well" in (tmp_path / "work/deep/said.md").read_text()
     )
     assert "outside of the workspace" in await said("file:../beyond.md")
+    assert "cannot be used" in await said("file:~nosuchuser/said.md")
+    assert "cannot be used" in await said(f"file:{'a' * 5000}")
     assert await said("file:../beyond.md", f"write_file({tmp_path}/beyond.md)") == ""
     (tmp_path / "work/link.md").symlink_to(tmp_path / "linked.md")
     assert "outside of the workspace" in await said("file:link.md") and not (tmp_path / "linked.md").exists()
@@ -359,3 +362,40 @@ def test_what_is_installed_is_shown_in_full(systemd: bool, tmp_path: Path) -> No
     shown = installation(tmp_path / "100% home", tmp_path, systemd)
     assert "cron" in shown.text and "run" in shown.text
     assert ("100%% home" if systemd else "100\\% home") in shown.text
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "kept"),
+    [("no crontab for me", 1, True), ("permission denied", 1, False), ("", 0, True)],
+)
+def test_a_crontab_that_cannot_be_read_is_not_replaced(
+    problem: str, code: int, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crontab, written = tmp_path / "crontab", tmp_path / "written"
+    crontab.write_text(
+        f'#!/bin/sh\n[ "$1" = - ] && exec cat > {written}\necho "{problem}" >&2; exit {code}\n'
+    )
+    crontab.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    wanted = installation(tmp_path, tmp_path, systemd=False)
+    if not kept:
+        with pytest.raises(HermesError, match="cannot be read"):
+            wanted.carry_out()
+    else:
+        wanted.carry_out()
+    assert written.exists() == kept
+
+
+async def test_an_output_whose_job_was_removed_while_it_was_handed_on_stops_nothing(
+    book: JobBook, runner: JobRunner, clock: Clock
+) -> None:
+    made = await book.add({"schedule": "1h", "zone": "UTC", "prompt": "look", "deliver": "mail:true"})
+
+    async def deliver(job: Job, run: JobRun) -> str:
+        await book.remove(job.id)
+        return "no route"
+
+    runner.deliver = deliver
+    clock.now += HOUR
+    await runner.once()
+    assert made not in await book.jobs() and await book.runs() == []
