@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.batch.results import Begun, ResultFolder, ResultsNotWrittenError, TaskResult
+from agent.batch.shared_store import SharedStore
 
 
 def result(key: str, outcome: str = "done") -> TaskResult:
@@ -79,3 +80,11 @@ def test_what_a_full_disk_cuts_short_is_told_and_spoils_no_line_after_it(tmp_pat
     folder.note_ended(result("c"))
     assert folder.begun() == {"a": Begun("one", 1), "c": Begun("three", 1)}
     assert [each.key for each in folder.ended()] == ["a", "c"]
+
+
+async def test_the_store_of_a_worker_keeps_no_more_of_a_growing_database_in_memory(tmp_path: Path):
+    shared = SharedStore(tmp_path / "sessions.db")
+    database = await shared.database()
+    kept = await database.read(lambda connection: connection.execute("PRAGMA cache_size").fetchone())
+    assert tuple(kept) == (-2048,)
+    await shared.aclose()
