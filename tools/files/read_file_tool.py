@@ -34,7 +34,7 @@ SCHEMA: dict[str, Any] = {
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "Relative to the working folder or absolute."},
-            "offset": {"type": "integer", "minimum": 1, "default": 1, "description": "First line."},
+            "offset": {"type": "integer", "minimum": 0, "default": 1, "description": "First line."},
             "limit": {
                 "type": "integer",
                 "minimum": 1,
@@ -52,7 +52,8 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     access = await asyncio.to_thread(Access, ctx, NAME)
     path = await asyncio.to_thread(access.target, args["path"])
     name = access.name(path)
-    offset, limit = args.get("offset", 1), min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT)
+    # Many models count from 0: the first line is meant.
+    offset, limit = max(args.get("offset", 1), 1), min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT)
     await access.permit_read(path)
     try:
         source = await readable_copy(ctx.editor, path, ctx.scratch)
@@ -147,7 +148,7 @@ def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     """`read src/money.py 1–80 · 80 lines`."""
     offset, limit = args.get("offset", 1), args.get("limit")
     subject = str(args.get("path", ""))
-    offset = offset if isinstance(offset, int) else 1
+    offset = max(offset, 1) if isinstance(offset, int) else 1
     if result is None:
         last = f" {offset}–{offset + limit - 1}" if isinstance(limit, int) else ""
         return Display("read", subject + last)

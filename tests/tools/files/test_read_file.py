@@ -35,6 +35,7 @@ async def test_a_window_says_where_to_go_on(work: Path, call: Call) -> None:
     assert result["content"] == "3|3\n4|4\n5|5\n6|6"
     assert (result["truncated"], result["truncated_by"], result["next_offset"]) == (True, "lines", 7)
     assert "offset=7" in result["hint"]
+    assert (await call("read_file", path="a.txt", offset=0, limit=2))["content"] == "1|1\n2|2"
     rest = await call("read_file", path="a.txt", offset=7, limit=4)
     assert rest["truncated"] is False and "next_offset" not in rest
 
