@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
@@ -32,7 +32,8 @@ class DueDecision:
 
     run: tuple[tuple[DueTime, str], ...]
     """Those that run, oldest first, and why: `due` or `missed`."""
-    skip: tuple[DueTime, ...]
+    skip: tuple[tuple[DueTime, str, str], ...]
+    """Those that do not run, oldest first: `due` or `missed`, and the reason as a person reads it."""
     looked: int
     """The newest due time (seconds, UTC) that is decided about; nothing up to it is due again."""
     next: int | None
@@ -58,7 +59,9 @@ def due_times(job: Job, after: datetime) -> Iterator[DueTime]:
 
 
 def following(job: Job, after: int) -> int | None:
-    """When the next due time strictly after `after` begins (seconds, UTC)."""
+    """When the next due time strictly after `after` begins (seconds, UTC); none once `repeat` is used up."""
+    if job.is_used_up:
+        return None
     found = next(due_times(job, instant(after)), None)
     return None if found is None else found.begins
 
@@ -83,27 +86,42 @@ def begun(job: Job, now: int) -> list[DueTime]:
         reach *= 8
 
 
-def decide(job: Job, now: int, grace: float) -> DueDecision:
-    """Decide about the due times that have begun up to now. `grace` is in seconds."""
+def decide(job: Job, now: int, grace: float, busy: bool = False) -> DueDecision:
+    """Decide about the due times that have begun up to now.
+
+    `grace` is in seconds; `busy`: a run of the job is not over.
+    """
     due = begun(job, now)
     looked = due[-1].due if due else job.looked
-    next_one = following(job, looked)
     why = {
         each: "missed" if now - each.begins > min(grace, (each.period or 2 * grace) / 2) else "due"
         for each in due
     }
-    if job.intent.missed == "all":
-        chosen = due[-MOST_AT_ONCE:]
-    elif job.intent.missed == "once":
-        chosen = due[-1:]
-    else:
-        chosen = [each for each in due if why[each] == "due"]
-    if job.intent.repeat is not None:
-        chosen = chosen[: max(0, job.intent.repeat - job.runs)]
-        if job.runs + len(chosen) >= job.intent.repeat:
-            next_one = None
-    skip = tuple(each for each in due if each not in set(chosen))
-    return DueDecision(tuple((each, why[each]) for each in chosen), skip, looked, next_one)
+    chosen, passed_over = _by_policy(job, due, why)
+    why |= dict.fromkeys((each for each in due if each not in chosen), "missed")
+    reasons = dict.fromkeys(due, passed_over)
+    if busy and job.intent.overlap == "skip":
+        reasons |= dict.fromkeys(chosen, "the run before was not over")
+        chosen = []
+    elif job.intent.repeat is not None:
+        left = max(0, job.intent.repeat - job.runs)
+        reasons |= dict.fromkeys(chosen[left:], "the job had all runs of its repeat")
+        chosen = chosen[:left]
+    run = tuple((each, why[each]) for each in chosen)
+    skip = tuple((each, why[each], reasons[each]) for each in due if each not in chosen)
+    return DueDecision(run, skip, looked, following(replace(job, runs=job.runs + len(run)), looked))
+
+
+def _by_policy(job: Job, due: list[DueTime], why: Mapping[DueTime, str]) -> tuple[list[DueTime], str]:
+    """Those that its policy for missed runs lets run, and why the others do not."""
+    match job.intent.missed:
+        case "all":
+            return due[-MOST_AT_ONCE:], f"missed, and only the newest {MOST_AT_ONCE} are made up for"
+        case "once":
+            return due[-1:], "missed, and a later one took its place"
+        case _:
+            fresh = [each for each in due if why[each] == "due"]
+            return fresh, "missed, and this job skips what it missed"
 
 
 def delay(job: str, due: int, jitter: int, period: int | None) -> int:

@@ -90,6 +90,11 @@ class Job:
         return words if len(words) <= 60 else f"{words[:59]}…"
 
     @property
+    def is_used_up(self) -> bool:
+        """Whether it had all runs of its `repeat`."""
+        return self.intent.repeat is not None and self.runs >= self.intent.repeat
+
+    @property
     def beats(self) -> bool:
         """Whether a heartbeat is kept as it: nothing but a reason or a person wakes it."""
         return self.id.startswith(HEARTBEAT)

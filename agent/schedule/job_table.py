@@ -124,18 +124,16 @@ def decide_due(connection: Connection, now: int, grace: float) -> int:
 
 
 def _decide(connection: Connection, due: Job, now: int, grace: float) -> int:
-    decision = decide(due, now, grace)
     busy = connection.execute(
         "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (due.id,)
     ).fetchone()
-    overlaps = busy is not None and due.intent.overlap == "skip"
-    for at in decision.skip:
-        _claim(connection, due.id, at, "missed", "skipped", "missed, and another run made up for it")
-    outcome, error = ("skipped", "the run before was not over") if overlaps else ("waiting", "")
+    decision = decide(due, now, grace, busy is not None)
+    for at, why, reason in decision.skip:
+        _claim(connection, due.id, at, why, "skipped", reason)
     for at, why in decision.run:
-        _claim(connection, due.id, at, why, outcome, error)
+        _claim(connection, due.id, at, why, "waiting", "")
     state: JobState = "active" if decision.next is not None else "done"
-    runs = due.runs + (0 if overlaps else len(decision.run))
+    runs = due.runs + len(decision.run)
     put(connection, replace(due, state=state, looked=decision.looked, next=decision.next, runs=runs))
     connection.execute(
         "DELETE FROM job_runs WHERE job = ? AND delivery != 'waiting' "
@@ -143,7 +141,7 @@ def _decide(connection: Connection, due: Job, now: int, grace: float) -> int:
         "AND id NOT IN (SELECT id FROM job_runs WHERE job = ? ORDER BY due DESC LIMIT ?)",
         (due.id, due.id, KEPT_RUNS),
     )
-    return 0 if overlaps else len(decision.run)
+    return len(decision.run)
 
 
 def _claim(connection: Connection, id: str, at: DueTime, why: str, state: str, error: str) -> None:

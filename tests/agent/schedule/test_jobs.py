@@ -109,8 +109,31 @@ def test_what_was_missed_is_run_by_its_policy(
 ) -> None:
     decision = decide(job("every 1h", missed), START + 3 * HOUR + late, 120)
     assert [(why, (at.due - START) // HOUR) for at, why in decision.run] == run
-    assert [(at.due - START) // HOUR for at in decision.skip] == skip
+    assert [(at.due - START) // HOUR for at, _, _ in decision.skip] == skip
     assert decision.next == START + 4 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("missed", "repeat", "late", "busy", "said"),
+    [
+        ("once", None, 600, False, ["missed, and a later one took its place"] * 2),
+        ("skip", None, 600, False, ["missed, and this job skips what it missed"] * 3),
+        ("all", 2, 600, False, ["the job had all runs of its repeat"]),
+        (
+            "skip",
+            None,
+            60,
+            True,
+            ["missed, and this job skips what it missed"] * 2 + ["the run before was not over"],
+        ),
+        ("all", 2, 600, True, ["the run before was not over"] * 3),
+    ],
+)
+def test_what_is_skipped_says_why(
+    missed: str, repeat: int | None, late: int, busy: bool, said: list[str]
+) -> None:
+    decision = decide(job("every 1h", missed, repeat=repeat), START + 3 * HOUR + late, 120, busy)
+    assert [reason for _, _, reason in decision.skip] == said
 
 
 def test_a_long_sleep_is_decided_about_at_once_and_at_most_a_hundred_are_made_up_for() -> None:
@@ -212,6 +235,24 @@ async def test_an_overlap_is_skipped_or_waits_in_turn(
     assert {each.state for each in await book.runs(queues.id)} == {"waiting"}
     with pytest.raises(ScheduleError, match="at work already"):
         await book.ask_for(queues.id)
+
+
+@pytest.mark.parametrize("missed", ["once", "skip", "all"])
+async def test_a_due_time_that_is_skipped_for_overlap_is_no_repetition(
+    missed: str, book: JobBook, store: Store, clock: Clock, runner: JobRunner
+) -> None:
+    made = await book.add(
+        {"schedule": "every 1h", "zone": "UTC", "prompt": "a", "repeat": 2, "missed": missed}
+    )
+    for hour in (1, 2):
+        await store.database.write(lambda c, h=hour: table.decide_due(c, START + h * HOUR, 120))
+    kept = await book.job(made.id)
+    assert (kept.state, kept.runs, kept.next) == ("active", 1, START + 3 * HOUR)
+    for hour in (2, 3, 4):
+        clock.now = START + hour * HOUR + 5
+        await runner.once()
+    assert [each.state for each in await book.runs(made.id)] == ["done", "skipped", "done"]
+    assert (await book.job(made.id)).state == "done"
 
 
 async def test_a_run_that_is_cut_off_goes_on_as_its_session_and_ends_after_three_cuts(
