@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import stat
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +22,8 @@ from tools.results import DeniedError, ToolError
 MAIL_SECONDS = 120
 LONGEST_MESSAGE = 3_900
 """Characters of an output that go into a message: its beginning."""
+
+_NO_FILE = "no regular file"
 
 Permit = Callable[[Action], Awaitable[None]]
 Send = Callable[[JobRun, str, str, str, Permit], Awaitable[object]]
@@ -43,7 +47,7 @@ class JobDelivery:
             if kind == "file":
                 path = await asyncio.to_thread(resolved, cwd, target)
                 await self.commands.permit(written(path), cwd, allow=allow, why=why)
-                await asyncio.to_thread(_append, path, job, run, text)
+                await asyncio.to_thread(append, path, _section(job, run, text))
             elif kind == "mail":
                 ended = await self.commands.run(
                     target, cwd, MAIL_SECONDS, data=text.encode(), allow=allow, why=why
@@ -74,8 +78,9 @@ def resolved(cwd: Path, target: str) -> Path:
     """The file that a delivery names, without links. Looks at the disk. Raises `ScheduleError`."""
     try:
         path = (cwd / Path(target).expanduser()).resolve()
-        # One that cannot be looked at cannot be written either.
-        path.exists()
+        # One that cannot be looked at cannot be written either; a pipe would wait for who reads it.
+        if path.exists() and not path.is_file():
+            raise ValueError(_NO_FILE)
     except (OSError, RuntimeError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else error
         raise ScheduleError(
@@ -89,13 +94,22 @@ def written(path: Path) -> WritePath:
     return WritePath(tool="write_file", path=path, creates=not path.exists())
 
 
-def _append(path: Path, job: Job, run: JobRun, text: str) -> None:
-    due = datetime.fromtimestamp(run.due / 1000).astimezone().isoformat(" ", "minutes")
+def append(path: Path, text: str) -> None:
+    """Put a text at the end of a regular file, made where it is missing. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The path was resolved before it was judged: a link that came since is not followed.
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(file, "a", encoding="utf-8") as out:
-        out.write(f"## {job.title}, {due}\n\n{text.rstrip()}\n\n")
+    # The path was resolved before it was judged: a link that came since is not followed,
+    # and a pipe not waited for.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(path, flags, 0o600), "a", encoding="utf-8") as out:
+        if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):
+            raise OSError(errno.EINVAL, _NO_FILE)
+        out.write(text)
+
+
+def _section(job: Job, run: JobRun, text: str) -> str:
+    """An output as a file gets it: under a heading of its own."""
+    due = datetime.fromtimestamp(run.due / 1000).astimezone().isoformat(" ", "minutes")
+    return f"## {job.title}, {due}\n\n{text.rstrip()}\n\n"
 
 
 def _shortened(text: str, run: JobRun) -> str:

@@ -19,7 +19,7 @@ from agent.home import Home
 from agent.schedule import job_table as table
 from agent.schedule.book import JobBook
 from agent.schedule.deciding import DueDecision, decide, due_times, instant
-from agent.schedule.delivery import JobDelivery, Permit
+from agent.schedule.delivery import JobDelivery, Permit, append
 from agent.schedule.job import MOST_JITTER, Job, JobIntent, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.runner_lock import lease
@@ -320,6 +320,15 @@ async def test_an_output_goes_to_a_mailer_a_file_or_a_target_as_far_as_the_gate_
     assert "cannot be used" in await said("file:~nosuchuser/said.md")
     assert "cannot be used" in await said(f"file:{'a' * 5000}")
     assert await said("file:../beyond.md", f"write_file({tmp_path}/beyond.md)") == ""
+    os.mkfifo(tmp_path / "work/pipe")
+    assert "(no regular file); give another path" in await said("file:pipe")
+    # A pipe that came in between: nobody reads it, then somebody does.
+    with pytest.raises(OSError, match="No such device"):
+        append(tmp_path / "work/pipe", "well")
+    reader = os.open(tmp_path / "work/pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(OSError, match="no regular file"):
+        append(tmp_path / "work/pipe", "well")
+    os.close(reader)
     (tmp_path / "work/link.md").symlink_to(tmp_path / "linked.md")
     assert "outside of the workspace" in await said("file:link.md") and not (tmp_path / "linked.md").exists()
     assert "nobody is there" in await said("message:team") and sent == []
