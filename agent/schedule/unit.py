@@ -26,6 +26,8 @@ class Installation:
     """What is written."""
     commands: tuple[tuple[str, ...], ...]
     """What is run then."""
+    note: str = ""
+    """What a person has to know of it."""
 
     def carry_out(self) -> None:
         """Write and run it. Blocking. Raises `HermesError`."""
@@ -70,7 +72,9 @@ def installation(home: Path, config: Path, systemd: bool | None = None) -> Insta
         )
         control = ("systemctl", "--user")
         commands = ((*control, "daemon-reload"), (*control, "enable", "--now", UNIT))
-        return Installation("systemd", config / "systemd" / "user" / UNIT, text, commands)
+        path = config / "systemd" / "user" / UNIT
+        note = "It ends when you log out, unless `loginctl enable-linger` was run once."
+        return Installation("systemd", path, text, commands, note)
     # A percent sign ends the command of a line of crontab.
     line = f"* * * * * HERMES_HOME={shlex.quote(str(home))} {shlex.join(words)} --once".replace("%", "\\%")
     return Installation("crontab", None, f"{line} >/dev/null 2>&1\n", ())

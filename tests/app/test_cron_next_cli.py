@@ -75,6 +75,10 @@ def test_lines_are_answered_in_order_and_a_bad_one_shows_in_the_end(
     assert len(errors) == 8 and found[1]["schedule"] == "99 * * * *" and found[5]["schedule"] is None
     code, found = answers(json.dumps(good).encode(), monkeypatch, capsys)
     assert code == 0 and len(found) == 1
+    long = b"[" * 300_000 + b"\n" + json.dumps(good).encode()
+    code, found = answers(long, monkeypatch, capsys)
+    assert code == 2 and ["error" in each for each in found] == [True, False]
+    assert "longer than 100,000 bytes" in found[0]["error"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,9 @@ def test_lines_are_answered_in_order_and_a_bad_one_shows_in_the_end(
         (["next", "30m", "--from", "noon"], "is no ISO time"),
         (["next", "30m", "--tz", "Mars"], "There is no time zone 'Mars'"),
         (["next", "30m", "--stdin"], "leave SCHEDULE away"),
+        (["next", "30m", "--tz", ""], "There is no time zone ''"),
+        (["next", "30m", "--from", ""], "'' is no ISO time"),
+        (["add", "30m", "x", "--cwd", ""], "--cwd is empty"),
     ],
 )
 def test_mistakes_are_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

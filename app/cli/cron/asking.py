@@ -47,7 +47,7 @@ def declare(actions: Any) -> None:
 def whole_number(text: str) -> int:
     """The number of an option such as `-n`. Raises `ArgumentTypeError`."""
     if not text.isascii() or not text.isdigit() or len(text) > 6:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number of at most six digits")
     return int(text)
 
 
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from agent.api.schedule import ask, machine_zone
 
     usual = {
-        "tz": args.tz or machine_zone(),
-        "from": args.after or datetime.now(UTC).replace(microsecond=0).isoformat(),
+        "tz": machine_zone() if args.tz is None else args.tz,
+        "from": datetime.now(UTC).replace(microsecond=0).isoformat() if args.after is None else args.after,
         "count": args.count,
     }
     if args.stdin:
@@ -80,14 +80,27 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer_lines(usual: dict[str, Any]) -> int:
     code = ExitCode.DONE
-    while line := sys.stdin.buffer.readline(LONGEST_LINE):
+    while line := sys.stdin.buffer.readline(LONGEST_LINE + 1):
         if not line.strip():
             continue
-        answer = _answer_line(line, usual)
+        if len(line.rstrip(b"\n")) > LONGEST_LINE:
+            _skip_line(line)
+            answer: dict[str, Any] = {
+                "schedule": None,
+                "error": f"The line is longer than {LONGEST_LINE:,} bytes; ask for one schedule a line.",
+            }
+        else:
+            answer = _answer_line(line, usual)
         if "error" in answer:
             code = ExitCode.USAGE
         print(json.dumps(answer))
     return int(code)
+
+
+def _skip_line(begun: bytes) -> None:
+    """Read the rest of a line from stdin and forget it."""
+    while begun and not begun.endswith(b"\n"):
+        begun = sys.stdin.buffer.readline(LONGEST_LINE)
 
 
 def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:

@@ -134,6 +134,8 @@ def _here() -> str:
 
 def _folder(given: str) -> str:
     """The folder of `--cwd` in full. Raises `ConfigError` where there is none."""
+    if not given:
+        raise ConfigError("--cwd is empty; name a folder, or leave it away.")
     try:
         folder = Path(given).expanduser().absolute()
     except RuntimeError:
@@ -179,7 +181,9 @@ async def _list(book: JobBook, as_json: bool) -> None:
 
 
 async def _log(book: JobBook, args: argparse.Namespace) -> None:
-    runs = await book.runs(args.job, max(1, min(args.count, 10_000)))
+    if not args.count:
+        raise ConfigError("-n 0 shows nothing; give 1 or more, or leave it away.")
+    runs = await book.runs(args.job, min(args.count, 10_000))
     if args.as_json:
         print(json.dumps({"runs": [{**each.as_json(), "output": each.output} for each in runs]}))
         return

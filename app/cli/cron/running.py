@@ -93,6 +93,8 @@ def _install(args: argparse.Namespace) -> int:
     say(wanted.text.rstrip())
     for command in wanted.commands:
         say(f"then: {' '.join(command)}")
+    if wanted.note:
+        say(wanted.note)
     if not args.yes:
         if not sys.stdin.isatty():
             say("Nothing was changed; --yes sets it up.")
