@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +11,19 @@ from typing import Any
 
 from agent.config.environment import environment
 from agent.config.loader import LoadedSettings
+from agent.errors import HermesError
 from agent.home import PRIVATE_FILE, Home, private_folder
 from agent.spending.budget import Budget
 
+
+class WorkspaceNotLaidError(HermesError):
+    """The folder of a task cannot be made."""
+
+
 _COPIED = ("config.yaml", "permissions.yaml", "SOUL.md")
 _LINKED = ("skills", "models", "plugins")
+_ERRNO = re.compile(r"^\[Errno \d+\] |: '.*'$", re.DOTALL)
+"""What the text of an `OSError` has around its cause."""
 
 
 def lay_home(folder: Path, home: Home) -> None:
@@ -63,10 +72,22 @@ def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: st
 def lay_workspace(folder: Path, files: Mapping[str, str], source: str = "") -> None:
     """Make the folder of a task with its files over a copy of `source`.
 
-    One that is there is left as it is: a task goes on in it. Raises `OSError`.
+    One that is there is left as it is: a task goes on in it. Raises `WorkspaceNotLaidError`.
     """
-    if folder.exists():
-        return
+    try:
+        if not folder.exists():
+            _laid(folder, files, source)
+    except shutil.Error as error:
+        # All that could not be copied, each with its cause as text; its message is a list in Python.
+        path, _, cause = error.args[0][0]
+        told = _ERRNO.sub("", str(cause))
+        raise WorkspaceNotLaidError(f"{path} cannot be copied for the task: {told}.") from error
+    except OSError as error:
+        place, cause = error.filename or folder, error.strerror or error
+        raise WorkspaceNotLaidError(f"The folder of the task cannot be made: {place}: {cause}.") from error
+
+
+def _laid(folder: Path, files: Mapping[str, str], source: str) -> None:
     private_folder(folder.parent)
     made = folder.with_name(f".{folder.name}")
     shutil.rmtree(made, ignore_errors=True)

@@ -18,6 +18,8 @@ from agent.errors import HermesError
 
 _START = "import sys; sys.path[:] = {path!r}; from agent.batch.worker import main; main()"
 _PATIENCE = 10.0
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ConnectionError)
+"""What a line raises that is no answer of a worker, or too long."""
 
 
 class WorkerDiedError(HermesError):
@@ -109,21 +111,28 @@ class _Worker:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        with suppress(ValueError, ConnectionError):
+        try:
             while line := await process.stdout.readline():
-                said = json.loads(line)
-                future = self._waiting.get(said["number"])
-                if future is None or future.done():
-                    continue
-                if "fault" in said:
-                    told = f"The worker failed ({said['fault']}); worker.log has the details."
-                    future.set_exception(WorkerDiedError(told))
-                else:
-                    future.set_result(result_of(said["result"]))
+                self._take(json.loads(line))
+        except _UNREADABLE:
+            # Nothing it says can be told apart any more: what it has is begun again elsewhere.
+            with suppress(ProcessLookupError):
+                process.kill()
         code = await process.wait()
         for future in list(self._waiting.values()):
             if not future.done():
                 future.set_exception(WorkerDiedError(f"The worker of this task {_ending(code)}."))
+
+    def _take(self, said: Any) -> None:
+        """Hand an answer to whoever waits for it. Raises one of `_UNREADABLE` for what is none."""
+        future = self._waiting.get(said["number"])
+        if future is None or future.done():
+            return
+        if "fault" in said:
+            told = f"The worker failed ({said['fault']}); worker.log has the details."
+            future.set_exception(WorkerDiedError(told))
+        else:
+            future.set_result(result_of(said["result"]))
 
     async def aclose(self) -> None:
         process = self._process

@@ -59,9 +59,24 @@ class TaskResult:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> TaskResult:
-        """Raises `KeyError` or `TypeError` for what is no result."""
+        """Raises `KeyError`, `TypeError` or `AttributeError` for what is no result."""
         checks = tuple(CheckResult(**each) for each in given["checks"])
-        return cls(**{**given, "checks": checks, "toolsets": tuple(given.get("toolsets") or ())})
+        result = cls(**{**given, "checks": checks, "toolsets": tuple(given.get("toolsets") or ())})
+        if not result._typed():
+            raise TypeError("a field of a result is of another type")
+        return result
+
+    def _typed(self) -> bool:
+        texts = [self.id, self.key, self.outcome, self.text, self.session, self.error, *self.toolsets]
+        texts += [text for check in self.checks for text in (check.check, check.detail)]
+        counts = (self.attempts, *self.usage.values())
+        numbers = (self.seconds, 0 if self.cost is None else self.cost)
+        return (
+            all(isinstance(text, str) for text in texts)
+            and all(type(count) is int for count in counts)
+            and all(type(number) in (int, float) for number in numbers)
+            and all(check.passed in (None, True, False) for check in self.checks)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,10 @@ def _files(given: object) -> dict[str, str]:
             raise ConfigError(f"`files` names a file of more than {_LONGEST_NAME} bytes: {path[:40]!r}…")
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise ConfigError(f"`files` names a path of more than {_LONGEST_PATH:,} bytes: {path[:40]!r}…")
-    places = {PurePosixPath(path) for path in given}
-    if inner := next((path for path in places if not places.isdisjoint(path.parents)), None):
+    places: dict[PurePosixPath, str] = {}
+    for path in given:
+        if (first := places.setdefault(PurePosixPath(path), path)) != path:
+            raise ConfigError(f"`files` names one file twice, as {first!r} and as {path!r}")
+    if inner := next((path for path in places if not places.keys().isdisjoint(path.parents)), None):
         raise ConfigError(f"`files` names {str(inner)!r}, and a folder of it as a file")
     return dict(given)

@@ -51,6 +51,35 @@ def test_the_journal_tells_the_last_session_and_attempt(tmp_path: Path):
     assert folder.begun() == {"a": Begun("one", 2), "b": Begun("two", 1)}
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key": ["a"]},
+        {"usage": None},
+        {"usage": {"input": "1"}},
+        {"text": 1},
+        {"seconds": "0.5"},
+        {"attempts": None},
+        {"cost": "free"},
+        {"checks": None},
+        {"checks": [{"check": 1, "passed": True}]},
+        {"checks": [{"check": "a", "passed": "yes"}]},
+        {"toolsets": [1]},
+        {"more": 1},
+    ],
+)
+def test_a_line_with_a_field_of_another_type_is_no_result(tmp_path: Path, wrong: dict[str, object]):
+    folder = ResultFolder(tmp_path / "out")
+    folder.prepare()
+    folder.note_ended(result("a"))
+    with folder.results.open("a") as file:
+        file.write(json.dumps({**result("b").to_json(), **wrong}) + "\n")
+    folder.note_ended(result("c"))
+    assert [each.key for each in folder.ended()] == ["a", "c"]
+    folder.put_in_order(["c", "a"])
+    assert [each.key for each in folder.ended()] == ["c", "a"]
+
+
 @contextmanager
 def room_for(size: int) -> Iterator[None]:
     """Files cannot grow beyond `size` bytes, as on a disk that is full."""

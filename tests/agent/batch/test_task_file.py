@@ -76,6 +76,11 @@ def test_equal_tasks_are_numbered_and_the_id_does_not_count(tmp_path: Path):
         ("t.jsonl", '{"prompt": "a", "files": {"a": "\\ud800"}}', "lone surrogate"),
         ("t.jsonl", '{"prompt": "a", "files": {"\\ud800": ""}}', "lone surrogate"),
         ("t.jsonl", '{"prompt": "a", "files": {"a": "", "a/b": ""}}', "'a/b', and a folder of it as a file"),
+        (
+            "t.jsonl",
+            '{"prompt": "a", "files": {"a/b": "", "a/./b": ""}}',
+            "one file twice, as 'a/b' and as 'a/./b'",
+        ),
         ("t.jsonl", json.dumps({"prompt": "a", "files": {"x" * 256: ""}}), "more than 255 bytes"),
         ("t.jsonl", '{"prompt": "a", "budget": {"requests": 0.5}}', "1 or more"),
         ("t.jsonl", '{"prompt": "a", "id": 1' + "0" * 5000 + "}", "number too long"),
