@@ -59,6 +59,8 @@ class HeartbeatState:
     """Items that came due."""
     problem: str = ""
     """What was wrong with the mail command."""
+    flaw: str = ""
+    """Why HEARTBEAT.md was not read, as it was told last."""
     asked: list[str] = field(default_factory=list)
     """Reasons that the run `run` was given; they count as used when it got an answer."""
     run: int = 0

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +20,7 @@ from agent.schedule.heartbeat import FILE, HeartbeatState, MailSaid, beat, is_ac
 from agent.schedule.job import HEARTBEAT, Job, JobIntent, delivered_to, delivery_rule
 from agent.schedule.zones import ScheduleError
 from agent.store.connection import Database
+from agent.store.locks import SessionLock
 
 if TYPE_CHECKING:
     from agent.config.schedule import HeartbeatSettings
@@ -54,24 +54,55 @@ class Heartbeats:
 
     async def _one(self, folder: Path, id: str) -> float | None:
         text = await asyncio.to_thread(read_heartbeat, folder)
-        if not text or any(each.severity in ("high", "critical") for each in scan(text)):
+        if not text:
             return None
+        flaw = _flaw(folder / FILE, text)
         kept = self._home.schedule / f"{id}.json"
-        state = await asyncio.to_thread(HeartbeatState.load, kept)
         now = self._clock()
-        # A clock that was set back is no reason to wait longer than an interval.
-        if state is not None and state.last <= now < state.last + self._settings.interval:
-            return state.last + self._settings.interval
-        if not is_active(self._settings.active, datetime.fromtimestamp(now)):
-            return now + self._settings.interval
+        idle, following = self._planned(await asyncio.to_thread(HeartbeatState.load, kept), flaw, now)
+        lock = SessionLock(self._home.schedule, f"beat-{id}")
+        if idle or not lock.acquire():
+            return following
+        try:
+            # Another process may have done it meanwhile.
+            state = await asyncio.to_thread(HeartbeatState.load, kept)
+            idle, following = self._planned(state, flaw, now)
+            if not idle:
+                seen = await self._beat(folder, id, text, flaw, state, now)
+                await asyncio.to_thread(seen.save, kept)
+        finally:
+            lock.release()
+        return following
 
+    def _planned(self, state: HeartbeatState | None, flaw: str, now: float) -> tuple[bool, float | None]:
+        """Whether nothing is to be done now, and when the next beat is; None while the file has a flaw."""
+        is_active_now = is_active(self._settings.active, datetime.fromtimestamp(now))
+        if flaw:
+            return not is_active_now or (state is not None and state.flaw == flaw), None
+        interval = self._settings.interval
+        # A clock that was set back is no reason to wait longer than an interval.
+        if state is not None and state.last <= now < state.last + interval:
+            return True, state.last + interval
+        return not is_active_now, now + interval
+
+    async def _beat(
+        self, folder: Path, id: str, text: str, flaw: str, state: HeartbeatState | None, now: float
+    ) -> HeartbeatState:
+        """Look, and wake or tell; what is to be kept of it."""
         place = await asyncio.to_thread(self._place, folder)
+        if flaw:
+            before = state or HeartbeatState()
+            # With the text as its prompt a run that a person asks for is refused as well.
+            told = await self._tell(place, id, "file", flaw, message(text, []), now)
+            return replace(before, flaw=flaw) if told else before
         reasons, seen = await beat(text, folder, state, now, self._settings, partial(self._mail, place))
-        if seen.problem and (state is None or state.problem != seen.problem):
-            await self._tell(place, id, seen.problem, now)
+        problem_before = state.problem if state is not None else ""
+        if seen.problem not in ("", problem_before) and not await self._tell(
+            place, id, "mail", seen.problem, "", now
+        ):
+            seen.problem = problem_before
         await self._wake(place, id, text, reasons, seen, now)
-        await asyncio.to_thread(seen.save, kept)
-        return now + self._settings.interval
+        return seen
 
     def _place(self, folder: Path) -> Path:
         """Where a heartbeat works: in its project; that of the home in a folder that commands may see."""
@@ -90,18 +121,20 @@ class Heartbeats:
             return MailSaid(problem=f"The mail command failed: {ended.said}")
         return MailSaid(ended.output)
 
-    async def _tell(self, folder: Path, id: str, problem: str, now: float) -> None:
-        """A notice about a beat, without a model."""
+    async def _tell(self, folder: Path, id: str, why: str, problem: str, prompt: str, now: float) -> bool:
+        """A notice about a beat, without a model; False while a run is at work: the next beat tells it."""
 
         def work(connection: table.Connection) -> None:
-            table.put(connection, self._kept(connection, folder, id, "", now))
-            asked = table.ask_for(connection, id, int(now * 1000), "mail")
+            table.put(connection, self._kept(connection, folder, id, prompt, now))
+            asked = table.ask_for(connection, id, int(now * 1000), why)
             table.begin(connection, asked.id, now)
             table.end(connection, asked.id, "failed", now, "", problem, {}, "waiting")
 
-        with suppress(ScheduleError):
-            # One is at work: there is another beat.
+        try:
             await self._database.write(work)
+        except ScheduleError:
+            return False
+        return True
 
     def _kept(self, connection: table.Connection, folder: Path, id: str, prompt: str, now: float) -> Job:
         """The job that a heartbeat is kept as."""
@@ -143,6 +176,17 @@ class Heartbeats:
 
         if reasons or seen.asked or seen.waiting:
             await self._database.write(work)
+
+
+def _flaw(file: Path, text: str) -> str:
+    """Why a HEARTBEAT.md is not read to the model, as a sentence; empty where it may be. Pure."""
+    for finding in scan(text):
+        if finding.severity in ("high", "critical"):
+            return (
+                f"{file} is not read to the model: line {finding.first} reads like an attack "
+                f"({finding.rule}: {finding.excerpt[:60]!r}); word it otherwise."
+            )
+    return ""
 
 
 def _unused(connection: table.Connection, seen: HeartbeatState) -> tuple[list[str], bool]:

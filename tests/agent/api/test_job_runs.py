@@ -126,6 +126,10 @@ async def test_a_prompt_is_judged_again_before_it_is_run(
         )
         run = await at.ran(made)
         assert run.state == "failed" and "reads like an attack" in run.error and at.server.requests == []
+        (at.home.root / FILE).write_text(bad)
+        await at.runner.once()
+        run = await at.ran("heartbeat")
+        assert run.state == "failed" and "reads like an attack" in run.error and at.server.requests == []
 
 
 async def test_a_heartbeat_asks_once_goes_on_in_its_session_and_shows_nothing_where_all_is_well(
