@@ -74,8 +74,7 @@ async def refusals(home: Home, database: Database, job: Job) -> tuple[str, ...]:
         return found
     messenger = await _messenger(home, database)
     try:
-        if messenger.chat_of(target):
-            await messenger.find(target)
+        await messenger.require(target)
     except ToolError as error:
         return (*found, f"Its delivery has nowhere to go yet: {error}")
     return found

@@ -137,6 +137,27 @@ class Messenger:
         except HermesError as error:
             raise ToolError(str(error)) from error
 
+    async def require(self, name: str) -> None:
+        """Raise `ToolError` where a message to a target has nowhere to go as things stand."""
+        if self.chat_of(name):
+            await self.find(name)
+        else:
+            self._address(name)
+
+    def _address(self, name: str) -> tuple[MessageTargetSettings, str]:
+        """The settings of a target that is no chat, and its address. Raises `ToolError`."""
+        settings = self._targets.get(name.strip())
+        if settings is None:
+            known = [*sorted(self._targets), *self._chats.outgoing.enabled]
+            raise ToolError(f"There is no target {name[:60]!r}; there are: {', '.join(known) or 'none'}.")
+        url = self._environ.get(settings.url_env, "") if settings.url_env else settings.url
+        if not url:
+            missing = (
+                f"the variable {settings.url_env}" if settings.url_env else f"messages.targets.{name}.url"
+            )
+            raise ToolError(f"The address of {name} is missing; set {missing}.")
+        return settings, url
+
     async def put(
         self,
         name: str,
@@ -190,15 +211,7 @@ class Messenger:
             return await self._receipt(name, await self.put(name, text, title, permit, files=files))
         if settings is not None and files:
             raise ToolError(f"{name.strip()} takes no files; only chats of messengers do.")
-        if settings is None:
-            known = [*sorted(self._targets), *self._chats.outgoing.enabled]
-            raise ToolError(f"There is no target {name[:60]!r}; there are: {', '.join(known) or 'none'}.")
-        url = self._environ.get(settings.url_env, "") if settings.url_env else settings.url
-        if not url:
-            missing = (
-                f"the variable {settings.url_env}" if settings.url_env else f"messages.targets.{name}.url"
-            )
-            raise ToolError(f"The address of {name} is missing; set {missing}.")
+        settings, url = self._address(name)
         token = self._environ.get(settings.token_env, "") if settings.token_env else ""
         whole = f"{title}: {text}" if title else text
         await permit(SendMessage(tool=TOOL, target=name, text=whole))

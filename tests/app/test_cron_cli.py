@@ -51,9 +51,13 @@ def test_a_job_is_made_changed_run_and_removed(
     for words, said in mistakes:
         told = cron(capsys, *words, code=2)
         assert said in told and told.count("\n") == 1
-    for place in ("~nosuchuser/x", "a" * 5000):
-        told = cron(capsys, "add", "1h", "Look.", "--name", "lost", "--deliver", f"file:{place}")
-        assert "Its delivery will fail: The file" in told
+    nowhere = (
+        ("file:~nosuchuser/x", "Its delivery will fail: The file"),
+        (f"file:{'a' * 5000}", "Its delivery will fail: The file"),
+        ("message:nobody", "There is no target 'nobody'"),
+    )
+    for place, said in nowhere:
+        assert said in cron(capsys, "add", "1h", "Look.", "--name", "lost", "--deliver", place)
         cron(capsys, "remove", "lost")
     assert json.loads(cron(capsys, "run", "eyes"))["output"] == "well\n"
     cron(capsys, "edit", "eyes", "--script", "exit 3", "--cwd", ".")
