@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.schedule import job_table as table
-from agent.schedule.deciding import following
+from agent.schedule.editing import edited
 from agent.schedule.job import Job, JobIntent, JobRun, checked, iso
 from agent.schedule.needs import JobNeeds
 from agent.schedule.runner_lock import lease
@@ -64,7 +64,7 @@ class JobBook:
         return await self._database.write(lambda c: table.add(c, intent, now))
 
     async def edit(self, id: str, changes: Mapping[str, Any]) -> Job:
-        """Change what a job means; it counts from now on where its schedule changed."""
+        """Change what a job means, see `edited`."""
         now = self._now()
         await self._require_own(id)
         if _NAMED & changes.keys():
@@ -72,11 +72,9 @@ class JobBook:
 
         def work(connection: table.Connection) -> Job:
             found = table.job(connection, id)
-            intent = checked(intended(found.intent, changes), now)
-            moved = (intent.schedule, intent.zone) != (found.intent.schedule, found.intent.zone)
-            changed = replace(found, intent=intent, anchor=now if moved else found.anchor)
-            changed = replace(changed, looked=max(now, found.looked), state="active")
-            return table.put(connection, replace(changed, next=following(changed, changed.looked)))
+            changed = edited(found, intended(found.intent, changes), now, "schedule" in changes)
+            table.require_free(connection, changed.intent.name, found.id)
+            return table.put(connection, changed)
 
         return await self._database.write(work)
 

@@ -10,6 +10,7 @@ from zlib import crc32
 
 from agent.schedule.job import Job
 from agent.schedule.occurrences import due_after
+from agent.schedule.zones import ScheduleError
 
 MOST_AT_ONCE = 100
 """Missed runs that are made up for."""
@@ -64,6 +65,16 @@ def following(job: Job, after: int) -> int | None:
         return None
     found = next(due_times(job, instant(after)), None)
     return None if found is None else found.begins
+
+
+def never_due(job: Job) -> ScheduleError:
+    """Why nothing follows."""
+    if job.is_used_up:
+        return ScheduleError(
+            f"The job {job.title!r} has had all runs of its repeat ({job.runs} of {job.intent.repeat}); "
+            "give it a larger repeat."
+        )
+    return ScheduleError(f"The job {job.title!r} is never due from now on; give it a later schedule or end.")
 
 
 def begun(job: Job, now: int) -> list[DueTime]:

@@ -173,9 +173,20 @@ def delivery_rule(deliver: str) -> str:
 
 
 def checked(intent: JobIntent, now: int) -> JobIntent:
-    """The intent of a new job, if it makes sense. Raises `ScheduleError`. Pure."""
-    from agent.injection import scan
+    """The intent of a new job, if it makes sense and is due from now on. Raises `ScheduleError`. Pure."""
     from agent.schedule.occurrences import next_due
+
+    intent = consistent(intent)
+    last = intent.last_instant()
+    due = next_due(intent.parsed(), datetime.fromtimestamp(now, UTC), 1)
+    if not due or (last is not None and due[0] > last):
+        raise ScheduleError(f"{intent.schedule[:40]!r} is never due from now on; give a later time.")
+    return intent
+
+
+def consistent(intent: JobIntent) -> JobIntent:
+    """The intent in full, if it makes sense, whenever it is due. Raises `ScheduleError`. Pure."""
+    from agent.injection import scan
 
     intent = replace(intent, deliver=delivered_to(intent.deliver))
     schedule = intent.parsed()
@@ -198,10 +209,7 @@ def checked(intent: JobIntent, now: int) -> JobIntent:
     for rule in intent.allow:
         if not re.fullmatch(r"[\w.*-]+(\(.+\))?", rule.strip()):
             raise ScheduleError(f"{rule[:40]!r} is no rule; give one like terminal(git status).")
-    last = intent.last_instant()
-    due = next_due(schedule, datetime.fromtimestamp(now, UTC), 1)
-    if not due or (last is not None and due[0] > last):
-        raise ScheduleError(f"{intent.schedule[:40]!r} is never due from now on; give a later time.")
+    intent.last_instant()
     for finding in scan(intent.prompt):
         if finding.severity in ("high", "critical"):
             raise ScheduleError(

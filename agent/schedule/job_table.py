@@ -9,7 +9,7 @@ from dataclasses import asdict, fields, replace
 from sqlite3 import Connection
 from typing import Any
 
-from agent.schedule.deciding import DueTime, decide, following
+from agent.schedule.deciding import DueTime, decide, following, never_due
 from agent.schedule.job import Job, JobIntent, JobRun, JobState
 from agent.schedule.zones import ScheduleError
 from agent.store.nodes import storable
@@ -57,14 +57,19 @@ def _job(row: tuple[Any, ...]) -> Job:
 
 def add(connection: Connection, intent: JobIntent, now: int) -> Job:
     """Keep a new job. Raises `ScheduleError` where its name is taken."""
-    if intent.name and any(each.intent.name == intent.name for each in jobs(connection)):
-        raise ScheduleError(f"There is a job {intent.name[:40]!r} already; give another name, or edit it.")
+    require_free(connection, intent.name)
     new = Job(
         id=secrets.token_hex(4), intent=intent, state="active", anchor=now, looked=now, next=None, runs=0
     )
     new = replace(new, next=following(new, now))
     connection.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(new))
     return new
+
+
+def require_free(connection: Connection, name: str, owner: str = "") -> None:
+    """Raises `ScheduleError` where a job other than `owner` (an id) has the name."""
+    if name and any(each.intent.name == name and each.id != owner for each in jobs(connection)):
+        raise ScheduleError(f"There is a job {name[:40]!r} already; give another name, or edit it.")
 
 
 def put(connection: Connection, changed: Job) -> Job:
@@ -81,10 +86,12 @@ def _row(job: Job) -> tuple[Any, ...]:
 def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job:
     """Pause a job or let it go on; what was due meanwhile is not made up for."""
     found = job(connection, id)
+    if found.state == state:
+        return found
     looked = max(found.looked, now)
     soonest = following(found, looked) if state == "active" else None
     if state == "active" and soonest is None:
-        raise ScheduleError(f"The job {found.title!r} is never due again; edit its schedule.")
+        raise never_due(found)
     return put(connection, replace(found, state=state, looked=looked, next=soonest))
 
 

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -18,20 +16,17 @@ from agent.errors import HermesError
 from agent.home import Home
 from agent.schedule import job_table as table
 from agent.schedule.book import JobBook
-from agent.schedule.deciding import DueDecision, decide, due_times, instant
 from agent.schedule.delivery import JobDelivery, Permit, append
-from agent.schedule.job import MOST_JITTER, Job, JobIntent, JobRun
+from agent.schedule.job import Job, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.runner_lock import lease
 from agent.schedule.unit import installation
 from agent.schedule.zones import ScheduleError
 from agent.store.store import Store
 from agent.unattended.commands import UnattendedCommands
+from tests.agent.schedule.sample import HOUR, START, job
 from tools.results import ToolError
 from tools.senses.services import SendMessage
-
-START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
-HOUR = 3600
 
 
 class Clock:
@@ -86,99 +81,6 @@ def runner(store: Store, tmp_path: Path, clock: Clock) -> JobRunner:
         deliver=delivery(tmp_path),
         clock=clock,
     )
-
-
-def job(schedule: str, missed: str = "once", looked: int = START, **more: object) -> Job:
-    intent = JobIntent(schedule=schedule, zone="UTC", prompt="look", missed=missed, **more)  # type: ignore[arg-type]
-    return Job(id="a", intent=intent, state="active", anchor=START, looked=looked, next=START, runs=0)
-
-
-@pytest.mark.parametrize(
-    ("missed", "late", "run", "skip"),
-    [
-        ("once", 60, [("due", 3)], [1, 2]),
-        ("skip", 60, [("due", 3)], [1, 2]),
-        ("all", 60, [("missed", 1), ("missed", 2), ("due", 3)], []),
-        ("once", 600, [("missed", 3)], [1, 2]),
-        ("skip", 600, [], [1, 2, 3]),
-        ("all", 600, [("missed", 1), ("missed", 2), ("missed", 3)], []),
-    ],
-)
-def test_what_was_missed_is_run_by_its_policy(
-    missed: str, late: int, run: list[tuple[str, int]], skip: list[int]
-) -> None:
-    decision = decide(job("every 1h", missed), START + 3 * HOUR + late, 120)
-    assert [(why, (at.due - START) // HOUR) for at, why in decision.run] == run
-    assert [(at.due - START) // HOUR for at, _, _ in decision.skip] == skip
-    assert decision.next == START + 4 * HOUR
-
-
-@pytest.mark.parametrize(
-    ("missed", "repeat", "late", "busy", "said"),
-    [
-        ("once", None, 600, False, ["missed, and a later one took its place"] * 2),
-        ("skip", None, 600, False, ["missed, and this job skips what it missed"] * 3),
-        ("all", 2, 600, False, ["the job had all runs of its repeat"]),
-        (
-            "skip",
-            None,
-            60,
-            True,
-            ["missed, and this job skips what it missed"] * 2 + ["the run before was not over"],
-        ),
-        ("all", 2, 600, True, ["the run before was not over"] * 3),
-    ],
-)
-def test_what_is_skipped_says_why(
-    missed: str, repeat: int | None, late: int, busy: bool, said: list[str]
-) -> None:
-    decision = decide(job("every 1h", missed, repeat=repeat), START + 3 * HOUR + late, 120, busy)
-    assert [reason for _, _, reason in decision.skip] == said
-
-
-def test_a_long_sleep_is_decided_about_at_once_and_at_most_a_hundred_are_made_up_for() -> None:
-    year = START + 365 * 24 * HOUR
-    assert len(decide(job("every 1m", "all"), year, 120).run) == 100
-    assert decide(job("* * * * *", "all"), year, 120).run[-1][0].due == year
-    assert len(decide(job("0 0 * * *", "once"), year + 600, 120).run) == 1
-
-
-def test_the_grace_is_at_most_half_the_period() -> None:
-    assert decide(job("every 1m", "skip"), START + 60 + 25, 120).run
-    assert not decide(job("every 1m", "skip"), START + 60 + 35, 120).run
-
-
-def test_a_job_is_over_after_its_repetitions_and_its_end() -> None:
-    decision = decide(job("every 1h", "all", repeat=2), START + 5 * HOUR, 120)
-    assert len(decision.run) == 2 and decision.next is None
-    decision = decide(job("every 1h", "all", until="2026-01-01T02:30"), START + 5 * HOUR, 120)
-    assert len(decision.run) == 2 and decision.next is None
-
-
-def test_jitter_follows_from_job_and_due_time_and_ends_before_the_next_one() -> None:
-    late = job("every 10m", jitter=MOST_JITTER)
-    found = list(islice(due_times(late, instant(START)), 200))
-    assert found == list(islice(due_times(late, instant(START)), 200))
-    assert found[50:] == list(islice(due_times(late, instant(found[49].due)), 150))
-    assert all(0 <= each.begins - each.due < 600 for each in found)
-    assert len({each.begins - each.due for each in found}) > 100
-    assert [each.begins for each in found] == sorted(each.begins for each in found)
-
-
-@pytest.mark.parametrize("missed", ["once", "skip", "all"])
-def test_a_sleep_while_a_run_is_late_on_purpose_counts_from_when_it_would_have_begun(missed: str) -> None:
-    late = job("every 1d", missed, jitter=3600)
-    first, second = islice(due_times(late, instant(START)), 2)
-    before = decide(late, first.begins - 1, 120)
-    assert before == DueDecision((), (), START, first.begins)
-    # Asleep for a day just before it begins.
-    asleep = decide(late, second.begins + 5, 120)
-    assert [(why, each.due) for each, why in asleep.run] == {
-        "once": [("due", second.due)],
-        "skip": [("due", second.due)],
-        "all": [("missed", first.due), ("due", second.due)],
-    }[missed]
-    assert asleep.looked == second.due
 
 
 async def test_a_due_time_is_run_once_and_a_clock_set_back_runs_nothing_twice(
@@ -384,6 +286,86 @@ async def test_a_job_is_paused_resumed_edited_and_removed(book: JobBook, clock: 
     await book.remove("eyes")
     with pytest.raises(ScheduleError, match="is no job"):
         await book.job("eyes")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "steps", "hours", "changes", "state", "next_hour"),
+    [
+        # A paused job stays paused, whatever changes.
+        ({"schedule": "every 1h"}, "pause", 1.5, {"prompt": "see"}, "paused", None),
+        ({"schedule": "every 1h"}, "pause", 1.5, {"schedule": "every 2h"}, "paused", None),
+        # What is due and not yet decided stays due, unless the schedule changed.
+        ({"schedule": "every 2h"}, "", 2.5, {"prompt": "see"}, "active", 2),
+        ({"schedule": "every 2h"}, "", 2.5, {"schedule": "every 2h", "jitter": 0}, "active", 2),
+        ({"schedule": "every 2h"}, "resume", 2.5, {"prompt": "see"}, "active", 2),
+        ({"schedule": "2026-01-01T02:00"}, "", 2.5, {"name": "eyes"}, "active", 2),
+        ({"schedule": "every 2h"}, "", 2.5, {"schedule": "every 3h"}, "active", 5.5),
+        # One that is over stays over, unless it is due again.
+        ({"schedule": "30m"}, "run", 1, {"name": "eyes"}, "done", None),
+        ({"schedule": "2026-01-01T01:00"}, "run", 1, {"name": "eyes"}, "done", None),
+        ({"schedule": "30m"}, "run", 1, {"schedule": "30m"}, "active", 1.5),
+        ({"schedule": "30m"}, "run", 1, {"schedule": "2h"}, "active", 3),
+        ({"schedule": "every 1h", "repeat": 1}, "run", 1, {"prompt": "see"}, "done", None),
+        ({"schedule": "every 1h", "repeat": 1}, "run", 3.5, {"repeat": 2}, "active", 4),
+        (
+            {"schedule": "every 1h", "until": "2026-01-01T01:30"},
+            "run",
+            3.5,
+            {"until": "2027-01-01"},
+            "active",
+            4,
+        ),
+    ],
+)
+async def test_an_edit_changes_what_it_says_and_nothing_else(
+    wanted: dict[str, object],
+    steps: str,
+    hours: float,
+    changes: dict[str, object],
+    state: str,
+    next_hour: float | None,
+    book: JobBook,
+    runner: JobRunner,
+    clock: Clock,
+) -> None:
+    made = await book.add({"zone": "UTC", "prompt": "look", **wanted})
+    if steps == "pause":
+        await book.pause(made.id)
+    clock.now += hours * HOUR
+    if steps == "run":
+        await runner.once()
+    if steps == "resume":
+        await book.resume(made.id)
+    edited = await book.edit(made.id, changes)
+    assert (edited.state, edited.next) == (state, next_hour and START + next_hour * HOUR)
+    assert await book.job(made.id) == edited
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schedule": "every 2h"}, r"all runs of its repeat \(2 of \d\); give it a larger repeat"),
+        ({"repeat": 1}, r"all runs of its repeat \(2 of \d\); give it a larger repeat"),
+        ({"until": "2020-01-01", "repeat": 5}, "never due from now on"),
+        ({"name": "ears"}, "There is a job 'ears' already"),
+    ],
+)
+async def test_an_edit_that_cannot_be_is_refused_and_changes_nothing(
+    changes: dict[str, object], said: str, book: JobBook, runner: JobRunner, clock: Clock
+) -> None:
+    await book.add({"schedule": "every 1d", "zone": "UTC", "prompt": "hear", "name": "ears"})
+    wanted = {"schedule": "every 1h", "zone": "UTC", "prompt": "look", "name": "eyes", "repeat": 2}
+    await book.add({**wanted, "missed": "all"})
+    clock.now += 5 * HOUR
+    await runner.once()
+    before = await book.job("eyes")
+    assert (before.state, before.runs, before.next) == ("done", 2, None)
+    with pytest.raises(ScheduleError, match=r"all runs of its repeat \(2 of \d\); give it a larger repeat"):
+        await book.resume("eyes")
+    with pytest.raises(ScheduleError, match=said):
+        await book.edit("eyes", changes)
+    assert await book.job("eyes") == before
+    assert (await book.edit("eyes", {"name": "eyes", "prompt": "see"})).state == "done"
 
 
 HOLDER = """
