@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 TAKE_OVER = 10.0
 """Seconds after which a runner that waits looks whether the lease is free."""
+MOST_DELIVERIES = 8
+"""Outputs that are handed on at once: of each job one at a time, in their order."""
 SILENT = ("[SILENT]", "HEARTBEAT_OK")
 """Answers that are not delivered."""
 
@@ -40,6 +43,9 @@ class JobOutcome:
     error: str = ""
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
+
+_BEAT = ""
+"""The key of the beat among deliveries; no job is called so."""
 
 Note = Callable[[str], Awaitable[None]]
 """Keeps the session that a run works in."""
@@ -65,41 +71,72 @@ class JobRunner:
     beat: Callable[[], Awaitable[float | None]] | None = None
     """Lets the heartbeat look; seconds (UTC) of the next beat, None where there is no heartbeat."""
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    """Runs under way."""
+    _beside: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    """Deliveries under way, by job, and the beat: none of them stops the clock being looked at."""
     _beats: float | None = None
+    _looked_after: float = -math.inf
+    """When the heartbeat was last let look, by the clock of the event loop."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Something that was under way when the clock was looked at is over."""
+    _failure: BaseException | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do what is due until told to stop; while another runner holds the lease, wait for it."""
+        """Do what is due until told to stop; while another runner holds the lease, wait for it.
+
+        At the end runs are cut off, to be gone on with; deliveries are waited for.
+        """
         holds = lease(self.folder)
-        try:
-            while not stop.is_set():
-                if holds.acquire():
-                    await self._look()
-                    pause = await self._until_next()
-                else:
-                    pause = min(self.tick, TAKE_OVER)
-                await self._wait(stop, pause)
-        finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-            holds.release()
+        async with self._waiting_for_deliveries():
+            try:
+                while not stop.is_set():
+                    if holds.acquire():
+                        await self._look()
+                        pause = await self._until_next()
+                    else:
+                        pause = min(self.tick, TAKE_OVER)
+                    await self._wait(pause, stop)
+            finally:
+                for task in self._tasks.values():
+                    task.cancel()
+                await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+                holds.release()
 
     async def once(self) -> None:
         """Do what is due now, and wait for it."""
-        while True:
-            await self._look()
-            if not self._tasks:
-                return
-            # Something else may become due meanwhile.
-            await asyncio.wait(self._tasks.values(), timeout=self.tick, return_when=asyncio.FIRST_COMPLETED)
+        self._looked_after = -math.inf
+        async with self._waiting_for_deliveries():
+            while True:
+                await self._look()
+                if not (self._tasks or self._beside or self._ended.is_set()):
+                    return
+                # Something else may become due meanwhile.
+                await self._wait(self.tick)
 
-    async def _wait(self, stop: asyncio.Event, seconds: float) -> None:
-        self._ended.clear()
-        waiting = [asyncio.ensure_future(each.wait()) for each in (stop, self._ended)]
-        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for each in waiting:
-            each.cancel()
+    @asynccontextmanager
+    async def _waiting_for_deliveries(self) -> AsyncIterator[None]:
+        """Wait in the end for deliveries and beat under way; they are cut off only where this is."""
+        try:
+            yield
+            while self._beside:
+                await asyncio.wait(self._beside.values())
+        finally:
+            for task in self._beside.values():
+                task.cancel()
+            await asyncio.gather(*self._beside.values(), return_exceptions=True)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    async def _wait(self, seconds: float, *others: asyncio.Event) -> None:
+        waiting = [asyncio.ensure_future(each.wait()) for each in (self._ended, *others)]
+        try:
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
 
     async def _until_next(self) -> float:
         """Seconds to sleep: until the next thing is due, at most a tick, as the clock may be set."""
@@ -113,11 +150,12 @@ class JobRunner:
         return max(0.05, min(self.tick, soonest - now))
 
     async def _look(self) -> None:
-        """Claim, begin and deliver what is due."""
+        """Claim what is due, and begin it and its delivery."""
+        self._raise_failure()
+        self._ended.clear()
         now = self.clock()
         whole = int(now)
-        if self.beat is not None:
-            self._beats = await self.beat()
+        self._look_after()
         exists, soonest = await self.database.read(lambda c: table.waits(c, now))
         if not exists or soonest is None or soonest > now:
             return
@@ -128,6 +166,34 @@ class JobRunner:
             if run.id not in self._tasks and run.earliest <= now:
                 await self._begin(run)
         await self._hand_on()
+
+    def _look_after(self) -> None:
+        """Let the heartbeat look: a tick after it did, and when the next beat is due."""
+        at = asyncio.get_running_loop().time()
+        is_due = self._beats is not None and self._beats <= self.clock()
+        if self.beat is None or _BEAT in self._beside or not (is_due or at - self._looked_after >= self.tick):
+            return
+        self._looked_after = at
+        self._start(_BEAT, self._keep_beats(self.beat))
+
+    async def _keep_beats(self, beat: Callable[[], Awaitable[float | None]]) -> None:
+        self._beats = await beat()
+
+    def _start(
+        self, key: str, work: Coroutine[Any, Any, None], release: Callable[[], None] = lambda: None
+    ) -> None:
+        """Let something go on beside the clock. What it raises ends the runner: the store is out of order."""
+
+        def over(task: asyncio.Task[None]) -> None:
+            self._beside.pop(key, None)
+            release()
+            if not task.cancelled() and task.exception() is not None:
+                self._failure = task.exception()
+            self._ended.set()
+
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside[key] = task
+        task.add_done_callback(over)
 
     async def _begin(self, run: JobRun) -> None:
         try:
@@ -195,28 +261,38 @@ class JobRunner:
         return any(each.id != run.id and each.error == outcome.error for each in runs)
 
     async def _hand_on(self) -> None:
-        """Deliver what waits for it, from what is stored: no model is asked."""
+        """Begin to deliver what waits for it, from what is stored: no model is asked."""
         now = self.clock()
         for job, run in await self.database.read(lambda c: table.to_deliver(c, now, "others")):
+            if len(self._beside.keys() - {_BEAT}) >= MOST_DELIVERIES:
+                return
+            if job.id in self._beside:
+                continue
             lock = SessionLock(self.folder, f"run-{run.id}")
             if not lock.acquire():
                 continue
-            try:
-                try:
-                    # Another process may have handed it on.
-                    run = await self.database.read(lambda c, id=run.id: table.run(c, id))
-                except HermesError:
-                    # The job was removed meanwhile.
-                    continue
-                if run.delivery != "waiting":
-                    continue
-                problem = await self.deliver(job, run)
-                at = self.clock()
-                await self.database.write(
-                    lambda c, id=run.id, why=problem, at=at: table.delivered(c, id, at, why)
-                )
-            finally:
-                lock.release()
+            with ExitStack() as held:
+                held.callback(lock.release)
+                if await self._still_waits(run.id):
+                    self._start(job.id, self._deliver(job, run), held.pop_all().close)
+
+    async def _still_waits(self, id: int) -> bool:
+        """Whether no other process handed a run on meanwhile, and its job was not removed."""
+        try:
+            return (await self.database.read(lambda c: table.run(c, id))).delivery == "waiting"
+        except HermesError:
+            return False
+
+    async def _deliver(self, job: Job, run: JobRun) -> None:
+        try:
+            problem = await self.deliver(job, run)
+        except HermesError as error:
+            problem = str(error)
+        except Exception as error:
+            log.exception("a delivery failed")
+            problem = f"Internal error ({type(error).__name__})."
+        at = self.clock()
+        await self.database.write(lambda c: table.delivered(c, run.id, at, problem))
 
 
 def _release(locks: list[SessionLock]) -> None:

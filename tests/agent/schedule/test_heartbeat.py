@@ -182,20 +182,41 @@ async def test_a_file_that_reads_like_an_attack_is_told_once_and_asks_no_model(t
         assert len(await told(bad)) == 1
 
 
-async def test_of_several_processes_one_does_a_beat_while_its_mail_command_runs(tmp_path: Path) -> None:
-    home, clock = Home(tmp_path), Clock()
+async def test_of_several_processes_one_does_a_beat_and_a_mail_command_that_hangs_delays_no_job(
+    tmp_path: Path,
+) -> None:
+    home, clock, done = Home(tmp_path), Clock(), list[str]()
+
+    async def work(job: Job, run: JobRun, note: Note) -> JobOutcome:
+        done.append(run.why)
+        return JobOutcome("done", "HEARTBEAT_OK", "", {"tokens": 9})
+
     (tmp_path / FILE).write_text("Look after things.\n")
     mail = "echo >> begun; until [ -e go ]; do sleep 0.02; done; echo from Ana"
     settings = HeartbeatSettings.model_construct(mail=mail)
-    place = home.scratch / "heartbeat"
+    begun = home.scratch / "heartbeat" / "begun"
     async with await Store.open(home.database) as store, await Store.open(home.database) as other:
-        first = asyncio.create_task(Heartbeats(store.database, home, settings, clock).look())
-        while not (place / "begun").exists():
+        book = JobBook(store.database, home.schedule, clock)
+        await book.add({"schedule": "10m", "zone": "UTC", "prompt": "look", "deliver": "none"})
+        runner = JobRunner(
+            database=store.database,
+            folder=home.schedule,
+            work=work,
+            deliver=delivery(tmp_path),
+            clock=clock,
+            tick=0.05,
+            beat=Heartbeats(store.database, home, settings, clock).look,
+        )
+        first = asyncio.create_task(runner.once())
+        while not begun.exists():
             await asyncio.sleep(0.01)
         second = asyncio.create_task(Heartbeats(other.database, home, settings, clock).look())
-        while not second.done() and (place / "begun").read_text() == "\n":
+        while not second.done() and begun.read_text() == "\n":
             await asyncio.sleep(0.01)
-        (place / "go").touch()
-        assert await second == await first == clock.now + settings.interval
-        assert (place / "begun").read_text() == "\n"
-        assert [run.why for run in await JobBook(store.database, home.schedule).runs()] == ["woken"]
+        clock.now += 600
+        while not done:
+            await asyncio.sleep(0.01)
+        (begun.parent / "go").touch()
+        await first
+        assert await second == clock.now - 600 + settings.interval
+        assert begun.read_text() == "\n" and done == ["due", "woken"]

@@ -1,0 +1,106 @@
+"""Runners: what hangs stops nothing else, what another one does is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.schedule.book import JobBook
+from agent.schedule.job import Job, JobRun
+from agent.schedule.runner import JobOutcome, JobRunner, Note
+from agent.schedule.runner_lock import lease
+from agent.store.store import Store
+from tests.agent.schedule.test_jobs import HOUR, START, Clock, delivery
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(tmp_path / "state.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def book(store: Store, tmp_path: Path, clock: Clock) -> JobBook:
+    return JobBook(store.database, tmp_path / "schedule", clock)
+
+
+@pytest.fixture
+def runner(store: Store, tmp_path: Path, clock: Clock) -> JobRunner:
+    async def work(job: Job, run: JobRun, note: Note) -> JobOutcome:
+        return JobOutcome("done", f"look at {run.due // 1000 - START}")
+
+    return JobRunner(
+        database=store.database,
+        folder=tmp_path / "schedule",
+        work=work,
+        deliver=delivery(tmp_path),
+        clock=clock,
+        tick=0.05,
+    )
+
+
+@pytest.mark.parametrize("ending", ["stop", "cancel"])
+async def test_a_mailer_that_hangs_delays_nothing_else_and_its_output_is_handed_on_once(
+    ending: str, book: JobBook, runner: JobRunner, clock: Clock, tmp_path: Path
+) -> None:
+    wanted = {"zone": "UTC", "prompt": "look", "cwd": str(tmp_path)}
+    mail = "mail:touch begun; until [ -e go ]; do sleep 0.02; done; cat >> mail"
+    mails = await book.add({**wanted, "schedule": "every 1h", "deliver": mail})
+    files = await book.add({**wanted, "schedule": "every 2h", "missed": "skip", "deliver": "file:said.md"})
+
+    async def delivered(job: str) -> list[str]:
+        return [run.delivery for run in await book.runs(job) if run.state == "done"]
+
+    clock.now += HOUR
+    stop = asyncio.Event()
+    running = asyncio.create_task(runner.run(stop))
+    while not (tmp_path / "begun").exists():
+        await asyncio.sleep(0.01)
+    clock.now += HOUR
+    while await delivered(files.id) != ["done"] or await delivered(mails.id) != ["waiting"] * 2:
+        await asyncio.sleep(0.01)
+    if ending == "stop":
+        stop.set()
+        while lease(tmp_path / "schedule").is_held():
+            await asyncio.sleep(0.01)
+        assert not running.done()
+        (tmp_path / "go").touch()
+        await running
+        assert sorted(await delivered(mails.id)) == ["done", "waiting"]
+    else:
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await delivered(mails.id) == ["waiting"] * 2 and not (tmp_path / "mail").exists()
+        (tmp_path / "go").touch()
+    await runner.once()
+    assert (tmp_path / "mail").read_text() == f"look at {HOUR}look at {2 * HOUR}"
+    assert {(run.delivery, run.tries) for run in await book.runs(mails.id)} == {("done", 1)}
+
+
+async def test_an_error_in_a_delivery_is_kept_with_its_run_and_stops_nothing(
+    book: JobBook, runner: JobRunner, clock: Clock
+) -> None:
+    made = [await book.add({"schedule": "1h", "prompt": "look", "deliver": "mail:cat"}) for _ in range(20)]
+    tried: list[str] = []
+
+    async def deliver(job: Job, _run: JobRun) -> str:
+        tried.append(job.id)
+        raise UnicodeError
+
+    runner.deliver = deliver
+    clock.now += HOUR
+    await runner.once()
+    runs = await book.runs()
+    assert {(run.state, run.delivery, run.tries, run.error) for run in runs} == {
+        ("done", "waiting", 1, "Internal error (UnicodeError).")
+    }
+    assert sorted(tried) == sorted(each.id for each in made)
