@@ -176,11 +176,13 @@ def job_json(job: Job, last: JobRun | None = None) -> dict[str, Any]:
     found = {
         "id": job.id,
         "state": "heartbeat" if job.beats else job.state,
-        "next": iso(job.next),
+        "next": None if job.problem else iso(job.next),
         "runs": job.runs,
         **shown,
     }
-    found["text"] = job.intent.parsed().explained()
+    found["text"] = job.explained
+    if job.problem:
+        found["problem"] = job.problem
     if last is not None:
         found["last"] = last.as_json()
     return found

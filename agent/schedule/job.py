@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from agent.schedule.expression import Schedule, parse_moment, parse_schedule
@@ -58,17 +59,44 @@ class JobIntent:
         """The instant (UTC) after which nothing is due. Raises `ScheduleError`."""
         return parse_moment(self.until, self.zone) if self.until else None
 
+    @property
+    def timing(self) -> tuple[str, str, str]:
+        """What decides when it is due: schedule, zone and end."""
+        return self.schedule, self.zone, self.until
+
     def to_json(self) -> str:
         """As the store keeps it."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> JobIntent:
-        """What `to_json` wrote; names it does not know are left out."""
-        known = {each.name for each in fields(JobIntent)}
-        values: dict[str, Any] = {name: value for name, value in json.loads(text).items() if name in known}
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return JobIntent(**{**values, **lists})
+        """What `to_json` wrote; names it does not know and values of another kind are left out."""
+        try:
+            stored = json.loads(text)
+        except ValueError:
+            stored = {}
+        blank = JobIntent(schedule="", zone="UTC")
+        values: dict[str, Any] = {}
+        for each in fields(JobIntent) if isinstance(stored, dict) else ():
+            value, known = stored.get(each.name), getattr(blank, each.name)
+            if isinstance(value, list) and all(isinstance(item, str) for item in value):
+                value = tuple(value)
+            kind = int if known is None else type(known)
+            if isinstance(value, kind) and not isinstance(value, bool):
+                values[each.name] = value
+        return replace(blank, **values)
+
+
+@lru_cache(maxsize=1024)
+def _unreadable(schedule: str, zone: str, until: str) -> str:
+    """Why the times of a job cannot be told, without the mend; empty where they can."""
+    intent = JobIntent(schedule=schedule, zone=zone, until=until)
+    try:
+        intent.parsed()
+        intent.last_instant()
+    except ScheduleError as error:
+        return str(error).partition("; ")[0].removesuffix(".")
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +128,22 @@ class Job:
         return self.id.startswith(HEARTBEAT)
 
     @property
+    def problem(self) -> str:
+        """One sentence about times that no longer parse, with the mend; empty where all is well or over."""
+        if self.state == "done" or not (why := _unreadable(*self.intent.timing)):
+            return ""
+        mend = f"`hermes cron edit {self.id}` gives it another zone, schedule or end"
+        return f"{why}, so this job is never due; {mend}."
+
+    @property
     def standing(self) -> str:
         """Its state as a person reads it."""
-        return "woken by a reason" if self.beats else self.state
+        return "woken by a reason" if self.beats else "never due" if self.problem else self.state
+
+    @property
+    def explained(self) -> str:
+        """Its schedule in words; as it is stored where it no longer parses."""
+        return self.intent.schedule if _unreadable(*self.intent.timing) else self.intent.parsed().explained()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,8 @@ _JOBS = "SELECT id, intent, state, anchor, looked, next, runs FROM jobs"
 MOST_CUTS = 3
 KEPT_RUNS = 200
 """Runs of one job whose receipts are kept."""
+LOOKED_AT_AGAIN = 3600
+"""Seconds until a job whose schedule no longer parses is looked at again."""
 BACKOFF = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)
 """Seconds until a delivery that failed is tried again."""
 
@@ -111,7 +113,10 @@ def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: 
     if removed.intent.name and any(each.intent.name == removed.intent.name for each in jobs(connection)):
         raise ScheduleError(f"There is another job {removed.intent.name[:40]!r} now; rename that one first.")
     looked = max(now, removed.looked)
-    soonest = following(removed, looked) if removed.state == "active" else None
+    try:
+        soonest = following(removed, looked) if removed.state == "active" else None
+    except ScheduleError:
+        soonest = removed.next
     state: JobState = "done" if removed.state == "active" and soonest is None else removed.state
     for each in runs:
         values = {**asdict(each), "receipt": json.dumps(dict(each.receipt))}
@@ -127,7 +132,32 @@ def decide_due(connection: Connection, now: int, grace: float) -> int:
     rows = connection.execute(
         f"{_JOBS} WHERE state = 'active' AND next <= ? ORDER BY next", (now,)
     ).fetchall()
-    return sum(_decide(connection, _job(row), now, grace) for row in rows)
+    waiting = 0
+    for due in map(_job, rows):
+        try:
+            waiting += _decide(connection, due, now, grace)
+        except ScheduleError as error:
+            _put_off(connection, due, now, str(error))
+    return waiting
+
+
+def _put_off(connection: Connection, broken: Job, now: int, why: str) -> None:
+    """Tell once, as a run that failed, why a job cannot be due; look again later: its zone may come back."""
+    told = connection.execute(
+        "SELECT 1 FROM job_runs WHERE job = ? AND why = 'due' AND state = 'failed' AND due > ?",
+        (broken.id, broken.looked * 1000),
+    ).fetchone()
+    if told is None:
+        # No due time of the schedule: those are whole seconds, and are made up for once it parses again.
+        due = (broken.next or now) * 1000 + 1
+        delivery = "" if broken.intent.deliver == "none" else "waiting"
+        connection.execute(
+            "INSERT OR IGNORE INTO job_runs "
+            "(job, due, why, state, earliest, started, ended, error, delivery) "
+            "VALUES (?, ?, 'due', 'failed', ?, ?, ?, ?, ?)",
+            (broken.id, due, now, now, now, storable(broken.problem or why), delivery),
+        )
+    connection.execute("UPDATE jobs SET next = ? WHERE id = ?", (now + LOOKED_AT_AGAIN, broken.id))
 
 
 def _decide(connection: Connection, due: Job, now: int, grace: float) -> int:
@@ -237,10 +267,15 @@ def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
     """Whether a run of the job, perhaps one that was cut off a moment ago, has to be over first."""
     row = connection.execute(
         "SELECT 1 FROM job_runs, jobs WHERE jobs.id = job AND job = ? AND job_runs.state = 'running' "
-        "AND json_extract(intent, '$.overlap') != 'parallel'",
+        f"AND {_stored('overlap', 'skip')} != 'parallel'",
         (wanted.job,),
     ).fetchone()
     return row is not None
+
+
+def _stored(name: str, default: str) -> str:
+    """SQL for a value of an intent; a text that is no JSON would fail the query for all jobs."""
+    return f"coalesce(CASE WHEN json_valid(intent) THEN json_extract(intent, '$.{name}') END, '{default}')"
 
 
 def in_session(connection: Connection, id: int, session: str) -> None:
@@ -309,7 +344,7 @@ def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
     ).fetchone()
     (retry,) = connection.execute(
         "SELECT min(retry) FROM job_runs, jobs WHERE jobs.id = job AND delivery = 'waiting' "
-        "AND json_extract(intent, '$.deliver') != 'notice'"
+        f"AND {_stored('deliver', 'notice')} != 'notice'"
     ).fetchone()
     times = [each for each in (soonest, earliest, retry) if each is not None]
     return bool(times), min(times) if times else None

@@ -78,7 +78,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
             self.list_entries((), "cannot be read")
             return
         self._rows.empty = EMPTY
-        active = sum(job.state == "active" for job in jobs)
+        active = sum(job.standing == "active" for job in jobs)
         self.ways_on = "a add · u undo" if self._undo else "a add"
         wanted, self._wanted = self._wanted, ""
         self.list_entries(jobs, f"{active} active · {len(jobs) - active} at rest" if jobs else "", wanted)
@@ -176,8 +176,8 @@ class JobRows(EntryRows["Job"]):
         state = last.state if last is not None else ""
         # Apart from the space, so that a skin which underlines an error underlines its mark alone.
         left = Text(" ").append(MARKS.get(state, "·"), self.ink(INKS.get(state, "dim"))).append(" ")
-        left.append(one_line(entry.title), self.ink("text" if entry.state == "active" else "dim"))
-        due = when(entry.next) if entry.state == "active" else entry.standing
+        left.append(one_line(entry.title), self.ink("text" if entry.standing == "active" else "dim"))
+        due = when(entry.next) if entry.standing == "active" else entry.standing
         return [spread(left, Text(f" {due} ", self.ink("dim")), width)]
 
 
@@ -197,7 +197,8 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
     more += [f"repeat: {job.runs} of {intent.repeat}"] if intent.repeat is not None else []
     parts: list[str | tuple[str, str]] = [
         one_line(intent.prompt or intent.script, 2_000),
-        (f"\n\n{intent.parsed().explained()} ({one_line(intent.zone, 60)})\n", "$text-muted"),
+        (f"\n\n{one_line(job.explained, 600)} ({one_line(intent.zone, 60)})\n", "$text-muted"),
+        (f"{one_line(job.problem, 600)}\n" if job.problem else "", "$text-error"),
         (one_line(" · ".join(more), 600), "$text-muted"),
         (f"\nallowed: {one_line(', '.join(intent.allow), 600)}" if intent.allow else "", "$text-muted"),
         (f"\nin {one_line(intent.cwd, 200)}\n\n", "$text-muted"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,12 @@ def test_a_job_is_made_changed_run_and_removed(
     assert [each["state"] for each in json.loads(cron(capsys, "log", "--json"))["runs"]] == ["failed", "done"]
     assert "paused" in cron(capsys, "pause", "eyes") and "next" in cron(capsys, "resume", "eyes")
     assert cron(capsys, "run", "--once") == ""
+    with closing(sqlite3.connect(tmp_path / "home" / "state.db")) as state, state:
+        state.execute("UPDATE jobs SET intent = json_set(intent, '$.zone', 'Mars/Base')")
+    assert "There is no time zone 'Mars/Base', so this job is never due; `hermes cron" in cron(capsys, "list")
+    (lost,) = json.loads(cron(capsys, "list", "--json"))["jobs"]
+    assert lost["next"] is None and "'Mars/Base'" in lost["problem"] and lost["text"] == "every 2h"
+    assert "next" in cron(capsys, "edit", "eyes", "--tz", "UTC")
     cron(capsys, "remove", "eyes")
     assert cron(capsys, "list") == "No jobs.\n"
 

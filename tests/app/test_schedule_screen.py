@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from agent.store.store import Store
 from app.conversation.job_watch import RunStarter, look
 from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
-from app.screens.schedule import ScheduleScreen
+from app.screens.schedule import ScheduleScreen, about
+from tests.agent.schedule.sample import job
 from tests.app.pages import PageHost
 from tests.support.staged import Staged, drawn
 from tests.support.thorough import thoroughly
@@ -84,6 +86,13 @@ async def test_keys_run_pause_and_delete_the_job_under_the_cursor(tmp_path: Path
             assert (new.intent.schedule, new.intent.prompt) == ("every 3h", "Say [b]hello")
             await pilot.press("u")
             await until(pilot, lambda: screen.rows.count == 1, "the job that was taken back")
+
+
+def test_a_job_that_no_longer_parses_says_why_it_is_never_due() -> None:
+    lost = job("every 1h")
+    lost = replace(lost, intent=replace(lost.intent, zone="Mars/Base"))
+    assert "There is no time zone 'Mars/Base', so this job is never due" in about(lost, ()).plain
+    assert lost.standing == "never due"
 
 
 async def test_what_was_said_is_shown_once_and_what_is_due_is_begun(tmp_path: Path) -> None:

@@ -174,6 +174,8 @@ async def _list(book: JobBook, as_json: bool) -> None:
         return
     for job, last in zip(jobs, runs, strict=True):
         say(_row(job, last))
+        if job.problem:
+            say(f"    {_line(job.problem)}")
     if not jobs:
         say("No jobs.")
     elif not book.is_watched():
@@ -216,7 +218,7 @@ def when(seconds: float | None) -> str:
 
 
 def _row(job: Job, last: JobRun | None) -> str:
-    state = f"next {when(job.next)}" if job.state == "active" else job.standing
+    state = f"next {when(job.next)}" if job.standing == "active" else job.standing
     ended = f"last {last.state}" if last is not None else "never ran"
     return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {ended:<16}  {_line(job.title)}"
 

@@ -15,7 +15,7 @@ import pytest
 from agent.errors import HermesError
 from agent.home import Home
 from agent.schedule import job_table as table
-from agent.schedule.book import JobBook
+from agent.schedule.book import JobBook, job_json
 from agent.schedule.delivery import JobDelivery, Permit, append
 from agent.schedule.job import Job, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
@@ -155,6 +155,55 @@ async def test_a_due_time_that_is_skipped_for_overlap_is_no_repetition(
         await runner.once()
     assert [each.state for each in await book.runs(made.id)] == ["done", "skipped", "done"]
     assert (await book.job(made.id)).state == "done"
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        (
+            "json_set(intent, '$.zone', 'Mars/Base')",
+            "There is no time zone 'Mars/Base', so this job is never",
+        ),
+        ("json_set(intent, '$.schedule', '61 * * * *')", "so this job is never due"),
+        ("json_set(intent, '$.schedule', 5)", "The schedule is empty, so this job is never due"),
+        ("json_set(intent, '$.until', 'doomsday')", "'doomsday' is no ISO time, so this job is never due"),
+        ("'{'", "The schedule is empty, so this job is never due"),
+        ("'[1]'", "The schedule is empty, so this job is never due"),
+    ],
+)
+async def test_a_stored_job_that_no_longer_parses_fails_alone_and_is_told_once(
+    stored: str, why: str, book: JobBook, store: Store, runner: JobRunner, clock: Clock
+) -> None:
+    lost = await book.add({"schedule": "every 1h", "zone": "UTC", "prompt": "a", "missed": "all"})
+    well = await book.add({"schedule": "every 1h", "zone": "UTC", "prompt": "b"})
+    await store.database.write(
+        lambda c: c.execute(f"UPDATE jobs SET intent = {stored} WHERE id = ?", (lost.id,))
+    )
+    for hour in (1, 2, 3):
+        clock.now = START + hour * HOUR + 5
+        await runner.once()
+        assert (await book.waits())[1] not in (None, clock.now)
+    assert [each.state for each in await book.runs(well.id)] == ["done"] * 3
+    (told,) = await book.runs(lost.id)
+    assert (told.state, told.why, told.due // 1000) == ("failed", "due", START + HOUR)
+    assert why in told.error and f"`hermes cron edit {lost.id}`" in told.error
+    assert {run.error for job, run in await book.notices() if job.id == lost.id} == {told.error}
+    shown = {each.id: job_json(each) for each in await book.jobs()}
+    assert shown[lost.id]["problem"] == told.error and shown[lost.id]["next"] is None
+    assert shown[well.id]["text"] == "Every 1 hour" and "problem" not in shown[well.id]
+    # What can be read again goes on, and makes up for what was missed.
+    removed = await book.remove(lost.id)
+    await book.put_back(removed, [told])
+    with pytest.raises(ScheduleError):
+        await book.edit(lost.id, {"name": "eyes"})
+    await store.database.write(
+        lambda c: c.execute(
+            "UPDATE jobs SET intent = ?, looked = ? WHERE id = ?", (lost.intent.to_json(), START, lost.id)
+        )
+    )
+    clock.now += 2 * HOUR
+    await runner.once()
+    assert [each.state for each in await book.runs(lost.id)] == ["done"] * 4 + ["failed", "done"]
 
 
 async def test_a_run_that_is_cut_off_goes_on_as_its_session_and_ends_after_three_cuts(
