@@ -88,8 +88,8 @@ class JobIntent:
 
 
 @lru_cache(maxsize=1024)
-def _unreadable(schedule: str, zone: str, until: str) -> str:
-    """Why the times of a job cannot be told, without the mend; empty where they can."""
+def unreadable(schedule: str, zone: str, until: str) -> str:
+    """Why the times of a job cannot be told, without the mend; empty where they can. Slow the first time."""
     intent = JobIntent(schedule=schedule, zone=zone, until=until)
     try:
         intent.parsed()
@@ -130,7 +130,7 @@ class Job:
     @property
     def problem(self) -> str:
         """One sentence about times that no longer parse, with the mend; empty where all is well or over."""
-        if self.state == "done" or not (why := _unreadable(*self.intent.timing)):
+        if self.state == "done" or not (why := unreadable(*self.intent.timing)):
             return ""
         mend = f"`hermes cron edit {self.id}` gives it another zone, schedule or end"
         return f"{why}, so this job is never due; {mend}."
@@ -143,7 +143,7 @@ class Job:
     @property
     def explained(self) -> str:
         """Its schedule in words; as it is stored where it no longer parses."""
-        return self.intent.schedule if _unreadable(*self.intent.timing) else self.intent.parsed().explained()
+        return self.intent.schedule if unreadable(*self.intent.timing) else self.intent.parsed().explained()
 
 
 @dataclass(frozen=True, kw_only=True)

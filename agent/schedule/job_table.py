@@ -10,7 +10,7 @@ from sqlite3 import Connection
 from typing import Any
 
 from agent.schedule.deciding import DueTime, decide, following, never_due
-from agent.schedule.job import Job, JobIntent, JobRun, JobState
+from agent.schedule.job import Job, JobIntent, JobRun, JobState, unreadable
 from agent.schedule.zones import ScheduleError
 from agent.store.nodes import storable
 
@@ -45,10 +45,13 @@ def job(connection: Connection, id: str) -> Job:
 
 
 def _job(row: tuple[Any, ...]) -> Job:
-    id, intent, state, anchor, looked, next_, runs = row
+    id, stored, state, anchor, looked, next_, runs = row
+    intent = JobIntent.from_json(stored)
+    # Known from here on: on the event loop, lists of many jobs would make a key wait.
+    unreadable(*intent.timing)
     return Job(
         id=id,
-        intent=JobIntent.from_json(intent),
+        intent=intent,
         state=state,
         anchor=anchor,
         looked=looked,
