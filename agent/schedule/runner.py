@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 TAKE_OVER = 10.0
 """Seconds after which a runner that waits looks whether the lease is free."""
+OTHERS_RUN = 0.5
+"""Seconds after which a run that another process carries out is looked at again."""
 MOST_DELIVERIES = 8
 """Outputs that are handed on at once: of each job one at a time, in their order."""
 SILENT = ("[SILENT]", "HEARTBEAT_OK")
@@ -70,16 +72,18 @@ class JobRunner:
     at_once: int = 2
     beat: Callable[[], Awaitable[float | None]] | None = None
     """Lets the heartbeat look; seconds (UTC) of the next beat, None where there is no heartbeat."""
-    _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    _tasks: dict[int, asyncio.Task[None]] = field(init=False, default_factory=dict)
     """Runs under way."""
-    _beside: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _beside: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     """Deliveries under way, by job, and the beat: none of them stops the clock being looked at."""
-    _beats: float | None = None
-    _looked_after: float = -math.inf
+    _beats: float | None = field(init=False, default=None)
+    _looked_after: float = field(init=False, default=-math.inf)
     """When the heartbeat was last let look, by the clock of the event loop."""
-    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     """Something that was under way when the clock was looked at is over."""
-    _failure: BaseException | None = None
+    _failure: BaseException | None = field(init=False, default=None)
+    _awaited: set[int] = field(init=False, default_factory=set)
+    """Runs that somebody waits for and `told` did not hear of."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Do what is due until told to stop; while another runner holds the lease, wait for it.
@@ -105,6 +109,24 @@ class JobRunner:
     async def once(self) -> None:
         """Do what is due now, and wait for it."""
         self._looked_after = -math.inf
+        await self._finish_due()
+
+    async def carry_through(self, id: int) -> JobRun:
+        """Do what is due now until a run is over, whoever carries it out; `told` hears of it in any case.
+
+        Raises `ScheduleError` where its job is removed meanwhile.
+        """
+        self._awaited.add(id)
+        await self.once()
+        while (run := await self.database.read(lambda c: table.run(c, id))).state in ("waiting", "running"):
+            await asyncio.sleep(OTHERS_RUN)
+            # The other process may have ended.
+            await self._finish_due()
+        if id in self._awaited:
+            self.told(await self.database.read(lambda c: table.job(c, run.job)), run)
+        return run
+
+    async def _finish_due(self) -> None:
         async with self._waiting_for_deliveries():
             while True:
                 await self._look()
@@ -250,6 +272,7 @@ class JobRunner:
             with suppress(HermesError):
                 # The job may have been removed meanwhile.
                 self.told(job, await self.database.read(lambda c: table.run(c, run.id)))
+                self._awaited.discard(run.id)
         finally:
             _release(locks)
 

@@ -57,19 +57,16 @@ async def _run(args: argparse.Namespace) -> int:
 
     home = Home.locate()
     settings = (await asyncio.to_thread(load, home, dict(os.environ), Path.cwd())).settings
-    failed = set[int]()
 
     def told(job: Job, run: JobRun) -> None:
-        if run.state == "failed":
-            failed.add(run.id)
         print(json.dumps({**run.as_json(), "name": job.title, "output": run.output}), flush=True)
 
     async with await Store.open(home.database, secrets=secrets_of_home()) as store:
         runner = open_runner(store.database, home, settings, told)
         if args.job:
             asked = await JobBook(store.database, home.schedule).ask_for(args.job)
-            await runner.once()
-            return int(ExitCode.FAILED if asked.id in failed else ExitCode.DONE)
+            ended = await runner.carry_through(asked.id)
+            return int(ExitCode.DONE if ended.state == "done" else ExitCode.FAILED)
         if args.once:
             await runner.once()
             return int(ExitCode.DONE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,41 @@ async def test_an_error_in_a_delivery_is_kept_with_its_run_and_stops_nothing(
         ("done", "waiting", 1, "Internal error (UnicodeError).")
     }
     assert sorted(tried) == sorted(each.id for each in made)
+
+
+@pytest.mark.parametrize("ending", ["done", "failed", "killed"])
+async def test_a_run_that_another_runner_took_up_is_waited_for_and_told(
+    ending: str, book: JobBook, runner: JobRunner, store: Store, clock: Clock, tmp_path: Path
+) -> None:
+    begun, go, told = asyncio.Event(), asyncio.Event(), list[tuple[str, str]]()
+
+    async def work(job: Job, run: JobRun, note: Note) -> JobOutcome:
+        begun.set()
+        await go.wait()
+        return JobOutcome("done" if ending == "done" else "failed", "by another")
+
+    async with await Store.open(tmp_path / "state.db") as other_store:
+        other = replace(runner, database=other_store.database, work=work)
+        await book.add({"schedule": "1d", "prompt": "look", "name": "eyes"})
+        asked = await book.ask_for("eyes")
+        clock.now += 1
+        stop = asyncio.Event()
+        taken = asyncio.create_task(other.run(stop))
+        await begun.wait()
+        runner.told = lambda job, run: told.append((job.title, run.output))
+        waiting = asyncio.create_task(runner.carry_through(asked.id))
+        for _ in range(20):
+            await store.database.read(lambda _: None)
+        assert not waiting.done() and told == []
+        if ending == "killed":
+            taken.cancel()
+        else:
+            go.set()
+        ended = await waiting
+        stop.set()
+        await asyncio.gather(taken, return_exceptions=True)
+    if ending == "killed":
+        assert (ended.state, ended.cuts, ended.output[:7]) == ("done", 1, "look at")
+    else:
+        assert (ended.state, ended.output) == (ending, "by another")
+    assert told == [("eyes", ended.output)]
