@@ -36,7 +36,7 @@ def job(connection: Connection, id: str) -> Job:
     row = connection.execute(f"{_JOBS} WHERE id = ?", (id,)).fetchone()
     if row is not None:
         return _job(row)
-    found = [each for each in jobs(connection) if each.intent.name == id]
+    found = [each for each in jobs(connection) if id and each.intent.name == id]
     found = found or [each for each in jobs(connection) if id and each.id.startswith(id)]
     if len(found) != 1:
         what = "is more than one job" if found else "is no job"

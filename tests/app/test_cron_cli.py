@@ -43,6 +43,7 @@ def test_a_job_is_made_changed_run_and_removed(
         (["add", "1h"], "either a prompt or a script"),
         (["pause", "nobody"], "'nobody' is no job"),
         (["run", "nobody"], "'nobody' is no job"),
+        (["run", "", "--once"], "'' is no job"),
         (["add", "1h", "Look.", "--skill", "nosuch"], "There is no skill 'nosuch'; there are "),
         (["edit", "eyes", "--skill", "nosuch"], "There is no skill 'nosuch'; there are "),
         (["add", "1h", "Look.", "--toolset", "fiel"], "There is no toolset 'fiel'; there are browser, "),

@@ -63,7 +63,7 @@ async def _run(args: argparse.Namespace) -> int:
 
     async with await Store.open(home.database, secrets=secrets_of_home()) as store:
         runner = open_runner(store.database, home, settings, told)
-        if args.job:
+        if args.job is not None:
             asked = await JobBook(store.database, home.schedule).ask_for(args.job)
             ended = await runner.carry_through(asked.id)
             return int(ExitCode.DONE if ended.state == "done" else ExitCode.FAILED)
