@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 SETTLED = 5.0
 """Seconds after the start before jobs are looked at."""
+BEAT = 1.0
+"""Seconds that a beat of the heartbeat is waited for before jobs are looked at."""
 LONGEST = 2_000
 """Characters of an output that are shown; all of it is in the log of the job."""
 
@@ -69,12 +72,33 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
         async with await Store.open(home.database) as store:
             book = JobBook(store.database, home.schedule)
             beats = Heartbeats(store.database, home, settings.heartbeat)
-            while True:
-                await beats.look()
-                await look(book, starter.begin, show)
-                await asyncio.sleep(settings.schedule.tick)
+            async with _beside(beats.look) as beat:
+                while True:
+                    await beat()
+                    await look(book, starter.begin, show)
+                    await asyncio.sleep(settings.schedule.tick)
     except HermesError as error:
         log.warning("jobs are not looked at: %s", error)
+
+
+@asynccontextmanager
+async def _beside(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Give what begins a beat and waits for it only briefly: its mail command may hang."""
+    under_way: asyncio.Future[object] | None = None
+
+    async def briefly() -> None:
+        nonlocal under_way
+        under_way = under_way or asyncio.ensure_future(beat())
+        if (await asyncio.wait({under_way}, timeout=BEAT))[0]:
+            over, under_way = under_way, None
+            over.result()
+
+    try:
+        yield briefly
+    finally:
+        if under_way is not None:
+            under_way.cancel()
+            await asyncio.wait({under_way})
 
 
 def _read_parts() -> None:

@@ -17,6 +17,7 @@ from agent.schedule.book import JobBook
 from agent.schedule.deciding import instant
 from agent.schedule.job_table import ask_for, begin, end
 from agent.store.store import Store
+from app.conversation import job_watch
 from app.conversation.job_watch import RunStarter, look
 from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
@@ -109,6 +110,31 @@ async def test_what_was_said_is_shown_once_and_what_is_due_is_begun(tmp_path: Pa
         for _ in range(2):
             await look(book, lambda: None, lambda title, text: shown.append((title, text)))
         assert shown == [("eyes", "all well")] and instant(NOW).year == 2026
+
+
+async def test_a_mail_command_of_the_heartbeat_that_hangs_keeps_nothing_from_being_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    monkeypatch.setattr(job_watch, "SETTLED", 0)
+    (tmp_path / "HEARTBEAT.md").write_text("Look after things.\n")
+    mail = "touch begun; until [ -e go ]; do sleep 0.02; done"
+    (tmp_path / "config.yaml").write_text(f"schedule: {{tick: 1}}\nheartbeat: {{mail: '{mail}'}}\n")
+    shown = asyncio.Event()
+    async with await Store.open(tmp_path / "state.db") as store:
+        book = JobBook(store.database, tmp_path / "schedule")
+        made = await book.add({"schedule": "every 2h", "script": "echo well"})
+        watch = asyncio.create_task(job_watch.watch_jobs(lambda _title, _text: shown.set()))
+        while not (tmp_path / "scratch/heartbeat/begun").exists():
+            await asyncio.sleep(0.01)
+        run = await book.ask_for(made.id)
+        await store.database.write(lambda c: begin(c, run.id, NOW))
+        await store.database.write(lambda c: end(c, run.id, "done", NOW, "well", "", {}, "waiting"))
+        await shown.wait()
+        watch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watch
+        assert await book.runs() == [await book.run(run.id)]
 
 
 async def test_a_process_that_is_begun_does_what_is_due(
