@@ -173,7 +173,8 @@ async def _list(book: JobBook, as_json: bool) -> None:
         print(json.dumps({"jobs": found, "watched": book.is_watched()}))
         return
     for job, last in zip(jobs, runs, strict=True):
-        say(_row(job, last))
+        ended = f"last {last.state}" if last is not None else "never ran"
+        say(_row(job, f"{ended:<16}  "))
         if job.problem:
             say(f"    {_line(job.problem)}")
     if not jobs:
@@ -217,10 +218,10 @@ def when(seconds: float | None) -> str:
     return datetime.fromtimestamp(seconds).astimezone().strftime("%a %Y-%m-%d %H:%M")
 
 
-def _row(job: Job, last: JobRun | None) -> str:
+def _row(job: Job, more: str = "") -> str:
+    """One job on one line; `more` stands before its title."""
     state = f"next {when(job.next)}" if job.standing == "active" else job.standing
-    ended = f"last {last.state}" if last is not None else "never ran"
-    return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {ended:<16}  {_line(job.title)}"
+    return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {more}{_line(job.title)}"
 
 
 async def _made(done: str, home: Home, store: Store, job: Job, as_json: bool) -> None:
@@ -235,7 +236,7 @@ def _show(done: str, job: Job, as_json: bool, refused: Sequence[str] = ()) -> No
     if as_json:
         print(json.dumps({"job": job_json(job), **({"refused": list(refused)} if refused else {})}))
         return
-    say(f"{done}: {_row(job, None)}")
+    say(f"{done}: {_row(job)}")
     for rule in job.intent.allow if done in ("Added", "Changed") else ():
         say(f"  its runs are allowed: {_line(rule)}")
     for sentence in refused:
