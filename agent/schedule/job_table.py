@@ -351,3 +351,14 @@ def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
     ).fetchone()
     times = [each for each in (soonest, earliest, retry) if each is not None]
     return bool(times), min(times) if times else None
+
+
+def next_after(connection: Connection, now: float) -> float | None:
+    """When the next thing that is not due yet becomes due (seconds, UTC)."""
+    (soonest,) = connection.execute(
+        "SELECT min(due) FROM (SELECT next AS due FROM jobs WHERE state = 'active' "
+        "UNION ALL SELECT earliest FROM job_runs WHERE state = 'waiting' "
+        "UNION ALL SELECT retry FROM job_runs WHERE delivery = 'waiting') WHERE due > ?",
+        (now,),
+    ).fetchone()
+    return soonest

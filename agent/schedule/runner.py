@@ -133,7 +133,7 @@ class JobRunner:
                 if not (self._tasks or self._beside or self._ended.is_set()):
                     return
                 # Something else may become due meanwhile.
-                await self._wait(self.tick)
+                await self._wait(await self._until_next())
 
     @asynccontextmanager
     async def _waiting_for_deliveries(self) -> AsyncIterator[None]:
@@ -163,13 +163,11 @@ class JobRunner:
     async def _until_next(self) -> float:
         """Seconds to sleep: until the next thing is due, at most a tick, as the clock may be set."""
         now = self.clock()
-        soonest = (await self.database.read(lambda c: table.waits(c, now)))[1]
+        # What is due and not begun waits for a place, or for another process.
+        soonest = await self.database.read(lambda c: table.next_after(c, now))
         if self._beats is not None and self._beats > now:
             soonest = min(soonest or self._beats, self._beats)
-        if soonest is None or soonest <= now:
-            # What is due and not begun waits for a place, or for another process.
-            return self.tick
-        return max(0.05, min(self.tick, soonest - now))
+        return self.tick if soonest is None else max(0.05, min(self.tick, soonest - now))
 
     async def _look(self) -> None:
         """Claim what is due, and begin it and its delivery."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -143,3 +144,21 @@ async def test_a_run_that_another_runner_took_up_is_waited_for_and_told(
     else:
         assert (ended.state, ended.output) == (ending, "by another")
     assert told == [("eyes", ended.output)]
+
+
+async def test_what_comes_due_while_something_hangs_begins_then_and_not_a_tick_later(
+    book: JobBook, runner: JobRunner, tmp_path: Path
+) -> None:
+    hangs = {"schedule": "1d", "prompt": "look", "deliver": "mail:touch begun; sleep 600"}
+    await book.ask_for((await book.add({**hangs, "cwd": str(tmp_path)})).id)
+    made = await book.add({"schedule": "every 1h", "zone": "UTC", "prompt": "look", "deliver": "none"})
+    begin = time.monotonic()
+    runner.clock = lambda: START + HOUR - 0.5 + time.monotonic() - begin
+    runner.tick = 3600
+    running = asyncio.create_task(runner.run(asyncio.Event()))
+    while [run.state for run in await book.runs(made.id)] != ["done"]:
+        await asyncio.sleep(0.01)
+    assert (tmp_path / "begun").exists()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
