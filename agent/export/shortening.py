@@ -1,7 +1,7 @@
 """Shortening of a trajectory to a budget of tokens: long results first, then exchanges in its middle. Pure.
 
-The system prompt, what a person said, and the last exchanges stay as they are, because they say what was
-to be done and how it ended.
+The system prompt, what a person said, and the last exchanges stay, because they say what was to be done and
+how it ended. Results of the last exchanges are cut where nothing else is left.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.store.node_text import calls_of
 from agent.store.nodes import Node
 
 PER_TOKEN = 4
@@ -33,6 +34,16 @@ def shortened(nodes: Sequence[Node], most: int) -> list[Node]:
         if tokens_of(found) <= most:
             return found
         found = [_cut(node, length) if place < tail else node for place, node in enumerate(found)]
+    found = _without_exchanges(found, tail, most)
+    for length in _STEPS:
+        if tokens_of(found) <= most:
+            return found
+        found = [_cut(node, length) for node in found]
+    return found
+
+
+def _without_exchanges(found: list[Node], tail: int, most: int) -> list[Node]:
+    """Leave exchanges before `tail` out, oldest first, until the rest fits; a notice tells how many."""
     surplus = tokens_of(found) - most
     left: set[int] = set()
     for exchange in _exchanges(found[:tail]):
@@ -54,11 +65,10 @@ def shortened(nodes: Sequence[Node], most: int) -> list[Node]:
 
 
 def _size(node: Node) -> int:
-    calls = node.data.get("calls") or ()
     return (
         len(node.content)
         + len(str(node.data.get("reasoning") or ""))
-        + sum(len(str(call.get("arguments", ""))) + len(str(call.get("name", ""))) for call in calls)
+        + sum(len(name) + len(arguments) for name, arguments in calls_of(node.data))
     )
 
 

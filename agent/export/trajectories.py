@@ -5,13 +5,12 @@ ATIF is the Agent Trajectory Interchange Format, version 1.8. Nodes come in with
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agent.store.export import said_to_model
+from agent.store.export import said_to_model, value_of
 from agent.store.nodes import Node, Session
 
 ATIF = "ATIF-v1.8"
@@ -120,10 +119,11 @@ def _agent_step(node: Node) -> dict[str, Any]:
             }
             for call in calls
         ]
-    usage = node.data.get("usage") or {}
+    used = node.data.get("usage")
     named = {"prompt_tokens": "input", "completion_tokens": "output", "cached_tokens": "cached"}
-    if any(usage.get(name) is not None for name in named.values()):
-        step["metrics"] = {name: usage.get(key) for name, key in named.items()}
+    counts = {name: used.get(key) for name, key in named.items()} if isinstance(used, Mapping) else {}
+    if any(isinstance(count, int) for count in counts.values()):
+        step["metrics"] = {name: n if isinstance(n, int) else None for name, n in counts.items()}
     return step
 
 
@@ -147,16 +147,15 @@ def _role(node: Node) -> str | None:
 
 
 def _calls(node: Node) -> Iterator[dict[str, str]]:
-    for call in node.data.get("calls") or ():
-        yield {name: str(call.get(name, "")) for name in ("id", "name", "arguments")}
+    made = node.data.get("calls")
+    for call in made if isinstance(made, Sequence) else ():
+        if isinstance(call, Mapping):  # sessions of other programs are imported as they are
+            yield {name: str(call.get(name, "")) for name in ("id", "name", "arguments")}
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
     """Arguments as data; text that is no object stands under one key."""
-    try:
-        given = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        given = text
+    given = value_of(text) if text else {}
     return given if isinstance(given, dict) else {"arguments": given}
 
 

@@ -32,6 +32,9 @@ from agent.replay.tape import Tape, is_answer
 from agent.store.nodes import Node
 from agent.turns.request_record import answer_digests, settings_of, short_digest
 
+_MOST_FRAMES = 10_000_000
+"""More than any request has; a place beyond is damage."""
+
 
 @dataclass(slots=True)
 class Compared:
@@ -79,6 +82,8 @@ class RecordedAnswers:
     def _compare(self, request: ModelRequest, record: Mapping[str, Any], node: Node) -> None:
         """Raises `ReplayDifference` where the request is not the one that was recorded."""
         start = int(record["from"])
+        if not 0 <= start <= _MOST_FRAMES:
+            raise ValueError("no place in a request")
         self._frames += [""] * (start - len(self._frames))
         self._frames[start:] = list(record["frames"])
         sent = record.get("sent")

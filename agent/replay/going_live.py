@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agent.errors import ConfigError
 from agent.replay.replaying import steps_of, until
+from agent.store.nodes import Node
 from agent.store.store import Store
+from tools.safe_text import clean
+
+
+def check_step(path: Sequence[Node], branch: str, step: int) -> None:
+    """Raise `ConfigError` where a branch has no such step."""
+    steps = steps_of(path)
+    if not 1 <= step <= steps:
+        raise ConfigError(f"There is no step {step}; branch {clean(branch)} has {steps}.")
 
 
 async def branch_before(store: Store, session: str, branch: str, step: int) -> str:
@@ -13,9 +24,7 @@ async def branch_before(store: Store, session: str, branch: str, step: int) -> s
     Raises `ConfigError` where the branch has no such step.
     """
     path = await store.path(session, branch)
-    steps = steps_of(path)
-    if not 1 <= step <= steps:
-        raise ConfigError(f"There is no step {step}; branch {branch} has {steps}.")
+    check_step(path, branch, step)
     names = {head.name for head in await store.heads(session)}
     wanted = (f"live-{step}" + (f"-{number}" if number > 1 else "") for number in range(1, len(names) + 2))
     name = next(each for each in wanted if each not in names)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.attachments import AttachmentStore, attachments_of
+from agent.errors import ConfigError
 from agent.hooks.answer import HookAnswer
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.profile import COMPACT, STANDARD, Profile
@@ -20,7 +21,14 @@ from agent.model.wire import Wire
 from agent.replay.answers import Compared, RecordedAnswers, RecordedIds, codec_of
 from agent.replay.recorded_calls import RecordedCalls
 from agent.replay.recorded_store import RecordedStore
-from agent.replay.tape import Difference, ReplayDifference, Tape, begins_turn, begins_turn_next, is_answer
+from agent.replay.tape import (
+    Difference,
+    ReplayDifference,
+    Tape,
+    begins_turn,
+    begins_turn_next,
+    is_answer,
+)
 from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node, Session
 from agent.turns.dialogue import Dialogue
@@ -151,7 +159,11 @@ class _Replay:
         await self._store.caught_up()
         if node is None or not is_answer(node):
             raise asyncio.CancelledError
-        return await self._dialogue_for(node).next_reply(step)
+        try:
+            return await self._dialogue_for(node).next_reply(step)
+        except (LookupError, TypeError, ValueError, AttributeError, ConfigError):
+            # Not as this program writes it: damaged, or of another program or version.
+            tape.unreadable("the answer or the record of its request", node)
 
     def take_partial(self) -> tuple[str, str, str]:
         return "", "", ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from agent.errors import HermesError
 from agent.store.nodes import Node
@@ -18,7 +18,10 @@ _SAID = ("calls", "reasoning", "state", "model", "finish", "usage", "sealed", "r
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place at which a replay is not what was recorded. `step` counts answers from 1."""
+    """The first place at which a replay is not what was recorded. `step` counts answers from 1.
+
+    Where nothing can be compared, both values are empty and `field` says why.
+    """
 
     step: int
     field: str
@@ -28,6 +31,8 @@ class Difference:
 
     def sentence(self) -> str:
         where = "" if self.node is None else f" (entry {self.node})"
+        if not (self.recorded or self.replayed):
+            return f"Step {self.step}{where}: {self.field}."
         return f"Step {self.step}{where}: {self.field} differs: {self.recorded} then, {self.replayed} now."
 
 
@@ -112,6 +117,12 @@ class Tape:
         if self.difference is None:
             one, other = _shown(recorded, replayed)
             self.difference = Difference(step, field, node.id if node else None, one, other)
+        raise ReplayDifference(self.difference.sentence())
+
+    def unreadable(self, what: str, node: Node) -> NoReturn:
+        """Note that a part of a node is damaged and end the replay. Raises `ReplayDifference`."""
+        if self.difference is None:
+            self.difference = Difference(self.step + 1, f"{what} cannot be read", node.id, "", "")
         raise ReplayDifference(self.difference.sentence())
 
     def _take(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +27,12 @@ def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
     """
     text = json.dumps(record, ensure_ascii=ascii_only)
     return text if storable(text) == text else json.dumps(record)
+
+
+def portable_line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
+    """A record as one line of JSON that every parser takes: halves of characters become U+FFFD."""
+    text = storable(json.dumps(record, ensure_ascii=False))
+    return json.dumps(json.loads(text)) if ascii_only else text
 
 
 def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
@@ -100,7 +107,7 @@ def _turn(node: Node) -> tuple[str, str]:
             response = {
                 "tool_call_id": node.data.get("call", ""),
                 "name": node.data.get("tool", ""),
-                "content": _value(node.content),
+                "content": value_of(node.content),
             }
             return "tool", _tagged("tool_response", _json(response))
         case _:
@@ -120,7 +127,7 @@ def _answer(node: Node) -> str:
     if node.content:
         parts.append(node.content)
     for name, arguments in calls_of(node.data):
-        parts.append(_tagged("tool_call", _json({"name": name, "arguments": _value(arguments)})))
+        parts.append(_tagged("tool_call", _json({"name": name, "arguments": value_of(arguments)})))
     return "\n".join(parts)
 
 
@@ -140,9 +147,20 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _value(text: str) -> Any:
-    """JSON text as data, so that it is not escaped twice; anything else as it is."""
+def value_of(text: str) -> Any:
+    """JSON text as data, so that it is not escaped twice; anything else as it is, NaN and Infinity too."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         return text
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is too large")
+    return number

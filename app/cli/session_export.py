@@ -77,18 +77,19 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
 async def _lines(
     store: Store, session: Session, layout: str, branch: str, most: int | None, *, ascii_only: bool
 ) -> list[bytes]:
-    from agent.api.export import line, node_record, shortened
+    from agent.api.export import line, node_record, portable_line, shortened, tokens_of
 
+    path = await store.path(session.id, branch)  # raises for a branch that is not there
     if layout in TRAJECTORIES:
-        nodes = await _masked(store, await store.path(session.id, branch))
+        nodes = await _masked(store, path)
         if most is not None:
             nodes = shortened(nodes, most)
-        records = [_trajectory(session, nodes, layout)]
-    else:
-        heads = await store.heads(session.id)
-        nodes = await _masked(store, [node async for node in store.all_nodes(session.id)])
-        records = [node_record(node, heads) for node in nodes]
-    return [f"{line(record, ascii_only=ascii_only)}\n".encode() for record in records]
+            if (left := tokens_of(nodes)) > most:
+                say(f"hermes: what has to stay takes about {left:,} tokens, more than {most:,}.", sys.stderr)
+        return [f"{portable_line(_trajectory(session, nodes, layout), ascii_only=ascii_only)}\n".encode()]
+    heads = await store.heads(session.id)
+    nodes = await _masked(store, [node async for node in store.all_nodes(session.id)])
+    return [f"{line(node_record(node, heads), ascii_only=ascii_only)}\n".encode() for node in nodes]
 
 
 def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[str, Any]:
@@ -161,6 +162,8 @@ def _write_private(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
     """Write a new file that only its owner can read; it appears when it is complete."""
     if path.exists() and not force:
         raise ConfigError(f"{path} exists; choose another name or give --force.")
+    if path.exists() and not path.is_file():  # such as a device, which a file would take the place of
+        raise ConfigError(f"Cannot write {path}: it is no file; give another file with --output.")
     try:
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:

@@ -43,7 +43,7 @@ def add_parser(actions: Any) -> None:
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
     """Replay, and go on if that was asked for. Raises `HermesError`."""
-    from agent.api.replay import AttachmentStore, replay
+    from agent.api.replay import AttachmentStore, check_step, replay
 
     step = args.live_from if args.live_from is not None else args.step
     live = args.live or args.live_from is not None
@@ -51,8 +51,12 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
         raise ConfigError("Say from which step to go on live: --from STEP --live.")
     if step is not None and not live:
         raise ConfigError("--from says where to go on live; give --live too.")
+    if not live and (args.model or args.approve):
+        raise ConfigError("--model and --approve are for going on live; give --from STEP --live too.")
     session = await store.find_session(args.session)
     path = await store.path(session.id, args.branch)
+    if step is not None:
+        check_step(path, args.branch, step)
     report = await replay(session, path, AttachmentStore(home.attachments), before=step)
     if report.difference is not None or not live:
         _tell(report, args, len(path) if step is None else report.nodes)

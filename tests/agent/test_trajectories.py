@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from atif import Trajectory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.export.shortening import shortened
 from agent.export.trajectories import atif_trajectory, openai_messages, tool_statistics
+from agent.store.export import portable_line
 from agent.store.nodes import Node, Session
 
 SESSION = Session("s", "title", "/w", "model", 1.0, 2.0, None)
@@ -31,7 +34,9 @@ def paths(draw: st.DrawFn) -> list[Node]:
             nodes.append(node(len(nodes) + 1, extra, draw(TEXT), to_model=draw(st.booleans())))
         # Some providers number the calls of each answer anew.
         ids = [f"c{number}" for number in range(draw(st.integers(0, 3)))]
-        arguments = st.sampled_from(['{"a": 1}', "", "[1]", "{broken", "null"])
+        arguments = st.sampled_from(
+            ['{"a": 1}', "", "[1]", "{broken", "null", '{"a": NaN}', '{"a": 1e999}', '"\\ud800"']
+        )
         calls = [{"id": id, "name": "tool", "arguments": draw(arguments)} for id in ids]
         usage = draw(st.sampled_from([{}, {"input": 3, "output": 2, "cached": None}]))
         nodes.append(
@@ -47,7 +52,8 @@ def paths(draw: st.DrawFn) -> list[Node]:
 
 @given(paths())
 def test_every_branch_is_a_valid_trajectory(path: list[Node]):
-    given = json.dumps(atif_trajectory(SESSION, path, "1.0"))
+    given = portable_line(atif_trajectory(SESSION, path, "1.0"), ascii_only=True)
+    json.loads(given, parse_constant=pytest.fail)
     read = Trajectory.model_validate_json(given)
     observed = [r for step in read.steps if step.observation for r in step.observation.results]
     assert len(observed) == sum(each.kind == "tool" for each in path)
@@ -64,6 +70,17 @@ def test_messages_for_fine_tuning_pair_each_call_with_its_result(path: list[Node
         assert open_calls == []
         open_calls = [call["id"] for call in message.get("tool_calls", ())]
     assert open_calls == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"calls": "abc"}, {"calls": [1, {}]}, {"calls": {"a": 1}}, {"usage": [1]}, {"usage": {"input": "x"}}],
+)
+def test_answers_that_another_program_wrote_leave_in_every_form(odd: dict[str, Any]):
+    path = [node(1, "user", "q"), node(2, "assistant", "a", **odd)]
+    read = Trajectory.model_validate_json(json.dumps(atif_trajectory(SESSION, path, "1.0")))
+    assert read.steps[-1].message == "a"
+    assert openai_messages(shortened(path, 1))["messages"][-1]["content"] == "a"
 
 
 def test_statistics_count_calls_by_tool_and_end():

@@ -215,7 +215,7 @@ def test_export_to_the_terminal_is_plain_ascii(session: Session, capsys: pytest.
     assert len([json.loads(line) for line in out.splitlines()]) == 5
 
 
-@pytest.mark.parametrize("target", ["", "missing/folder/x", ".", "a\0b"])
+@pytest.mark.parametrize("target", ["", "missing/folder/x", ".", "a\0b", "pipe"])
 def test_a_file_that_cannot_be_written_is_named(
     session: Session,
     tmp_path: Path,
@@ -224,8 +224,29 @@ def test_a_file_that_cannot_be_written_is_named(
     target: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
     code, _, errors = sessions(capsys, "export", session.id, "--force", "--output", target)
     assert (code, "Cannot write" in errors) == (2, True)
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("export", "SESSION", "--branch", "none"), 1, "no branch none"),
+        (("export", "SESSION", "--max-tokens", "0", "--format", "openai"), 2, "a number above 0"),
+        (("export", "SESSION", "--max-tokens", "1", "--format", "openai"), 0, "tokens, more than 1."),
+        (("replay", "SESSION", "--from", "0", "--live"), 2, "There is no step 0"),
+        (("replay", "SESSION", "--from", "99", "--live"), 2, "There is no step 99"),
+        (("replay", "SESSION", "--model", "x"), 2, "give --from STEP --live too"),
+    ],
+)
+def test_what_cannot_be_exported_or_replayed_is_told_in_one_sentence(
+    session: Session, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    words = [session.id if word == "SESSION" else word for word in arguments]
+    ended, _, errors = sessions(capsys, *words)
+    assert (ended, errors.count("\n")) == (code, 1) and said in errors, errors
 
 
 def test_a_damaged_store_is_recovered_beside_it(

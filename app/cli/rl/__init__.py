@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import secrets
 import sys
@@ -22,6 +23,7 @@ PORT = 8000
 TOKEN = "HERMES_RL_TOKEN"
 _APPROVE = ("careful", "normal", "plan", "yolo", "deny")
 _ENVIRONMENT = "a task file, a folder of a suite, or the name of one that ships"
+_HIGHEST_RATE = 1_000
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -44,14 +46,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     train = _action(actions, "train", "train which of several prompts a task is best put with")
     train.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="one prompt a line")
     train.add_argument("--steps", type=number, default=20, metavar="N", help="steps (20)")
-    train.add_argument("--rate", type=float, default=2.0, metavar="R", help="rate of learning (2.0)")
+    train.add_argument("--rate", type=_rate, default=2.0, metavar="R", help="rate of learning (2.0)")
     train.add_argument("--seed", type=int, default=0, metavar="N", help="what is drawn (0)")
     tinker = _action(actions, "tinker", "train weights at Tinker with scored rollouts (extra `tinker`)")
     tinker.add_argument("--base-model", required=True, metavar="NAME", help="the model whose weights learn")
     tinker.add_argument("--steps", type=number, default=10, metavar="N", help="steps (10)")
     tinker.add_argument("--tasks", type=number, default=4, metavar="N", help="tasks of a step (4)")
     tinker.add_argument("--rank", type=number, default=32, metavar="N", help="rank of the adapter (32)")
-    tinker.add_argument("--learning-rate", type=float, default=1e-4, metavar="R", help="(0.0001)")
+    tinker.add_argument("--learning-rate", type=_rate, default=1e-4, metavar="R", help="(0.0001)")
     tinker.add_argument("--seed", type=int, default=0, metavar="N", help="of the first weights (0)")
     for each in (atropos, train, tinker):
         each.add_argument("--group", type=number, default=4, metavar="N", help="rollouts a group (4)")
@@ -75,6 +77,16 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65_535:
         raise argparse.ArgumentTypeError("has to be a port, 0 to 65535")
     return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _HIGHEST_RATE:
+        raise argparse.ArgumentTypeError(f"has to be a number above 0, at most {_HIGHEST_RATE:,}")
+    return value
 
 
 def run(args: argparse.Namespace) -> int:

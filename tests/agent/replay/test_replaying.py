@@ -116,6 +116,10 @@ CHANGES: list[tuple[str, int, Callable[[Node], Node], int, str]] = [
     ("system", 0, lambda node: said(node, "tools", node.data["tools"][:3]), 1, "request.tools"),
     ("assistant", 1, lambda node: request(node, system="0" * 12), 0, ""),
     ("assistant", 1, settings, 2, "the body of the request"),
+    ("assistant", 0, lambda node: said(node, "request", {}), 1, "cannot be read"),
+    ("assistant", 1, lambda node: request(node, **{"from": 10**12}), 2, "cannot be read"),
+    ("assistant", 0, lambda node: request(node, format="none"), 1, "cannot be read"),
+    ("assistant", 2, lambda node: said(node, "usage", [1]), 3, "cannot be read"),
 ]
 
 
