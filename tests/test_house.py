@@ -95,6 +95,14 @@ def test_no_path_of_one_machine_is_in_the_project() -> None:
     assert found == []
 
 
+def test_whoever_installs_an_extra_is_told_the_name_of_our_package() -> None:
+    """Another package has the short name, and anybody could take that of an extra."""
+    other = re.compile(r"(?<![\w-])hermes\[[a-z{]")
+    assert [
+        named(path) for path in TEXT if path != Path(__file__) and other.search(path.read_text("utf-8"))
+    ] == []
+
+
 def test_the_pins_name_no_index() -> None:
     for path in tracked("constraints/*.txt"):
         text = path.read_text("utf-8")

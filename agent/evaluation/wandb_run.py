@@ -17,7 +17,9 @@ def write_run(result: SuiteResult, folder: Path) -> Path:
     try:
         wandb = import_module("wandb")
     except ImportError:
-        raise ConfigError("--format wandb needs the extra `wandb`: pip install 'hermes[wandb]'.") from None
+        raise ConfigError(
+            "--format wandb needs the extra `wandb`: pip install 'hermes-tui[wandb]'."
+        ) from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

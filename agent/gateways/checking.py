@@ -44,7 +44,8 @@ def lacks(kind: GatewayKind) -> str:
     """What has to be installed before it can run, as a sentence; empty: nothing."""
     if kind.module and find_spec(kind.module) is None:
         return (
-            f"{kind.title} needs a package that is not installed; run `pip install 'hermes[{kind.extra}]'`."
+            f"{kind.title} needs a package that is not installed; "
+            f"run `pip install 'hermes-tui[{kind.extra}]'`."
         )
     return ""
 

@@ -38,6 +38,7 @@ def make_adapter(kind: GatewayKind, context: GatewayContext) -> Adapter:
     """An adapter that is ready to run. Blocking. Raises `ConfigError`, `BadCredentialsError`."""
     if kind.module and find_spec(kind.module) is None:
         raise ConfigError(
-            f"{kind.title} needs a package that is not installed; run `pip install 'hermes[{kind.extra}]'`."
+            f"{kind.title} needs a package that is not installed; "
+            f"run `pip install 'hermes-tui[{kind.extra}]'`."
         )
     return kind.make(context)

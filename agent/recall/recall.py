@@ -60,8 +60,8 @@ _LIKE, _LIKE_OF_FEW = 0.12, 0.25
 """The least cosine that counts: whatever is asked, something is nearest, and one word is near to much."""
 
 NO_MEANING = (
-    "Searching by meaning needs the extra `semantic` (pip install 'hermes[semantic]') or a provider's model "
-    "in the setting recall.embeddings; use the mode words or auto."
+    "Searching by meaning needs the extra `semantic` (pip install 'hermes-tui[semantic]') or a provider's "
+    "model in the setting recall.embeddings; use the mode words or auto."
 )
 
 _MOMENT = 0.03

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.recall.embedding import Vectors
 
 PACKAGE = "wordllama"
-INSTALL_MEANING = "pip install 'hermes[semantic]'"
+INSTALL_MEANING = "pip install 'hermes-tui[semantic]'"
 """What sets it up."""
 
 _CHARS = 2_000

@@ -98,7 +98,7 @@ async def _started(
     except ImportError:
         raise ConfigError(
             f"The agent {program.name} needs the package agent-client-protocol; install it with "
-            "`pip install 'hermes[acp]'`."
+            "`pip install 'hermes-tui[acp]'`."
         ) from None
     if found is None:
         raise ConfigError(

@@ -79,7 +79,7 @@ def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
         import uvicorn  # noqa: F401
     except ImportError:
         raise ConfigError(
-            "Messengers need the service; install it with `pip install 'hermes[serve]'`."
+            "Messengers need the service; install it with `pip install 'hermes-tui[serve]'`."
         ) from None
     from app.cli.serve.running import running_service
 

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise ConfigError(
             "`hermes acp` needs the package agent-client-protocol; install it with `pip install "
-            "'hermes[acp]'`."
+            "'hermes-tui[acp]'`."
         ) from None
     from app.cli.acp.server import serve
 

@@ -111,7 +111,9 @@ def _serve(args: argparse.Namespace) -> ExitCode:
     try:
         from app.cli.rl.running import serve_environment
     except ImportError:
-        raise ConfigError("`hermes rl serve` needs the extra `serve`: pip install 'hermes[serve]'.") from None
+        raise ConfigError(
+            "`hermes rl serve` needs the extra `serve`: pip install 'hermes-tui[serve]'."
+        ) from None
     given = os.environ.get(TOKEN, "").strip()
     token = given or secrets.token_urlsafe(24)
 

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise ConfigError(
             "`hermes serve` needs the packages starlette and uvicorn; install them with `pip install "
-            "'hermes[serve]'`."
+            "'hermes-tui[serve]'`."
         ) from None
     from app.cli.serve.service import ServiceOptions, run_service
 
