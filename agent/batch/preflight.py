@@ -1,20 +1,36 @@
-"""Checks before a run begins: names of toolsets, and whether the runner can be reached."""
+"""Checks before a run begins: a model, names of toolsets, and whether the runner can be reached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Literal
 
+from agent.assembly.routes import plan_routes
 from agent.assembly.terminal_backend import backend_options
 from agent.batch.distribution import Distribution
 from agent.batch.task_file import NumberedTask
 from agent.config.loader import LoadedSettings
-from agent.errors import ConfigError
+from agent.errors import ConfigError, HermesError
 from tools.discovery import discover
 from tools.results import ToolError
 from tools.terminal.backends.opening import open_backend
 from tools.toolsets import no_such
+
+
+async def refuse_without_model(models: Set[str], loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
+    """Raise `HermesError` where none of `models` can be asked, so that every task would fail.
+
+    An empty name is the usual model. Where some can be asked, tasks of the others tell why theirs cannot.
+    """
+    faults: list[HermesError] = []
+    for model in sorted(models):
+        try:
+            await plan_routes(loaded.settings, environ, model or None)
+        except HermesError as error:
+            faults.append(error)
+    if models and len(faults) == len(models):
+        raise faults[0]
 
 
 def refuse_unknown_toolsets(tasks: Sequence[NumberedTask], distribution: Distribution) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.checks.check import CheckResult
-from agent.errors import HermesError
+from agent.errors import ConfigError, HermesError
 from agent.home import PRIVATE_FILE, private_folder
 
 RESULTS, JOURNAL = "results.jsonl", "journal.jsonl"
@@ -110,9 +110,18 @@ class ResultFolder:
         """The folder in which a task works."""
         return self.root / "work" / name
 
+    def make(self) -> None:
+        """Make the folder. Raises `ConfigError`."""
+        try:
+            private_folder(self.root)
+        except ConfigError as error:
+            cause = getattr(error.__cause__, "strerror", "") or str(error)
+            reason = "it is no folder" if self.root.exists() and not self.root.is_dir() else cause
+            raise ConfigError(f"{self.root} cannot be used: {reason}; choose another with -o.") from error
+
     def prepare(self) -> None:
-        """Make the folder and end lines that a kill cut short. Raises `OSError`."""
-        private_folder(self.root)
+        """Make the folder and end lines that a kill cut short. Raises `ConfigError` or `OSError`."""
+        self.make()
         for path in (self.results, self.journal):
             _end_line(path)
 

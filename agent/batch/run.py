@@ -16,9 +16,10 @@ from agent.batch.distribution import Distribution, drawn
 from agent.batch.folder import batch_settings, lay_home, variables
 from agent.batch.folder_lock import FolderLock
 from agent.batch.local_pool import LocalPool, Pool, WorkerDiedError
-from agent.batch.preflight import refuse_unknown_toolsets, refuse_unreachable
+from agent.batch.preflight import refuse_unknown_toolsets, refuse_unreachable, refuse_without_model
 from agent.batch.results import Begun, ResultFolder, TaskResult
 from agent.batch.task_file import NumberedTask
+from agent.config.environment import environment
 from agent.config.loader import LoadedSettings, load
 from agent.errors import ConfigError, HermesError
 from agent.home import Home
@@ -222,8 +223,10 @@ async def run_batch(
     """
     home = Home.locate(dict(environ))
     await asyncio.to_thread(refuse_unknown_toolsets, tasks, options.distribution)
+    loaded = await asyncio.to_thread(load, home, environ)
+    models = {each.task.model or options.model for each in tasks}
+    await refuse_without_model(models, loaded, environment(home, environ))
     with await asyncio.to_thread(_prepared, folder, home) as lock:
-        loaded = await asyncio.to_thread(load, home, environ)
         if options.runner == "docker" or options.runner == "ssh":
             await refuse_unreachable(
                 options.runner, loaded, variables(home, folder.home, environ), folder.root
@@ -237,7 +240,6 @@ async def run_batch(
             judge=options.judge,
             base=base,
         )
-        models = {each.task.model or options.model for each in tasks}
         note = ""
         if options.jobs > 1 and _loads_weights(loaded, models, conditions.environ):
             options, note = replace(options, jobs=1), _ONE_AT_ONCE

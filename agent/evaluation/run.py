@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agent.batch.preflight import refuse_without_model
 from agent.batch.results import ResultFolder, TaskResult
 from agent.batch.run import BatchOptions, BatchProgress, run_batch
 from agent.batch.task_file import NumberedTask
+from agent.config.environment import environment
 from agent.config.loader import LoadedSettings, load
 from agent.errors import ConfigError, HermesError
 from agent.evaluation.agreement import Calibration
@@ -62,6 +64,9 @@ async def run_suite(
     """
     times = runs or suite.runs
     home = Home.locate(dict(environ))
+    loaded = await asyncio.to_thread(load, home, environ)
+    models = {each.task.model or options.model for each in suite.tasks}
+    await refuse_without_model(models, loaded, environment(home, environ))
     model = await asyncio.to_thread(_model, home, options.model, environ)
     conditions = SuiteConditions(suite.name, model, judge.model if judge else "", skills, memory)
     results = ResultFolder(folder)
@@ -74,7 +79,7 @@ async def run_suite(
         environ,
         base=folder,
         told=told,
-        more=_settings(await asyncio.to_thread(load, home, environ), skills=skills, memory=memory),
+        more=_settings(loaded, skills=skills, memory=memory),
     )
     ended: dict[str, TaskResult] = {each.key: each for each in results.ended()}
     found = [figures_of(name, run, ended[task.name]) for name, run, task in tasks]
@@ -125,7 +130,7 @@ def _prepare(results: ResultFolder, conditions: SuiteConditions, home: Home) -> 
     """Make the folder with its conditions and the notes of the home. Raises `ConfigError`."""
     path = results.root / _CONDITIONS
     try:
-        private_folder(results.root)
+        results.make()
         kept = _conditions_in(path)
         if kept is None:
             _replace(path, json.dumps(asdict(conditions)))

@@ -14,7 +14,7 @@ from agent.batch.results import ResultFolder
 from agent.batch.run import BatchOptions
 from agent.checks.judge import Judge, open_judge
 from agent.config.loader import load
-from agent.errors import ConfigError
+from agent.errors import ConfigError, HermesError
 from agent.evaluation.agreement import PairsUnreadableError, agreement_of, read_pairs
 from agent.evaluation.figures import read_result
 from agent.evaluation.run import run_suite
@@ -101,6 +101,22 @@ async def test_what_a_judge_uses_counts_for_the_ceiling_and_it_judges_once_there
         async with await Store.open(Home(out / "home").database) as store:
             written = sum(row.requests for row in await store.database.read(lambda c: sums(c, "agent")))
         assert written == len(server.requests)
+
+
+async def test_a_suite_nobody_can_work_on_is_refused_before_anything_is_written(tmp_path: Path):
+    suite, out = read_suite(str(lay(tmp_path))), tmp_path / "out"
+    async with ModelServer(lambda request: say("yes")) as server:
+        known = environ(tmp_path / "home", server)
+        keyless = {
+            name: value for name, value in known.items() if not name.startswith(("OPENAI_", "HERMES_M"))
+        }
+        with pytest.raises(HermesError, match="No model is chosen"):
+            await run_suite(suite, out, BatchOptions(), keyless)
+        assert not out.exists()
+        out.write_text("")
+        with pytest.raises(ConfigError, match="out cannot be used: it is no folder; choose another with -o"):
+            await run_suite(suite, out, BatchOptions(), known)
+        assert server.requests == []
 
 
 @pytest.mark.parametrize(
