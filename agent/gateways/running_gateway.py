@@ -271,11 +271,18 @@ class RunningGateway:
 
     async def _hand_on(self, row: Delivery) -> None:
         """Send one, keep the receipt, and no copy of a file longer than it waits. Raises `StoreError`."""
-        await self._try_one(row)
-        if row.kind == "file":
-            left = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))
-            if left is None or left.state != "waiting":
-                await asyncio.to_thread(drop_copy, row.body["path"])
+        try:
+            await self._try_one(row)
+        finally:
+            if row.kind == "file":
+                # Also where the service ends just now.
+                await asyncio.shield(self._drop_copy(row))
+
+    async def _drop_copy(self, row: Delivery) -> None:
+        """Remove the copy of a file that waits no longer. Raises `StoreError`."""
+        left = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))
+        if left is None or left.state != "waiting":
+            await asyncio.to_thread(drop_copy, row.body["path"])
 
     async def _try_one(self, row: Delivery) -> None:
         write = self.host.database.write
