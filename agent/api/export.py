@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.export.filters import ExportFilter as ExportFilter
     from agent.export.html_page import page_of as page_of
     from agent.export.patch import patch_between as patch_between
     from agent.export.shortening import shortened as shortened
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
+        "agent.export.filters": "ExportFilter",
         "agent.export.html_page": "page_of",
         "agent.export.patch": "patch_between",
         "agent.export.shortening": "shortened tokens_of",

@@ -93,7 +93,7 @@ def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:
         "conversations": turns,
         "timestamp": datetime.fromtimestamp(session.created, UTC).isoformat(timespec="seconds"),
         "model": session.model,
-        "completed": _is_complete(nodes),
+        "completed": is_complete(nodes),
     }
 
 
@@ -131,7 +131,8 @@ def _answer(node: Node) -> str:
     return "\n".join(parts)
 
 
-def _is_complete(nodes: Sequence[Node]) -> bool:
+def is_complete(nodes: Sequence[Node]) -> bool:
+    """Whether the last thing said is a whole answer that asks for nothing more."""
     said = [node for node in nodes if node.kind in ("user", "assistant", "tool")]
     if not said or said[-1].kind != "assistant":
         return False

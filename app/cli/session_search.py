@@ -46,8 +46,8 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
             filters=Filters(
                 roles=tuple(args.role or ()),
                 session=session,
-                since=_moment(args.since, end=False),
-                until=_moment(args.until, end=True),
+                since=moment(args.since, end=False),
+                until=moment(args.until, end=True),
                 tool=args.tool,
                 project=args.project or "",
                 branch=args.branch or "",
@@ -121,7 +121,8 @@ def _row(hit: SearchHit, width: int) -> str:
     return f"{_place(hit):<{width}}  {when}  {hit.kind:<9}  {title}{_line(hit.snippet)}  ({ways})"
 
 
-def _moment(text: str | None, *, end: bool) -> float | None:
+def moment(text: str | None, *, end: bool) -> float | None:
+    """A time of an option, in seconds since the epoch. Raises `ConfigError`."""
     from tools.results import ToolError
     from tools.session_search_tool import parse_time
 

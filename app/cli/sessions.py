@@ -120,7 +120,10 @@ def run(args: argparse.Namespace) -> int:
         _print_json([]) if args.as_json else say("No sessions yet.")
         code = ExitCode.DONE
     elif not home.keeps_sessions() and args.action != "import":
-        raise StoreError(f"There is no session {clean(args.session)}; none was saved yet.")
+        which = (
+            "There are no sessions" if args.session is None else f"There is no session {clean(args.session)}"
+        )
+        raise StoreError(f"{which}; none was saved yet.")
     else:
         code = asyncio.run(_with_store(home, args))
     sys.stdout.flush()

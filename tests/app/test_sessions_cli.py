@@ -208,6 +208,76 @@ def test_export_writes_a_private_file_once(
     assert len(list(tmp_path.glob(".out*"))) == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "passes"),
+    [
+        ((), True),
+        (
+            (
+                "--model",
+                "some/model",
+                "--tool",
+                "terminal",
+                "--tool",
+                "patch",
+                "--min-calls",
+                "1",
+                "--completed",
+            ),
+            True,
+        ),
+        (("--project", "LAYS", "--since", "1d", "--until", "2999-01-01"), True),
+        (("--model", "other"), False),
+        (("--tool", "patch"), False),
+        (("--min-calls", "2"), False),
+        (("--project", "elsewhere"), False),
+        (("--since", "2999-01-01"), False),
+        (("--until", "1999-01-01"), False),
+        (("--branch", "none"), False),
+    ],
+)
+def test_all_sessions_that_pass_the_filters_are_exported(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], passes: bool
+) -> None:
+    session = asyncio.run(_fill(home, str(tmp_path / "plays")))
+    target = tmp_path / "all.jsonl"
+    wanted = ("export", "--all", "--format", "sharegpt", *options)
+    code, _, errors = sessions(capsys, *wanted, "--output", str(target))
+    if not passes:
+        assert code == 1 and "None of 2 sessions passes the filters, so nothing is written." in errors
+        assert not target.exists() and sorted(each.name for each in tmp_path.iterdir()) == ["home"]
+        return
+    assert code == 0 and "wrote 1 of 2 sessions" in errors
+    (line,) = target.read_text().splitlines()
+    assert json.loads(line)["tool_stats"] == {"terminal": {"calls": 1, "done": 1}}
+    assert json.loads(sessions(capsys, *wanted)[1]) == json.loads(line)
+    lines = [json.loads(each) for each in sessions(capsys, "export", "--all", *options)[1].splitlines()]
+    ends = {name: stats for each in lines for name, stats in each.get("tool_stats", {}).items()}
+    assert ends == {"main": {"terminal": {"calls": 1, "done": 1}}, "side": {}}
+    assert {each["session"] for each in lines} == {session.id}
+
+
+def test_only_sessions_of_tasks_that_passed_are_exported(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = {
+        "id": "1",
+        "key": "k",
+        "outcome": "done",
+        "text": "",
+        "usage": {},
+        "seconds": 1.0,
+        "attempts": 1,
+        "session": session.id,
+    }
+    for passed, code in ((False, 1), (True, 0)):
+        checks = [{"check": "contains: x", "passed": passed, "detail": ""}]
+        (tmp_path / "results.jsonl").write_text(json.dumps({**result, "checks": checks}) + "\n")
+        wanted = ("export", "--all", "--format", "openai", "--passed", str(tmp_path))
+        assert sessions(capsys, *wanted)[0] == code
+    assert sessions(capsys, "export", "--all", "--passed", "nowhere")[0] == 2
+
+
 def test_export_to_the_terminal_is_plain_ascii(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = sessions(capsys, "export", session.id)
     assert code == 0
@@ -234,6 +304,12 @@ def test_a_file_that_cannot_be_written_is_named(
     ("arguments", "code", "said"),
     [
         (("export", "SESSION", "--branch", "none"), 1, "no branch none"),
+        (("export",), 2, "Name a SESSION, or give --all"),
+        (("export", "SESSION", "--all"), 2, "--all takes no SESSION"),
+        (("export", "--all", "--format", "html"), 2, "writes jsonl, sharegpt, openai or atif"),
+        (("export", "SESSION", "--tool", "patch"), 2, "give --all instead of SESSION"),
+        (("export", "--all", "--min-calls", "-1"), 2, "0 or more"),
+        (("export", "--all", "--since", "soon"), 2, "soon"),
         (("export", "SESSION", "--max-tokens", "0", "--format", "openai"), 2, "a number above 0"),
         (("export", "SESSION", "--max-tokens", "1", "--format", "openai"), 0, "tokens, more than 1."),
         (("replay", "SESSION", "--from", "0", "--live"), 2, "There is no step 0"),
