@@ -223,7 +223,7 @@ async def run_batch(
     """
     home = Home.locate(dict(environ))
     await asyncio.to_thread(refuse_unknown_toolsets, tasks, options.distribution)
-    loaded = await asyncio.to_thread(load, home, environ)
+    loaded = await asyncio.to_thread(load, home, environ, chosen=more)
     models = {each.task.model or options.model for each in tasks}
     await refuse_without_model(models, loaded, environment(home, environ))
     with await asyncio.to_thread(_prepared, folder, home) as lock:
