@@ -88,6 +88,7 @@ async def train(
             left -= sum(each.usage.get("input", 0) + each.usage.get("output", 0) for each in results)
         if any(each.outcome == "budget" for each in results):
             raise _used_up(options, made)
+        _refuse_unanswered(step, results)
         scores = [reward_of(each) or 0.0 for each in results]
         baseline = total / count if count else sum(scores) / len(scores)
         preferences = updated(preferences, arms, scores, baseline, rate)
@@ -105,6 +106,15 @@ def _used_up(options: BatchOptions, made: Sequence[BanditStep]) -> HermesError:
         f"The {options.total.tokens or 0:,} tokens of the training were used up after {len(made)} steps; "
         "give more, and the same training goes on."
     )
+
+
+def _refuse_unanswered(step: int, results: Sequence[TaskResult]) -> None:
+    """Raise `HermesError` where the model answered in no rollout of a step: the zeros would teach nothing."""
+    if all(each.outcome == "failed" and not each.usage.get("requests") for each in results):
+        raise HermesError(
+            f"The model answered in no rollout of step {step}, and the training goes on with the same line "
+            f"once it does: {results[0].error}"
+        )
 
 
 async def _rolled_out(

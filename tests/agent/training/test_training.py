@@ -16,14 +16,14 @@ import pytest
 
 from agent.batch.run import BatchOptions
 from agent.batch.task_file import read_tasks
-from agent.errors import ConfigError
+from agent.errors import ConfigError, HermesError
 from agent.store.nodes import Node
 from agent.training.atropos import AtroposClient, AtroposError
 from agent.training.bandit import softmax, train, updated
 from agent.training.rollouts import RolloutGroup, roll_out
 from agent.training.tokens import MASKED, sequence_of
 from tests.support.model_server import ModelServer, Rules
-from tests.support.replies import Reply, say
+from tests.support.replies import Reply, refuse, say
 
 
 def answer(prompt: list[int], output: list[int]) -> Node:
@@ -189,6 +189,28 @@ async def test_groups_reach_the_trajectory_api_whole(tmp_path: Path) -> None:
     assert api.groups[0]["masks"][0] == [MASKED] * 3 + [7, 8]
     assert api.groups[0]["inference_logprobs"][0] == [1.0] * 3 + [-0.1] * 2
     assert api.left == [0]
+
+
+async def test_a_training_ends_where_no_model_answers(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"prompt": "Capital of France?", "checks": [{"contains": "Paris"}]}\n')
+    tasks, out = read_tasks(tmp_path / "t.jsonl"), tmp_path / "out"
+    async with ModelServer(lambda request: refuse(404, "There is no model nosuch.")) as server:
+        known = environ(tmp_path, server)
+        keyless = {name: value for name, value in known.items() if not name.startswith("OPENAI_")}
+        for variables, said in (
+            (keyless, "No provider is configured for the model nosuch"),
+            (known, "no rollout of step 1, .*There is no model nosuch"),
+        ):
+            assert not out.exists() and not server.requests
+            with pytest.raises(HermesError, match=said):
+                await train(
+                    *(tasks, ["Be brief.", "Be sure."], out, BatchOptions(model="nosuch", retries=0)),
+                    *(variables,),
+                    steps=3,
+                    size=2,
+                    base=tmp_path,
+                )
+    assert not (out / "training.jsonl").exists() and not (out / "step-0002").exists()
 
 
 @pytest.mark.thorough
