@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 from agent.errors import HermesError
 
 UNIT = "hermes-cron.service"
+_NONE_YET = ("no crontab", "no such file")
+"""What `crontab -l` says where there is none: that of cronie, Debian and macOS, and that of BusyBox."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,14 @@ class Installation:
                     subprocess.run(command, check=True, capture_output=True, timeout=60)
                 return
             before = subprocess.run(
-                ["crontab", "-l"], capture_output=True, text=True, timeout=60, check=False
+                ["crontab", "-l"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                env={**os.environ, "LC_ALL": "C"},
             )
-            if before.returncode and "no crontab" not in before.stderr.lower():
+            if before.returncode and not any(each in before.stderr.lower() for each in _NONE_YET):
                 # What cannot be read must not be replaced by our line alone.
                 raise HermesError(
                     f"Your crontab cannot be read ({before.stderr.strip()[:200] or 'crontab -l failed'}); "

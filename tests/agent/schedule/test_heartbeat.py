@@ -20,7 +20,7 @@ from agent.schedule.job import Job, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.zones import ScheduleError
 from agent.store.store import Store
-from tests.agent.schedule.test_jobs import Clock, delivery
+from tests.agent.schedule.sample import Clock, delivery
 
 
 async def test_an_idle_week_asks_no_model_and_each_reason_asks_it_once(tmp_path: Path) -> None:

@@ -7,65 +7,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from agent.errors import HermesError
-from agent.home import Home
 from agent.schedule import job_table as table
 from agent.schedule.book import JobBook, job_json
-from agent.schedule.delivery import JobDelivery, Permit, append
+from agent.schedule.delivery import append
 from agent.schedule.job import Job, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.runner_lock import lease
 from agent.schedule.unit import installation
 from agent.schedule.zones import ScheduleError
 from agent.store.store import Store
-from agent.unattended.commands import UnattendedCommands
-from tests.agent.schedule.sample import HOUR, START, job
-from tools.results import ToolError
-from tools.senses.services import SendMessage
-
-
-class Clock:
-    """A wall clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = float(START)
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def delivery(folder: Path, sent: list[tuple[str, str, str]] | None = None) -> JobDelivery:
-    """Deliveries of a home in `folder`; messages go into `sent`."""
-
-    async def send(_run: JobRun, target: str, text: str, title: str, permit: Permit) -> None:
-        if sent is None:
-            raise ToolError(f"There is no target {target!r}.")
-        await permit(SendMessage(tool="send_message", target=target, text=text))
-        sent.append((target, title, text))
-
-    commands = UnattendedCommands(home=Home(folder / "home"), surface="cron", environ=os.environ)
-    return JobDelivery(commands=commands, send=send)
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with await Store.open(tmp_path / "state.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def book(store: Store, tmp_path: Path, clock: Clock) -> JobBook:
-    return JobBook(store.database, tmp_path / "schedule", clock)
+from tests.agent.schedule.sample import HOUR, START, Clock, delivery, job
 
 
 @pytest.fixture
@@ -447,7 +403,12 @@ def test_what_is_installed_is_shown_in_full(systemd: bool, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("problem", "code", "kept"),
-    [("no crontab for me", 1, True), ("permission denied", 1, False), ("", 0, True)],
+    [
+        ("no crontab for me", 1, True),
+        ("crontab: can't open 'me': No such file or directory", 1, True),
+        ("permission denied", 1, False),
+        ("", 0, True),
+    ],
 )
 def test_a_crontab_that_cannot_be_read_is_not_replaced(
     problem: str, code: int, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

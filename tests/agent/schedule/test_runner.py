@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,23 +14,7 @@ from agent.schedule.job import Job, JobRun
 from agent.schedule.runner import JobOutcome, JobRunner, Note
 from agent.schedule.runner_lock import lease
 from agent.store.store import Store
-from tests.agent.schedule.test_jobs import HOUR, START, Clock, delivery
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with await Store.open(tmp_path / "state.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def book(store: Store, tmp_path: Path, clock: Clock) -> JobBook:
-    return JobBook(store.database, tmp_path / "schedule", clock)
+from tests.agent.schedule.sample import HOUR, START, Clock, delivery
 
 
 @pytest.fixture
