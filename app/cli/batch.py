@@ -184,7 +184,7 @@ def number(text: str) -> int:
 
 
 def jobs(text: str) -> int:
-    """How many tasks are worked on at once, of an option."""
+    """How many tasks are worked on or made at once, of an option."""
     value = number(text)
     if value > _MOST_JOBS:
         raise argparse.ArgumentTypeError(f"has to be {_MOST_JOBS} or less")

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -67,9 +67,11 @@ def add_parser(actions: Any) -> None:
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
     """Write it. Raises `HermesError`."""
+    from agent.api.export import ExportFilter
+
     if args.max_tokens is not None and (args.max_tokens < 1 or args.layout not in TRAJECTORIES):
         raise ConfigError(f"--max-tokens takes a number above 0, with --format {' or '.join(TRAJECTORIES)}.")
-    chosen = await _filter(args)
+    chosen = await asyncio.to_thread(_filter, args)
     if args.all:
         if args.session is not None or args.layout in ("html", "patch"):
             raise ConfigError("--all takes no SESSION and writes jsonl, sharegpt, openai or atif.")
@@ -77,7 +79,7 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
         return
     if args.session is None:
         raise ConfigError("Name a SESSION, or give --all with filters; `hermes sessions list` shows them.")
-    if chosen != await _filter(None):
+    if chosen != ExportFilter():
         raise ConfigError("Filters choose among all sessions; give --all instead of SESSION.")
     session = await store.find_session(args.session)
     to_file = args.output is not None
@@ -108,12 +110,10 @@ def _print_pieces(pieces: Iterable[bytes]) -> None:
     sys.stdout.buffer.flush()
 
 
-async def _filter(args: argparse.Namespace | None) -> ExportFilter:
-    """What the options ask for; without any, what admits all. Raises `ConfigError`."""
+def _filter(args: argparse.Namespace) -> ExportFilter:
+    """What the options ask for. Blocking. Raises `ConfigError`."""
     from agent.api.export import ExportFilter
 
-    if args is None:
-        return ExportFilter()
     if args.min_calls < 0:
         raise ConfigError("--min-calls takes 0 or more.")
     return ExportFilter(
@@ -124,7 +124,7 @@ async def _filter(args: argparse.Namespace | None) -> ExportFilter:
         until=moment(args.until, end=True),
         completed=args.completed,
         least_calls=args.min_calls,
-        sessions=None if args.passed is None else await asyncio.to_thread(_passed, Path(args.passed)),
+        sessions=None if args.passed is None else _passed(Path(args.passed)),
     )
 
 
@@ -146,7 +146,7 @@ async def _write_all(store: Store, args: argparse.Namespace, chosen: ExportFilte
 
     async def through(write: Callable[[list[bytes]], object]) -> None:
         nonlocal looked, written
-        async for session in _sessions(store):
+        for session in await _sessions(store):
             looked += 1
             if not chosen.admits(session) or all(
                 each.name != args.branch for each in await store.heads(session.id)
@@ -171,13 +171,14 @@ async def _write_all(store: Store, args: argparse.Namespace, chosen: ExportFilte
     print(f"hermes: wrote {written:,} of {looked:,} sessions{where}", file=sys.stderr)
 
 
-async def _sessions(store: Store) -> AsyncIterator[Session]:
+async def _sessions(store: Store) -> list[Session]:
     """All sessions, those of agents and archived ones too, oldest first."""
-    ids: list[str] = []
-    while found := await store.list_sessions(_PAGE, len(ids), children=True, archived=True):
-        ids += [each.id for each in found]
-    for each in sorted(set(ids)):
-        yield await store.session(each)
+    found: dict[str, Session] = {}
+    place = 0
+    while page := await store.list_sessions(_PAGE, place, children=True, archived=True):
+        place += len(page)
+        found |= {each.id: each for each in page}
+    return [found[id] for id in sorted(found)]
 
 
 async def _lines(
@@ -194,14 +195,23 @@ async def _lines(
         return [f"{portable_line(_trajectory(session, nodes, layout), ascii_only=ascii_only)}\n".encode()]
     heads = await store.heads(session.id)
     nodes = await _masked(store, [node async for node in store.all_nodes(session.id)])
-    statistics = {
-        head.name: tool_statistics(await store.path(session.id, head.name)) for head in heads if head.node
-    }
+    known = {node.id: node for node in nodes}
     records = [node_record(node, heads) for node in nodes]
     for record in records:
         if names := record.get("heads"):
-            record["tool_stats"] = {name: statistics.get(name, {}) for name in names}
+            statistics = tool_statistics(_branch(known, record["id"]))
+            record["tool_stats"] = dict.fromkeys(names, statistics)
     return [f"{line(record, ascii_only=ascii_only)}\n".encode() for record in records]
+
+
+def _branch(known: Mapping[int, Node], end: int) -> list[Node]:
+    """The nodes that lead to one, oldest first."""
+    found: list[Node] = []
+    at: int | None = end
+    while at is not None and at in known:
+        found.append(known[at])
+        at = known[at].parent
+    return found[::-1]
 
 
 def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[str, Any]:

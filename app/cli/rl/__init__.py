@@ -24,7 +24,6 @@ TOKEN = "HERMES_RL_TOKEN"
 _APPROVE = ("careful", "normal", "plan", "yolo", "deny")
 _ENVIRONMENT = "a task file, a folder of a suite, or the name of one that ships"
 _HIGHEST_RATE = 1_000
-_LARGEST_GROUP = 256
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -58,7 +57,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     tinker.add_argument("--seed", type=int, default=0, metavar="N", help="of the first weights (0)")
     for each in (atropos, train, tinker):
         each.add_argument(
-            "--group", type=_group, default=4, metavar="N", help="rollouts a group (4; at most 256)"
+            "--group", type=jobs, default=4, metavar="N", help="rollouts a group (4; at most 256)"
         )
         each.add_argument(
             "--jobs", type=jobs, default=4, metavar="N", help="rollouts at once (4; at most 256)"
@@ -82,13 +81,6 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65_535:
         raise argparse.ArgumentTypeError("has to be a port, 0 to 65535")
     return int(text)
-
-
-def _group(text: str) -> int:
-    value = number(text)
-    if value > _LARGEST_GROUP:
-        raise argparse.ArgumentTypeError(f"has to be {_LARGEST_GROUP} or less")
-    return value
 
 
 def _rate(text: str) -> float:
