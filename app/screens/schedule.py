@@ -173,12 +173,13 @@ class JobRows(EntryRows["Job"]):
 
     def draw_entry(self, entry: Job, width: int) -> list[Text]:
         last = next(iter(self.runs.get(entry.id, ())), None)
-        state = last.state if last is not None else ""
+        state = "failed" if entry.problem else last.state if last is not None else ""
         # Apart from the space, so that a skin which underlines an error underlines its mark alone.
         left = Text(" ").append(MARKS.get(state, "·"), self.ink(INKS.get(state, "dim"))).append(" ")
         left.append(one_line(entry.title), self.ink("text" if entry.standing == "active" else "dim"))
         due = when(entry.next) if entry.standing == "active" else entry.standing
-        return [spread(left, Text(f" {due} ", self.ink("dim")), width)]
+        right = Text(" ").append(due, self.ink("error" if entry.problem else "dim")).append(" ")
+        return [spread(left, right, width)]
 
 
 def _words(job: Job) -> str:
@@ -201,7 +202,8 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
         (f"{one_line(job.problem, 600)}\n" if job.problem else "", "$text-error"),
         (one_line(" · ".join(more), 600), "$text-muted"),
         (f"\nallowed: {one_line(', '.join(intent.allow), 600)}" if intent.allow else "", "$text-muted"),
-        (f"\nin {one_line(intent.cwd, 200)}\n\n", "$text-muted"),
+        (f"\nin {one_line(intent.cwd, 200)}" if intent.cwd else "", "$text-muted"),
+        "\n\n",
     ]
     for run in runs:
         parts.append((f"{MARKS[run.state]} ", f"${INKS.get(run.state, 'text-muted')}"))
