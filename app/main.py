@@ -6,6 +6,7 @@ Nothing heavy is imported here; a subcommand's module is loaded when it is named
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import os
 import sys
@@ -64,13 +65,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complete_streams() -> None:
-    """Replace standard streams that the caller closed by ones that lead nowhere."""
+    """Replace standard streams that the caller closed, and let none fail on what its encoding lacks."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as we do
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # An answer in a locale of few characters comes with `?` for the others, never not at all.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _drop_output() -> None:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.context.cursor_rules import rules_of
+from agent.context.imports import IMPORTING, imports_of
 from agent.context.quarantine import KeptPassage, quarantined
 from tools.files.descriptors import open_file
+from tools.files.text_files import decode, mark_of
 from tools.safe_text import clean
 
 PROJECT_NAMES = (
@@ -93,15 +95,21 @@ def files_of_folders(
 ) -> tuple[ContextFile, ...]:
     """The project files in each of `folders`, in order, as far as they lie below `root`.
 
-    A file that says the same as one before it, such as a link to it, is left out.
+    What a `CLAUDE.md` takes in stands behind it. A file that says the same as one before it, such as a link
+    to it, is left out.
     """
     found: list[ContextFile] = []
     for folder in folders:
         for names in PROJECT_NAMES:
             read = (_read(folder / name, limit, root, allowed) for name in names)
             file = next((each for each in read if each is not None), None)
-            if file is not None and not any(file.says_the_same(other) for other in found):
-                found.append(file)
+            if file is None:
+                continue
+            taken_in = imports_of(file.path, root, text_of).files if file.name in IMPORTING else ()
+            files = (file, *(_read(path, limit, root, allowed) for path in taken_in))
+            for each in files:
+                if each is not None and not any(each.says_the_same(other) for other in found):
+                    found.append(each)
         always = [rule.path for rule in rules_of([folder], root) if rule.always]
         found += [file for path in always if (file := _read(path, limit, root, allowed)) is not None]
     return tuple(found)
@@ -132,10 +140,9 @@ def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> Con
     if limit <= 0:
         return None
     try:
-        content = _content(path, inside)
+        text = text_of(path, inside).rstrip()
     except (OSError, RuntimeError, ValueError):
         return None
-    text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").rstrip()
     if not text.strip():
         return None
     shown: list[str] = []
@@ -149,16 +156,24 @@ def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> Con
     return ContextFile(path.name, path, "".join(shown).strip(), len(text) > limit, tuple(kept))
 
 
-def _content(path: Path, inside: Path) -> bytes:
-    """The bytes of a plain file below `inside`. Raises `OSError`; `RuntimeError` for links in a circle."""
+def text_of(path: Path, inside: Path) -> str:
+    """The text of a plain file below `inside`, in any encoding that `read_file` reads; lines end in `\\n`.
+
+    Raises `OSError`; `RuntimeError` for links in a circle.
+    """
     real = path.resolve(strict=True)
     if not real.is_relative_to(inside.resolve()):
         raise OSError(errno.EXDEV, "it leads out of the folder it stands for")
     with os.fdopen(open_file(real), "rb") as file:
         content = file.read(MAX_BYTES)
-    if b"\0" in content[:_LOOKED_AT]:
+    marked = mark_of(content)
+    if marked is None and b"\0" in content[:_LOOKED_AT]:
         raise OSError(errno.EILSEQ, "it is no text")
-    return content
+    if marked is not None or len(content) == MAX_BYTES:
+        # Of a long file the last character may be cut, which must not change how the others are read.
+        mark, encoding = marked or (b"", "utf-8")
+        return content[len(mark) :].decode(encoding, "replace").replace("\r\n", "\n")
+    return decode(content).text
 
 
 def unread(soul: Path, workspace: Path) -> list[str]:
@@ -172,7 +187,9 @@ def unread(soul: Path, workspace: Path) -> list[str]:
         if not os.path.lexists(path):
             continue
         try:
-            _content(path, inside)
+            text_of(path, inside)
+            if path.name in IMPORTING:
+                told += map(clean, imports_of(path, inside, text_of).problems)
         except RuntimeError:
             told.append(f"{clean(str(path))} is not read: it is a link to itself.")
         except (OSError, ValueError) as error:

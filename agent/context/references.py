@@ -1,8 +1,9 @@
 """References of a message with `@`: files, folders, changes, commits, pages. Pure reading of text.
 
-Forms: `@file:PATH`, `@file:PATH:10-20`, `@file:"a b.txt":2-3`, `@folder:PATH/`, `@diff`,
-`@staged`, `@git:3`, `@url:https://…`,
-`@server:URI` (a resource of an MCP server). A plain `@path` is a mention of the prompt and not read here.
+Forms: `@PATH`, `@PATH:10-20`, `@"a b.txt"`, `@file:PATH`, `@folder:PATH/`, `@diff`, `@staged`, `@git:3`,
+`@url:https://…`, `@server:URI` (a resource of an MCP server). Behind `@` and `@file:` a path may be quoted
+and be followed by lines. A plain `@PATH` counts only where there is such a file, so the reader decides about
+it. Nothing inside a block of code is a reference.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ MOST_COMMITS = 10
 """Commits that `@git:N` shows at most."""
 MOST = 50
 """References of one message that are read."""
+MOST_PLAIN = 500
+"""Plain mentions of one message that are looked at; most may be handles or decorators."""
 
 _KINDS: tuple[Kind, ...] = ("file", "folder", "git", "url")
 _QUOTED = r'"[^"\n]*"|\'[^\'\n]*\'|`[^`\n]*`'
 _PATTERN = re.compile(
     rf"(?<![\w/@.])@(?:(?P<bare>diff|staged)\b(?![:/\w-]|\.\w)|"
     rf"(?P<kind>file|folder|git|url):(?P<target>(?:{_QUOTED})(?::\d+(?:-\d+)?)?|\S+)|"
-    r"(?P<server>[A-Za-z0-9][\w.-]{0,63}):(?P<uri>[A-Za-z][A-Za-z0-9+.-]*:\S+))"
+    r"(?P<server>[A-Za-z0-9][\w.-]{0,63}):(?P<uri>[A-Za-z][A-Za-z0-9+.-]*:\S+)|"
+    rf"(?P<plain>(?:{_QUOTED})(?::\d+(?:-\d+)?)?|[^\s@\"'`]\S*))"
 )
+_FENCE = re.compile(r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
 _LINES = re.compile(r"^(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 
@@ -43,18 +48,42 @@ class Reference:
     last: int | None = None
     server: str = ""
     """Whose resource it is, for those."""
+    plain: bool = False
+    """Written as `@PATH`: only a word where there is no such file."""
 
 
-def references(text: str) -> tuple[Reference, ...]:
-    """The references of a message, in order, at most `MOST`."""
+def references(text: str, plain: bool = False) -> tuple[Reference, ...]:
+    """The references of a message, in order, at most `MOST`; with `plain` its mentions `@PATH` as well."""
     found: list[Reference] = []
+    room = {False: MOST, True: MOST_PLAIN if plain else 0}
+    blocks = code_blocks(text)
+    block = 0
     for match in _PATTERN.finditer(text):
+        while block < len(blocks) and blocks[block][1] <= match.start():
+            block += 1
+        if block < len(blocks) and blocks[block][0] <= match.start():
+            continue
         reference = _read(match)
-        if reference is not None:
+        if reference is not None and room[reference.plain]:
+            room[reference.plain] -= 1
             found.append(reference)
-        if len(found) == MOST:
-            break
+            if not any(room.values()):
+                break
     return tuple(found)
+
+
+def code_blocks(text: str) -> tuple[tuple[int, int], ...]:
+    """The places of fenced code as offsets, marks included; an open block reaches to the end. Pure."""
+    blocks: list[tuple[int, int]] = []
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            if fence["mark"][0] != "`" or "`" not in fence["rest"]:
+                opened = fence
+        elif fence["mark"].startswith(opened["mark"]) and not fence["rest"].strip():
+            blocks.append((opened.start(), fence.end()))
+            opened = None
+    return (*blocks, (opened.start(), len(text))) if opened is not None else tuple(blocks)
 
 
 def without(text: str, found: tuple[Reference, ...]) -> str:
@@ -75,13 +104,15 @@ def _read(match: re.Match[str]) -> Reference | None:
     if match["server"]:
         uri = _trimmed(match["uri"])
         return Reference("resource", uri, start, match.start("uri") + len(uri), server=match["server"])
-    kind, raw = match["kind"], match["target"]
+    plain = match["plain"] is not None
+    kind, raw = ("file", match["plain"]) if plain else (match["kind"], match["target"])
     if raw[0] in "\"'`" and (quoted := re.match(_QUOTED, raw)) is not None:
         path, rest = quoted.group()[1:-1], raw[quoted.end() :]
         lines = re.match(r":(\d+)(?:-(\d+))?$", rest) if kind == "file" else None
         end = start + match.group().index(raw) + (len(raw) if lines or not rest else quoted.end())
         first, last = _range(lines[1], lines[2]) if lines else (None, None)
-        return Reference(_kind(kind), path, start, end, first, last) if path.strip() else None
+        found = Reference(_kind(kind), path, start, end, first, last, plain=plain)
+        return found if path.strip() else None
     target = _trimmed(raw)
     end = start + match.group().index(raw) + len(target)
     if not target:
@@ -96,9 +127,9 @@ def _read(match: re.Match[str]) -> Reference | None:
         return Reference("folder", target, start, end)
     lines = _LINES.match(target)
     if lines is None:
-        return Reference("file", target, start, end)
+        return Reference("file", target, start, end, plain=plain)
     first, last = _range(lines["first"], lines["last"])
-    return Reference("file", lines["path"], start, end, first, last)
+    return Reference("file", lines["path"], start, end, first, last, plain=plain)
 
 
 def _kind(name: str) -> Kind:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.context.references import MOST_COMMITS, Reference, references
+from agent.attachments import sniff
+from agent.context.references import MOST, MOST_COMMITS, Reference, references
 from agent.safety.gate import Gate
 from agent.workspace.git import GitError, run_git
 from tools.actions import CallServer, ReadPath
@@ -119,12 +120,13 @@ class ReferenceReader:
 
     async def __call__(self, text: str) -> Attached:
         """What the references of a message show; what cannot be shown is named with the reason."""
-        if "@" not in text or not (found := references(text)):
+        if "@" not in text or not (found := references(text, plain=True)):
             return Attached()
+        found = await asyncio.to_thread(self._existing, found)
         room = self._room()
         pieces: list[str] = []
         told: list[str] = []
-        for reference in dict.fromkeys(_same_place(each) for each in found):
+        for reference in found:
             try:
                 piece = await self._read(reference)
                 if piece is None:
@@ -152,6 +154,32 @@ class ReferenceReader:
         start = start[: start.rfind("\n")] if "\n" in start else start
         left = len(body) - len(start)
         return f"{start}\n[… {left:,} characters left out for want of room; read the rest with tools]", 0
+
+    def _existing(self, found: Sequence[Reference]) -> list[Reference]:
+        """The references without plain mentions of what is not there, each once; touches the disk."""
+        meant = (self._file_meant(each) if each.plain else each for each in found)
+        return list(dict.fromkeys(_same_place(each) for each in meant if each is not None))[:MOST]
+
+    def _file_meant(self, mention: Reference) -> Reference | None:
+        """A plain mention as the reference it stands for; None where it is only a word.
+
+        An image goes with the message itself. A folder counts where the mention ends with a slash.
+        """
+        written = mention.target if mention.first is None else _with_lines(mention)
+        for target, first, last in ((mention.target, mention.first, mention.last), (written, None, None)):
+            try:
+                path = resolve(target, self._workspace)
+                if path.is_file():
+                    with path.open("rb") as file:
+                        image = sniff(file.read(16)) is not None
+                    return None if image else replace(mention, target=target, first=first, last=last)
+                if target.endswith("/") and path.is_dir():
+                    return replace(mention, kind="folder")
+            except PermissionError:
+                return mention
+            except (ToolError, OSError, ValueError):
+                continue
+        return None
 
     async def _read(self, reference: Reference) -> _Piece | None:
         """What a reference shows; None for one that turns out to be plain words."""
@@ -237,15 +265,22 @@ class ReferenceReader:
 
 
 def _same_place(reference: Reference) -> Reference:
-    """The reference without where it stands, so that one written twice is read once."""
-    return replace(reference, start=0, end=0)
+    """The reference without where it stands and how it is written, so that one written twice is read once."""
+    return replace(reference, start=0, end=0, plain=False)
 
 
 def _name(reference: Reference) -> str:
     """A reference as it is written."""
-    lines = "" if reference.first is None else f":{reference.first}-{reference.last}"
-    target = f":{reference.target}{lines}" if reference.target else ""
+    target = f":{_with_lines(reference)}" if reference.target else ""
     return clean(f"@{reference.server or reference.kind}{target}")[:200]
+
+
+def _with_lines(reference: Reference) -> str:
+    """The target of a reference with its lines behind it."""
+    if reference.first is None:
+        return reference.target
+    last = "" if reference.last == reference.first else f"-{reference.last}"
+    return f"{reference.target}:{reference.first}{last}"
 
 
 def _files_below(folder: Path) -> Sequence[str]:

@@ -39,7 +39,7 @@ MAX_STDIN = 4_000_000
 def run(args: FastOptions | argparse.Namespace) -> int:
     """Run one turn; the exit code tells how it ended."""
     text = _message(args)
-    return asyncio.run(_turn(args, text, _images(args.image)))
+    return asyncio.run(_turn(args, text, (*_images(args.image), *_mentioned_images(text))))
 
 
 def _message(args: FastOptions | argparse.Namespace) -> str:
@@ -69,6 +69,21 @@ def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
     return tuple(store.take(Path(path).absolute()) for path in paths)
 
 
+def _mentioned_images(text: str) -> tuple[Attachment, ...]:
+    """The images that a message names as `@chart.png`, kept in the home; what cannot be sent is said."""
+    if "@" not in text:
+        return ()
+    from agent.api.attachments import AttachmentStore
+    from agent.api.home import Home
+    from app.conversation.attachments import take
+    from widgets.prompt.dropped import images_mentioned
+
+    images, problems = take(images_mentioned(text), AttachmentStore(Home.locate().attachments), Path.cwd())
+    for problem in problems:
+        print(f"hermes: {clean(problem)}", file=sys.stderr)
+    return images
+
+
 def _piped() -> str:
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return ""
@@ -81,7 +96,8 @@ def _piped() -> str:
         raise ConfigError(
             f"The text on stdin is longer than {MAX_STDIN:,} characters; put it into a file instead."
         )
-    return text
+    # NUL and escape sequences of a piped program are no text for a model.
+    return clean(text)
 
 
 async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Sequence[Attachment]) -> int:

@@ -319,3 +319,33 @@ def test_an_input_that_cannot_be_read_is_one_sentence(
         )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "stdin cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252"])
+def test_an_answer_that_the_output_cannot_encode_is_printed_all_the_same(
+    encoding: str, work: Path, home: Path, tmp_path: Path
+) -> None:
+    script = "script = by_step([say('h\\u00e9llo \\u2713 \\u65e5\\u672c')])"
+    with ServerProcess(script, tmp_path) as server:
+        environ = command.environment(home, server.base_url, PYTHONIOENCODING=encoding)
+        run = [sys.executable, "-c", command.START, "-p", "hi"]
+        done = subprocess.run(run, capture_output=True, cwd=work, env=environ, timeout=100, check=False)
+    assert (done.returncode, done.stdout.decode(encoding).rstrip("\n")[1:].replace("é", "?")) == (
+        0,
+        "?llo ? ??",
+    )
+    assert b"Error" not in done.stderr
+
+
+def test_control_bytes_of_a_piped_text_do_not_reach_the_model(work: Path, home: Path, greeting: str) -> None:
+    piped = "one\0two \x1b[31mred\x1b[0m\n"
+    done = command.run("-p", "x", "--json", env=command.environment(home, greeting), cwd=work, stdin=piped)
+    texts = [event["text"] for event in command.events(done.stdout) if event["type"] == "user_message"]
+    assert texts == ["x\n\nonetwo red\n"]
+
+
+def test_an_image_that_a_message_names_goes_with_it(work: Path, home: Path, greeting: str) -> None:
+    (work / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    done = command.run("-p", "see @dot.png", "--json", env=command.environment(home, greeting), cwd=work)
+    sent = [event for event in command.events(done.stdout) if event["type"] == "user_message"]
+    assert [each["name"] for each in sent[0]["attachments"]] == ["dot.png"]

@@ -122,3 +122,58 @@ def test_devices_are_never_opened(tmp_path: Path) -> None:
 def test_a_limit_of_nothing_switches_context_files_off(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("x")
     assert project_file(tmp_path, 0) is None
+
+
+def test_imports_of_a_claude_file_are_followed_within_the_project(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "docs" / "deep").mkdir(parents=True)
+    (project / ".git").mkdir()
+    (project / "CLAUDE.md").write_text(
+        "# Rules\n@docs/style.md\nSee `@docs/quoted.md`.\n```\n@docs/fenced.md\n```\n@docs/style.md."
+    )
+    (project / "docs" / "style.md").write_text("violet rules\n@deep/more.md @../CLAUDE.md\n")
+    (project / "docs" / "deep" / "more.md").write_text("amber rules\n")
+    for name in ("quoted", "fenced"):
+        (project / "docs" / f"{name}.md").write_text(f"never {name}")
+    found = project_files(project, 1_000)
+    assert [each.path.name for each in found] == ["CLAUDE.md", "style.md", "more.md"]
+    assert "amber rules" in found[2].text
+    assert unread(tmp_path / "SOUL.md", project) == []
+
+
+def test_an_import_that_is_not_followed_is_named_with_its_line(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / ".git").mkdir()
+    (tmp_path / "outside.md").write_text("outside")
+    (project / ".env").write_text("TOKEN=hunter2")
+    (project / "link.md").symlink_to(tmp_path / "outside.md")
+    (project / "CLAUDE.md").write_text(
+        "mail ana@example.org or @ana, @types/node\n@../outside.md\n@link.md\n@.env\n@docs/none.md\n"
+    )
+    assert [each.path.name for each in project_files(project, 1_000)] == ["CLAUDE.md"]
+    told = unread(tmp_path / "SOUL.md", project)
+    assert [each.split(":", 1)[1].split(" ", 1)[0] for each in told] == ["2", "3", "4", "5"]
+    reasons = ["outside of the project", "outside of the project", "holds credentials", "no such file"]
+    assert all(why in each for why, each in zip(reasons, told, strict=True))
+
+
+def test_imports_end_at_a_depth_and_at_a_number(tmp_path: Path) -> None:
+    for number in range(8):
+        (tmp_path / f"{number}.md").write_text(f"chain {number} @{number + 1}.md")
+    (tmp_path / "CLAUDE.md").write_text("@0.md")
+    assert [each.path.name for each in project_files(tmp_path, 1_000)][-1] == "4.md"
+    assert "5 files deep" in unread(tmp_path / "SOUL.md", tmp_path)[0]
+    for number in range(60):
+        (tmp_path / f"w{number}.md").write_text(f"wide {number}")
+    (tmp_path / "CLAUDE.md").write_text("\n".join(f"@w{number}.md" for number in range(60)))
+    assert len(project_files(tmp_path, 1_000)) == 51
+    assert "at most 50" in unread(tmp_path / "SOUL.md", tmp_path)[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"])
+def test_a_context_file_in_another_encoding_is_read_as_text(encoding: str, tmp_path: Path) -> None:
+    mark = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}.get(encoding, b"")
+    (tmp_path / "AGENTS.md").write_bytes(mark + "Größe in Zöllen.\r\nImmer.".encode(encoding))
+    assert texts(tmp_path) == ["Größe in Zöllen.\nImmer."]
+    assert unread(tmp_path / "SOUL.md", tmp_path) == []

@@ -68,3 +68,37 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     for each in references(text):
         assert 0 <= each.start < each.end <= len(text)
         assert each.first is None or each.last is None or 1 <= each.first <= each.last
+
+
+PLAIN = {
+    "look at @src/a.py.": [("src/a.py", None, None)],
+    "@src/a.py:10-20 and @src/b.py:7": [("src/a.py", 10, 20), ("src/b.py", 7, 7)],
+    '@"a b.txt":2-3': [("a b.txt", 2, 3)],
+    "(@README.md)": [("README.md", None, None)],
+    "ana@example.org": [],
+    "a@b @@c x/@d": [],
+    "```\n@src/a.py\n```\nbut @src/b.py": [("src/b.py", None, None)],
+    "~~~~ sh\n@a\n~~~\n@b\n~~~~\n@c": [("c", None, None)],
+    "```\n@never/closed": [],
+    "```not a fence``` @a": [("a", None, None)],
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), PLAIN.items())
+def test_plain_mentions_are_read_where_they_are_asked_for(
+    text: str, expected: list[tuple[str, int | None, int | None]]
+) -> None:
+    found = [each for each in references(text, plain=True) if each.plain]
+    assert [(each.target, each.first, each.last) for each in found] == expected
+    assert not any(each.plain for each in references(text))
+
+
+def test_nothing_in_a_block_of_code_is_a_reference() -> None:
+    assert [each.target for each in references("@file:a\n```\n@file:b @diff\n```\n@file:c")] == ["a", "c"]
+
+
+def test_many_handles_do_not_hide_what_is_attached() -> None:
+    found = references("@someone " * 5_000 + "@file:a.py", plain=True)
+    assert found[-1].kind == "file"
+    assert found[-1].target == "a.py"
+    assert len(found) == 501

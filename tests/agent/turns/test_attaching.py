@@ -38,6 +38,7 @@ def project(b: Bench) -> None:
     (b.workspace / "src").mkdir()
     (b.workspace / "src" / "a.py").write_text("".join(f"line {number}\n" for number in range(1, 31)))
     (b.workspace / "a b.txt").write_text("one\ntwo\nthree\n")
+    (b.workspace / "odd:7").write_text("odd\n")
     (b.workspace / ".env").write_text("TOKEN=hunter2\n")
     (b.workspace / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
     git(b.workspace, "init", "-q")
@@ -66,6 +67,11 @@ async def asked(tmp_path: Path, text: str) -> tuple[str, list[str]]:
         ("see @file:src/a.py", "1|changed\n2|changed", "Attached src/a.py: 3 lines."),
         ("see @file:src/a.py:2-3, please", "2|changed\n3|changed\n<", "Attached src/a.py: lines 2–3 of 3."),
         ('@file:"a b.txt":2-3', "2|two\n3|three", "Attached a b.txt: lines 2–3 of 3."),
+        ("explain @src/a.py.", "1|changed\n2|changed", "Attached src/a.py: 3 lines."),
+        ("explain @src/a.py:2-3", "2|changed\n3|changed\n<", "Attached src/a.py: lines 2–3 of 3."),
+        ('@"a b.txt" and @file:"a b.txt"', "2|two\n3|three", "Attached a b.txt: 3 lines."),
+        ("@odd:7", "1|odd", "Attached odd:7: 1 lines."),
+        ("what is in @src/ ?", "a.py\n</attached>", "Attached src/: names of 1 file."),
         ("@folder:src/", "a.py\n</attached>", "Attached src/: names of 1 file."),
         ("look at @diff", "-line 1\n", "Attached @diff: changes not staged."),
         ("look at @staged", "+fresh = 1", "Attached @staged: changes staged."),
@@ -98,17 +104,26 @@ async def test_a_reference_is_read_or_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "text", ["@file:.env", "@file:../outside.txt", "@file:~/.ssh/id_rsa", "@file:/proc/self/environ"]
+    "text",
+    [
+        "@.env",
+        "@../outside.txt",
+        "@file:.env",
+        "@file:../outside.txt",
+        "@file:~/.ssh/id_rsa",
+        "@file:/proc/self/environ",
+    ],
 )
 async def test_what_is_secret_or_outside_is_not_attached(tmp_path: Path, text: str) -> None:
     request, lines = await asked(tmp_path, text)
     assert "hunter2" not in request
     assert "not yours" not in request
-    assert lines[0].startswith(f"Not attached: {text}")
+    assert lines[0].startswith(f"Not attached: @file:{text.removeprefix('@').removeprefix('file:')}")
 
 
 async def test_words_with_an_at_sign_stay_words(tmp_path: Path) -> None:
-    request, lines = await asked(tmp_path, "mail ada@example.org about @src/a.py and @diffs")
+    text = "mail ada@example.org and @ada about @diffs, @src, @src/none.py\n```\n@src/a.py\n```"
+    request, lines = await asked(tmp_path, text)
     assert "<attached" not in request
     assert lines == []
 
