@@ -8,7 +8,12 @@ import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping
 
-_START = "import sys; sys.path[:] = {path!r}; from {module} import main; main()"
+from tools.umask import person_umask
+
+_START = (
+    "import sys; sys.path[:] = {path!r}; from tools.umask import make_private; make_private(); "
+    "from {module} import main; main()"
+)
 
 
 async def start_child(
@@ -30,6 +35,7 @@ async def start_child(
             stdout=DEVNULL,
             stderr=DEVNULL,
             start_new_session=True,
+            umask=person_umask(),
         )
     except BaseException:
         ours.close()

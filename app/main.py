@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.startup import skeleton
 from app.startup.fast_args import FastOptions, fast_options
+from tools.umask import make_private
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +35,7 @@ for two far parts of the screen paints everything between them.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `hermes` and return its exit code. Errors are one sentence, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    os.umask(0o077)
+    make_private()
     logging.getLogger().addHandler(logging.NullHandler())
     _complete_streams()
     try:

@@ -32,6 +32,7 @@ from tests.support.forks import fork_where_possible
 from tests.support.parameter_counts import counted_once
 from tests.support.steady import steady_pause, steady_press
 from tests.support.stylesheets import parsed_once
+from tools import umask
 
 # A run that was started in the background inherits an ignored ctrl+c, one under `nohup` an ignored end of
 # the terminal; the programs under test must not.
@@ -97,6 +98,7 @@ def pytest_collection_finish() -> None:
 def own_umask() -> Iterator[None]:
     """The program sets a umask of its own when it starts, and some tests start it in this process."""
     before = os.umask(0o022)
+    umask.forget()
     yield
     os.umask(before)
 

@@ -15,8 +15,12 @@ from agent.batch.attempt import AssignedTask, Conditions
 from agent.batch.results import ResultsNotWrittenError, TaskResult
 from agent.batch.worker import LONGEST_LINE, assignment_json, conditions_json, result_of
 from agent.errors import HermesError
+from tools.umask import person_umask
 
-_START = "import sys; sys.path[:] = {path!r}; from agent.batch.worker import main; main()"
+_START = (
+    "import sys; sys.path[:] = {path!r}; from tools.umask import make_private; make_private(); "
+    "from agent.batch.worker import main; main()"
+)
 _PATIENCE = 10.0
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ConnectionError)
 """What a line raises that is no answer of a worker, or too long."""
@@ -97,6 +101,7 @@ class _Worker:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                umask=person_umask(),
                 limit=LONGEST_LINE,
                 pass_fds=(self._lock,),
             )

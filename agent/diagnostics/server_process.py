@@ -15,6 +15,7 @@ from agent.diagnostics.framing import FramingError, packed, read_message
 from agent.diagnostics.languages import ServerKind
 from tools.safe_text import clean
 from tools.sandbox import Wrapped
+from tools.umask import person_umask
 
 MOST_BYTES = 64_000_000
 """Bytes a server may send between two edits; more is a flood."""
@@ -78,6 +79,7 @@ class ServerProcess:
                 cwd=cwd,
                 pass_fds=wrapped.fds,
                 start_new_session=True,
+                umask=person_umask(),
             )
         except OSError as error:
             wrapped.ended()

@@ -15,6 +15,7 @@ from typing import IO, Any
 from agent.hooks.answer import HookAnswer, HookError, parse_answer
 from agent.hooks.declared import Hook
 from tools.safe_text import clean
+from tools.umask import person_umask
 
 LARGEST_ANSWER = 1_000_000
 """Bytes of output that are read."""
@@ -44,6 +45,7 @@ async def run_hook(
                 cwd=workspace,
                 env=dict(environment),
                 start_new_session=True,
+                umask=person_umask(),
             )
         except OSError as error:
             raise HookError(f"it cannot be started: {error.strerror or error}") from error

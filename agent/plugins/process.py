@@ -28,6 +28,7 @@ from agent.plugins.output_log import OutputLog
 from agent.plugins.problem import PluginFailedError, quoted
 from tools.results import ToolError
 from tools.sandbox import Sandbox, Wrapped
+from tools.umask import person_umask
 
 LARGEST_FRAME = 4_100_000
 """Bytes of one answer; the child keeps to a little less."""
@@ -220,6 +221,7 @@ class PluginProcess:
             env=environ,
             pass_fds=fds,
             start_new_session=True,
+            umask=person_umask(),
         )
 
     def _command(self, paths: GrantedPaths) -> tuple[list[str], dict[str, str], tuple[int, ...]]:

@@ -19,6 +19,7 @@ from tools.context import ToolContext
 from tools.effects import Effect, declare_effect
 from tools.files.access import Access
 from tools.files.atomic import write_atomically
+from tools.files.descriptors import make_folders
 from tools.results import ToolError
 from tools.safe_text import clean
 from tools.terminal.terminals import Terminals
@@ -154,5 +155,5 @@ def _text(path: Path) -> str:
 
 
 def _write(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, content.encode())
+    make_folders(path.parent)
+    write_atomically(path, content.encode(), for_person=True)

@@ -15,6 +15,7 @@ from agent.errors import ConfigError, HermesError
 from agent.subagents.foreign_program import ForeignProgram
 from tools.safe_text import clean
 from tools.terminal.environment import child_environment
+from tools.umask import person_umask
 
 if TYPE_CHECKING:
     from agent.subagents.foreign_client import ForeignClient
@@ -116,6 +117,7 @@ async def _started(
             stderr=asyncio.subprocess.PIPE,
             limit=1 << 26,
             start_new_session=True,
+            umask=person_umask(),
         )
     except OSError as error:
         why = error.strerror or error

@@ -33,6 +33,7 @@ from agent.training_runs.records import LOG, TrainingRun, all_runs, find_run, ru
 from tools.actions import ReadPath, TrainModel
 from tools.results import ToolError
 from tools.training_keeper import Permit
+from tools.umask import person_umask
 
 _CHILD = "import sys; sys.path[:] = {path!r}; from agent.training.run_child import main; main()"
 _PATIENCE = 15.0
@@ -247,6 +248,7 @@ class SessionTraining:
                 cwd=self._workspace,
                 env=self._environ,
                 start_new_session=True,
+                umask=person_umask(),
             )
         except OSError as error:
             raise ToolError(f"The process that trains cannot be started: {error.strerror}.") from error

@@ -36,6 +36,7 @@ from tools.results import DeniedError, ToolError
 from tools.safe_text import clean
 from tools.sandbox import Need
 from tools.terminal.environment import child_environment
+from tools.umask import person_umask
 
 if TYPE_CHECKING:
     from agent.config.loader import LoadedSettings
@@ -216,6 +217,7 @@ class UnattendedCommands:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
+                umask=person_umask(),
             )
         except OSError as error:
             await asyncio.to_thread(wrapped.ended)

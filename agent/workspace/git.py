@@ -23,6 +23,7 @@ from agent.errors import HermesError
 from agent.workspace.repository import branch, common_folder, git_folder, top_folder
 from tools.files.descriptors import read_bytes
 from tools.safe_text import clean
+from tools.umask import person_umask
 
 __all__ = ["GitError", "GitResult", "branch", "run_git"]
 
@@ -229,6 +230,7 @@ async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            umask=person_umask(),
         )
     except (OSError, ValueError) as error:
         raise GitError("Git cannot be started.") from error

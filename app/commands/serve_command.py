@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from agent.errors import HermesError
 from app.commands.command_kind import AppCommand
 from app.conversation.session_host import SessionRequest
+from tools.umask import person_umask
 
 if TYPE_CHECKING:
     from app.ports import NoticePort, SessionPort
@@ -73,6 +74,7 @@ async def _started() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        umask=person_umask(),
         env=dict(os.environ),
     )
     assert process.stdout is not None and process.stderr is not None

@@ -14,6 +14,7 @@ from agent.errors import HermesError
 from tools.redact import redact
 from tools.safe_text import Cleaner, truncate
 from tools.terminal.environment import child_environment
+from tools.umask import person_umask
 
 SHOWN_CHARS = 20_000
 """Characters of output that are kept; the middle of a longer one is left out."""
@@ -49,6 +50,7 @@ async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
+            umask=person_umask(),
         )
     except (OSError, ValueError) as error:
         raise HermesError(f"Cannot run {command!r}: {error}.") from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from app.startup.preload import yielding_thread
+from tools.umask import person_umask
 
 if TYPE_CHECKING:
     from agent.api.schedule import JobBook
@@ -46,6 +47,7 @@ class RunStarter:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            umask=person_umask(),
         )
 
     def wait(self) -> None:

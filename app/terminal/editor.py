@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.errors import HermesError
+from tools.umask import person_umask
 
 FALLBACK = "vi"
 MAX_CHARS = 4_000_000
@@ -29,7 +30,7 @@ def edit(text: str, environ: Mapping[str, str] = os.environ) -> str:
         path = Path(folder) / "draft.md"
         path.write_text(text, encoding="utf-8", errors="replace")
         try:
-            code = subprocess.run([*words, str(path)], check=False).returncode
+            code = subprocess.run([*words, str(path)], check=False, umask=person_umask()).returncode
             edited = path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
             reason = error.strerror or str(error)

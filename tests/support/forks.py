@@ -36,7 +36,10 @@ from tests.support.command import ROOT, START
 SERVER = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support.forks import serve; exec(serve())"
 )
-CHILD = re.compile(r"import sys; sys\.path\[:\] = \[.*\]; from ([\w.]+) import main; main\(\)")
+CHILD = re.compile(
+    r"import sys; sys\.path\[:\] = \[.*\]; (?:from tools\.umask import make_private; make_private\(\); )?"
+    r"from ([\w.]+) import main; main\(\)"
+)
 """What a process of ours runs (`agent.child_process`)."""
 OF_OURS = {
     "agent.api.child": "agent.runtime",
@@ -179,8 +182,9 @@ def fork_where_possible() -> None:
         given = [end if end != -1 else number for number, end in enumerate((ends[0], ends[3], ends[5]))]
         kept = [int(each) for each in asked["pass_fds"]]
         environ: Mapping[str, str] = os.environ if asked["env"] is None else asked["env"]
-        umask = os.umask(0o022)
-        os.umask(umask)
+        if (umask := int(asked["umask"])) == -1:
+            umask = os.umask(0o022)
+            os.umask(umask)
         request = {
             "code": program[0],
             "arguments": program[1:],
@@ -212,7 +216,7 @@ def _program(asked: dict[str, Any]) -> list[str] | None:
     child = CHILD.fullmatch(args[1]) if flags else None
     if args[1] != START and (child is None or child[1] not in OF_OURS):
         return None
-    usual = {"executable": None, "preexec_fn": None, "close_fds": True, "shell": False, "umask": -1}
+    usual = {"executable": None, "preexec_fn": None, "close_fds": True, "shell": False}
     usual |= {"gid": None, "gids": None, "uid": None, "process_group": -1}
     if any(asked.get(name, value) != value for name, value in usual.items()):
         return None

@@ -20,6 +20,7 @@ from tools.browser.view import PageView, delta, matching, snapshot
 from tools.context import ToolContext
 from tools.files.access import Access
 from tools.files.atomic import write_atomically
+from tools.files.descriptors import make_folders
 from tools.results import ToolError
 from tools.safe_text import clean
 
@@ -218,8 +219,8 @@ class Call:
             await access.permit_write(path, creates=True)
 
             def write() -> None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, source.read_bytes(), 0o600)
+                make_folders(path.parent)
+                write_atomically(path, source.read_bytes(), for_person=True)
 
             await asyncio.to_thread(write)
             return access.name(path)

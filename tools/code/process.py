@@ -22,6 +22,7 @@ from tools.sandbox import Boundary, Need, Wrapped
 from tools.terminal import process_tree
 from tools.terminal.kill_guard import KillGuard
 from tools.terminal.threads import on_thread, to_the_end
+from tools.umask import person_umask
 
 _PIECE = 65_536
 _LAST_PIECES = 64
@@ -189,6 +190,7 @@ class ScriptChild:
                 env=environ,
                 pass_fds=(*passed, *fds),
                 start_new_session=True,
+                umask=person_umask(),
             )
         except BaseException:
             link.close()

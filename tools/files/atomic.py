@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 from tools.files.descriptors import open_folder, require_file
+from tools.umask import open_up
 
 TEMPORARY_PREFIX = ".hermes-"
 """Start of the names of unfinished files; they stand beside their target for a moment."""
@@ -25,15 +26,17 @@ def write_atomically(
     follow_links: bool = True,
     like: Path | None = None,
     token: str = "",
+    for_person: bool = False,
 ) -> None:
     """Make `data` the content of `path`, on disk before this returns.
 
     An existing file keeps its mode, extended attributes and, where permitted,
     its owner; `like` names another file to take them from, and `mode` overrides
     the mode. `token` begins the name of the unfinished file. A new file without
-    `mode` follows the umask. Links lead to their target, unless `follow_links` is
-    off: then a link anywhere in the path is an error. Raises `OSError`; the old
-    content is intact then and no temporary file is left.
+    `mode` follows the umask: that of the process, or `for_person` that of who started
+    Hermes. Links lead to their target, unless `follow_links` is off: then a link anywhere
+    in the path is an error. Raises `OSError`; the old content is intact then and no
+    temporary file is left.
     """
     target = Path(os.path.realpath(path)) if follow_links else path
     with open_folder(target.parent) as folder:
@@ -44,7 +47,7 @@ def write_atomically(
         temporary = f"{TEMPORARY_PREFIX}{token}{secrets.token_hex(8)}.tmp"
         pattern = like or (target if before is not None else None)
         try:
-            _write_new(folder, temporary, data, mode, pattern)
+            _write_new(folder, temporary, data, mode, pattern, for_person=for_person)
             os.replace(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             _discard(folder, temporary)
@@ -76,7 +79,9 @@ def _existing(folder: int, name: str) -> os.stat_result | None:
     return status
 
 
-def _write_new(folder: int, name: str, data: bytes, mode: int | None, pattern: Path | None) -> None:
+def _write_new(
+    folder: int, name: str, data: bytes, mode: int | None, pattern: Path | None, *, for_person: bool
+) -> None:
     # Content that is to be private must not be readable for a moment either.
     start_mode = 0o666 if mode is None and pattern is None else 0o600
     with os.fdopen(os.open(name, _NEW_FILE, start_mode, dir_fd=folder), "wb") as file:
@@ -86,6 +91,8 @@ def _write_new(folder: int, name: str, data: bytes, mode: int | None, pattern: P
             _take_after(file.fileno(), pattern)
         if mode is not None:
             os.fchmod(file.fileno(), mode)
+        elif pattern is None and for_person:
+            open_up(file.fileno(), folder)
         os.fsync(file.fileno())
 
 

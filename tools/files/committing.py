@@ -132,7 +132,9 @@ class _Transaction:
         path, before = effect.path, effect.before
         if before is None:
             self._make_folders(path.parent)
-            write_atomically(path, effect.data, follow_links=False, like=effect.like, token=self._token)
+            write_atomically(
+                path, effect.data, follow_links=False, like=effect.like, token=self._token, for_person=True
+            )
             self._undo.append((path, lambda: _unlink(path)))
         elif (old := before.data) is None:
             self._keep(path)

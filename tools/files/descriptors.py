@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools.files.failures import NotAFileError
+from tools.umask import make_folder
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO must not wait for a writer; it has no effect on plain files.
@@ -49,7 +50,7 @@ def make_folders(path: Path) -> list[Path]:
         for name in path.parts[1:]:
             here = here / name
             try:
-                os.mkdir(name, dir_fd=descriptor)
+                make_folder(name, dir_fd=descriptor)
                 made.append(here)
             except FileExistsError:
                 pass

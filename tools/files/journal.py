@@ -140,7 +140,8 @@ def _write(effect: dict[str, Any]) -> bool:
         return False
     like = Path(effect["like"]) if effect["like"] else None
     make_folders(path.parent)
-    write_atomically(path, data, follow_links=False, like=like if like and entry_status(like) else None)
+    like = like if like and entry_status(like) else None
+    write_atomically(path, data, follow_links=False, like=like, for_person=True)
     if effect["executable"] is not None:
         mode = path.lstat().st_mode & 0o7777
         path.chmod(mode | (mode & 0o444) >> 2 if effect["executable"] else mode & ~0o111)

@@ -25,6 +25,7 @@ from tools.terminal.process_tree import MARK, kill, kill_group, relatives
 from tools.terminal.pump import Pump, ShellEnding, Sink
 from tools.terminal.shell import folders_file
 from tools.terminal.threads import on_thread, to_the_end
+from tools.umask import person_umask
 
 _FOLDER = Path(__file__).parent
 _WRITE_PATIENCE = 5.0
@@ -74,6 +75,7 @@ class LocalBackend:
                 env=_environment(launch, wrapped, mark),
                 pass_fds=wrapped.fds,
                 start_new_session=True,
+                umask=person_umask(),
             )
         except ToolError:
             pipes.close_ours()

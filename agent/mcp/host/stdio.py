@@ -21,6 +21,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from tools.safe_text import clean
 from tools.sandbox import Wrapped
+from tools.umask import person_umask
 
 LARGEST_MESSAGE = 16_000_000
 """Bytes of one message."""
@@ -84,6 +85,7 @@ async def stdio_streams(
             cwd=cwd or None,
             pass_fds=wrapped.fds,
             start_new_session=True,
+            umask=person_umask(),
             limit=_CHUNK,
         )
     except BaseException:

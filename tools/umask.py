@@ -1,0 +1,69 @@
+"""The umask of the person who started Hermes, and what is made for them.
+
+Hermes' own files are private, so its processes work with 0077. Programs that it starts for the person
+begin with the person's umask, and files and folders that it makes for them get the mode that a program
+in their own shell would give.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+_PRIVATE = 0o077
+_DEFAULT_ACL = "system.posix_acl_default"
+_persons: int | None = None
+
+
+def make_private() -> None:
+    """Take 0077 for this process and remember what it began with. To be called before any other code."""
+    global _persons
+    before = os.umask(_PRIVATE)
+    if _persons is None:
+        _persons = before
+
+
+def person_umask() -> int:
+    """The umask of whoever started this process."""
+    if _persons is not None:
+        return _persons
+    now = os.umask(_PRIVATE)
+    os.umask(now)
+    return now
+
+
+def forget() -> None:
+    """Let the umask of the process count again, as before `make_private`."""
+    global _persons
+    _persons = None
+
+
+def open_up(descriptor: int, folder: int) -> None:
+    """Give a file that was just made in `folder` the mode that the person's own program would give it."""
+    if not _has_own_rule(folder):
+        os.fchmod(descriptor, 0o666 & ~person_umask())
+
+
+def make_folder(name: str, *, dir_fd: int) -> None:
+    """Make a folder as `mkdir` of the person does. Raises `OSError`."""
+    os.mkdir(name, dir_fd=dir_fd)
+    if _has_own_rule(dir_fd):
+        return
+    made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        # A folder may have taken the bit of its group from the one it lies in.
+        special = stat.S_IMODE(os.fstat(made).st_mode) & ~0o777
+        os.fchmod(made, special | (0o777 & ~person_umask()))
+    finally:
+        os.close(made)
+
+
+def _has_own_rule(folder: int) -> bool:
+    """Whether a folder says itself who may use what is made in it: then no umask counts."""
+    if not hasattr(os, "listxattr"):
+        return False
+    try:
+        # By its name below /proc: the descriptor may be one that only serves for walking.
+        return _DEFAULT_ACL in os.listxattr(f"/proc/self/fd/{folder}")
+    except OSError:
+        return False
