@@ -48,6 +48,10 @@ WRAP_UP = (
     "Say briefly what is done, what is not, and what the next step would be.]"
 )
 
+CUT_AT_LIMIT = (
+    "The answer was cut at the output limit {times} times and is not complete; ask for less at once, "
+    "or raise model.max_output."
+)
 FILTERED = (
     "The model broke its answer off: its provider objects to the content. Rephrase, or choose another model."
 )
@@ -72,6 +76,8 @@ class _Progress:
     last_batch: list[FinishedCall] = field(default_factory=list)
     refused: bool = False
     """Whether the gate said no and no call has succeeded since."""
+    problem: str = ""
+    """Why an answer that is there is no end of the work."""
 
 
 class AsksModel(Protocol):
@@ -188,6 +194,7 @@ class TurnRunner:
             await begin(progress)
             self._emit(TurnStarted(turn=self._turns))
             outcome, answer = await self._steps(progress)
+            error = progress.problem
         except asyncio.CancelledError:
             # A write that has begun comes to its end.
             self.unsaved = False
@@ -224,6 +231,10 @@ class TurnRunner:
             if await self._goes_on(reply, progress):
                 continue
             answer = "".join([*progress.parts, reply.text])
+            if reply.finish == "length":
+                progress.problem = CUT_AT_LIMIT.format(times=1 + len(progress.parts) + progress.nudges)
+                await self._note_failure(progress.problem)
+                return "failed", answer
             return ("denied" if progress.refused else "done"), answer
         return "budget", await self._wrap_up(step + 1)
 

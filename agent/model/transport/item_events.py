@@ -1,14 +1,16 @@
 """Events of the Responses API, read as deltas.
 
-A reply is a list of items, each with a number: texts, calls, and reasoning, which is handed on
-sealed when it comes encrypted. Servers that send nothing but the whole response at the end are
-understood too.
+A reply is a list of items: texts, calls, and reasoning, which is handed on sealed when it comes
+encrypted. Events name their item by a number or an id; some servers give neither, some the same
+number to all items, some another id in every event. Servers that send nothing but the whole
+response at the end are understood too.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.model.protocol import (
@@ -26,11 +28,33 @@ from agent.model.transport.halves import HalfCharacters
 PHASE = "phase"
 """Type of a sealed part that says what the text behind it is for; no item of its own."""
 
-_INCOMPLETE: Mapping[str, FinishReason] = {
-    "max_output_tokens": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-}
+_FILTERED = frozenset({"content_filter", "safety"})
+"""Reasons of an incomplete response that object to its content; all others mean that it was cut."""
+
+_KINDS = (
+    ("function_call", "function_call"),
+    ("output_text", "message"),
+    ("refusal", "message"),
+    ("content_part", "message"),
+    ("reasoning", "reasoning"),
+)
+"""What the name of an event says about the kind of its item."""
+
+
+@dataclass(slots=True)
+class _Item:
+    """What is known of one item while its events come in."""
+
+    kind: str
+    number: int = -1
+    """Of a call: its place among the calls of the reply."""
+    call_id: str = ""
+    named: bool = False
+    announced: bool = False
+    """Whether an event has opened it, before anything of it came."""
+    done: bool = False
+    written: set[Any] = field(default_factory=set)
+    """Parts of its content, by their numbers, of which something has come."""
 
 
 class ItemReader:
@@ -40,36 +64,43 @@ class ItemReader:
         self.finish: FinishReason | None = None
         self.over = False
         self.failed = ""
-        self._calls: dict[int, int] = {}
-        """Numbers of calls by their place among the items."""
-        self._begun: set[int] = set()
-        """Places of items of which something has come."""
-        self._arguments: set[int] = set()
-        """Calls whose arguments have come."""
+        self._items: list[_Item] = []
+        self._by_id: dict[str, _Item] = {}
+        self._by_number: dict[int, _Item] = {}
+        self._calls = 0
         self._summaries = 0
         self._halves = HalfCharacters()
 
     def read(self, event: dict[str, Any]) -> list[Delta]:
         """The deltas in one event, or in one whole response."""
         kind = str(event.get("type", ""))
-        index = event.get("output_index")
-        place = index if isinstance(index, int) else 0
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
-                self._begun.add(place)
+                self._item(event).written.add(event.get("content_index"))
                 return self._text(event.get("delta"))
+            case "response.output_text.done" | "response.refusal.done":
+                item, part = self._item(event), event.get("content_index")
+                if item.done or part in item.written or (item.written and None in (part, *item.written)):
+                    return []
+                item.written.add(part)
+                return self._text(event.get("text") or event.get("refusal"))
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                self._begun.add(place)
+                self._item(event).written.add("")
                 return self._reasoning(event.get("delta"))
             case "response.reasoning_summary_part.added":
                 self._summaries += 1
                 return self._reasoning("\n\n") if self._summaries > 1 else []
             case "response.function_call_arguments.delta":
-                return self._argued(place, event.get("delta"))
+                return self._argued(self._item(event), event.get("delta"))
+            case "response.function_call_arguments.done":
+                item = self._item(event)
+                return [] if item.written or item.done else self._argued(item, event.get("arguments"))
             case "response.output_item.added":
-                return self._begin(place, _dict(event.get("item")))
+                stated = _dict(event.get("item"))
+                return self._begin(self._opened(event, stated), stated)
             case "response.output_item.done":
-                return self._complete(place, _dict(event.get("item")))
+                stated = _dict(event.get("item"))
+                return self._complete(self._item(event, stated), stated)
             case "response.completed" | "response.incomplete":
                 return self._end(_dict(event.get("response")))
             case _:
@@ -96,45 +127,93 @@ class ItemReader:
             return {"error": response.get("error") or {"message": "the response failed"}}
         return None
 
-    def _begin(self, place: int, item: dict[str, Any]) -> list[Delta]:
-        if item.get("type") == "message" and isinstance(item.get("phase"), str):
-            return [SealedDelta(json.dumps({"type": PHASE, "phase": item["phase"]}))]
-        if item.get("type") != "function_call" or place in self._calls:
-            return []
-        number = self._calls[place] = len(self._calls)
-        return [CallFragment(number, _string(item.get("call_id")), _string(item.get("name")))]
+    # Items
 
-    def _complete(self, place: int, item: dict[str, Any]) -> list[Delta]:
-        match item.get("type"):
+    def _opened(self, event: dict[str, Any], stated: dict[str, Any]) -> _Item:
+        """The item that an event opens; one that is open already if it is announced twice."""
+        known = self._by_id.get(_id(event, stated))
+        if known is not None and not known.done:
+            return known
+        item = self._new(event, stated, _string(stated.get("type")))
+        item.announced = True
+        return item
+
+    def _new(self, event: Mapping[str, Any], stated: Mapping[str, Any], kind: str) -> _Item:
+        item = _Item(kind, call_id=_call_id(stated))
+        self._items.append(item)
+        if name := _id(event, stated):
+            self._by_id[name] = item
+        if (number := _count(event.get("output_index"))) is not None:
+            # A server that gives all items one number means the newest by it, where it names none.
+            self._by_number[number] = item
+        return item
+
+    def _item(self, event: dict[str, Any], stated: Mapping[str, Any] | None = None) -> _Item:
+        """The item an event is about: by its id, the id of its call, its number, or the order of opening."""
+        kind = _string((stated or {}).get("type")) or _kind(str(event.get("type", "")))
+        name, number = _id(event, stated or {}), _count(event.get("output_index"))
+        known = self._by_id.get(name)
+        if known is None and (call_id := _call_id(stated or {}) or name):
+            known = next((each for each in self._items if each.call_id == call_id), None)
+        if known is None and number is not None:
+            known = self._by_number.get(number)
+            if known is None:
+                return self._new(event, stated or {}, kind)
+            known = known if known.kind == kind else None
+        if known is None:
+            waiting = [each for each in self._items if each.kind == kind and not each.done]
+            waiting = [each for each in waiting if each.announced or not name]
+            # Items end in the order in which they began; what is added belongs to the newest.
+            known = waiting[-1 if stated is None else 0] if waiting else None
+        return known or self._new(event, stated or {}, kind)
+
+    def _begin(self, item: _Item, stated: dict[str, Any]) -> list[Delta]:
+        if stated.get("type") == "message" and isinstance(stated.get("phase"), str):
+            return [SealedDelta(json.dumps({"type": PHASE, "phase": stated["phase"]}))]
+        if stated.get("type") != "function_call" or item.named:
+            return []
+        if item.number < 0:
+            self._count_call(item)
+        item.named, item.call_id = True, _call_id(stated)
+        return [CallFragment(item.number, item.call_id, _string(stated.get("name")))]
+
+    def _count_call(self, item: _Item) -> None:
+        item.number, self._calls = self._calls, self._calls + 1
+
+    def _complete(self, item: _Item, stated: dict[str, Any]) -> list[Delta]:
+        if item.done:
+            return []
+        item.done = True
+        match stated.get("type"):
             case "function_call":
-                deltas = self._begin(place, item)
-                if self._calls[place] not in self._arguments:
-                    deltas += self._argued(place, item.get("arguments"))
+                deltas = self._begin(item, stated)
+                if not item.written:
+                    deltas += self._argued(item, stated.get("arguments"))
                 return deltas
             case "reasoning":
                 shown: list[Delta] = []
-                if place not in self._begun:
-                    shown = self._reasoning("\n\n".join(_texts(item, "summary") or _texts(item, "content")))
-                self._begun.add(place)
-                sealed = {name: value for name, value in item.items() if value is not None}
+                if not item.written:
+                    texts = _texts(stated, "summary") or _texts(stated, "content")
+                    shown = self._reasoning("\n\n".join(texts))
+                sealed = {name: value for name, value in stated.items() if value is not None}
                 return [*shown, SealedDelta(json.dumps(sealed))] if sealed.get("encrypted_content") else shown
-            case "message" if place not in self._begun:
-                self._begun.add(place)
-                return self._text("".join(_texts(item, "content")))
+            case "message" if not item.written:
+                return self._text("".join(_texts(stated, "content")))
             case _:
                 return []
 
     def _end(self, response: dict[str, Any]) -> list[Delta]:
         """The whole response: what of it did not come before, why it ended, and its count."""
         self.over = True
+        output = response.get("output")
         deltas: list[Delta] = []
-        if not self._begun and not self._calls:
-            output = response.get("output")
-            for place, item in enumerate(output if isinstance(output, list) else ()):
-                deltas += self._complete(place, _dict(item))
+        streamed = bool(self._items)
+        for item in map(_dict, output if isinstance(output, list) else ()):
+            if not streamed or self._is_missing(item):
+                deltas += self._complete(self._new({}, item, _string(item.get("type"))), item)
         if response.get("status") == "incomplete":
             reason = _string(_dict(response.get("incomplete_details")).get("reason"))
-            self.finish = _INCOMPLETE.get(reason, "unknown")
+            self.finish = "content_filter" if reason in _FILTERED else "length"
         else:
             self.finish = "tool_calls" if self._calls else "stop"
         usage = _dict(response.get("usage"))
@@ -146,6 +225,16 @@ class ItemReader:
         )
         return deltas if counted == Usage() else [*deltas, UsageDelta(counted)]
 
+    def _is_missing(self, stated: dict[str, Any]) -> bool:
+        """Whether a call, or all text, of the whole response was never streamed."""
+        match stated.get("type"):
+            case "function_call":
+                return all(each.call_id != _call_id(stated) for each in self._items if each.number >= 0)
+            case "message":
+                return not any(each.kind == "message" and (each.written or each.done) for each in self._items)
+            case _:
+                return False
+
     def _text(self, text: Any) -> list[Delta]:
         text = self._halves.whole(_string(text), "text")
         return [TextDelta(text)] if text else []
@@ -154,13 +243,29 @@ class ItemReader:
         text = self._halves.whole(_string(text), "reasoning")
         return [ReasoningDelta(text)] if text else []
 
-    def _argued(self, place: int, text: Any) -> list[Delta]:
-        number = self._calls.setdefault(place, len(self._calls))
-        text = self._halves.whole(_string(text), number)
+    def _argued(self, item: _Item, text: Any) -> list[Delta]:
+        if item.number < 0:
+            self._count_call(item)
+        text = self._halves.whole(_string(text), item.number)
         if not text:
             return []
-        self._arguments.add(number)
-        return [CallFragment(number, arguments=text)]
+        item.written.add("")
+        return [CallFragment(item.number, arguments=text)]
+
+
+def _id(event: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
+    """What an event calls its item."""
+    return _string(event.get("item_id")) or _string(stated.get("id"))
+
+
+def _call_id(stated: Mapping[str, Any]) -> str:
+    is_call = stated.get("type") == "function_call"
+    return (_string(stated.get("call_id")) or _string(stated.get("id"))) if is_call else ""
+
+
+def _kind(event: str) -> str:
+    name = event.removeprefix("response.")
+    return next((kind for start, kind in _KINDS if name.startswith(start)), "")
 
 
 def _texts(item: dict[str, Any], name: str) -> list[str]:

@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 LARGE = 32_000
 """Characters of a reply from which on it is read to its end off the event loop."""
 
+LEAST_LIMIT = 16
+"""Tokens of an output limit that every server takes; a smaller one is not always sent as it is."""
+
 T = TypeVar("T")
 
 
@@ -137,7 +140,7 @@ async def _attempt(
 ) -> ModelReply:
     """One request on one route. Raises `ModelError`, after telling the listener what came to nothing."""
     listener.started(route, attempt)
-    reader = _ReplyReader(route, listener, request.digest)
+    reader = _ReplyReader(route, listener, request)
     try:
         async with _closing(route.client.stream(request)) as deltas:
             async for delta in deltas:
@@ -153,10 +156,11 @@ async def _attempt(
 class _ReplyReader:
     """Collects the reply of one attempt."""
 
-    def __init__(self, route: ModelRoute, listener: ReplyListener, digest: str) -> None:
+    def __init__(self, route: ModelRoute, listener: ReplyListener, request: ModelRequest) -> None:
         self.has_shown = False
         self._written = 0
-        self._digest = digest
+        self._digest = request.digest
+        self._most = request.max_output or 0
         self._sealed: list[SealedPart] = []
         self._text_length = 0
         self._calls: set[int] = set()
@@ -212,9 +216,15 @@ class _ReplyReader:
                 "content_filter",
                 f"{self._route.name} refuses to answer this; rephrase the request or choose another model.",
             )
-        reply = _reply(decoded, self._finish, self._usage, self._route.name, self._sealed_parts())
+        finish = "length" if self._is_cut() else self._finish
+        reply = _reply(decoded, finish, self._usage, self._route.name, self._sealed_parts())
         tokens = self._tokens if self._tokens["prompt"] or self._tokens["output"] else None
         return replace(reply, raw=self._raw(reply), tokens=tokens)
+
+    def _is_cut(self) -> bool:
+        """Whether the reply reached the limit that was set. Some servers call such a reply complete."""
+        whole = self._finish in ("stop", "tool_calls", "unknown")
+        return whole and self._most >= LEAST_LIMIT and (self._usage.output or 0) >= self._most
 
     def _keep(self, piece: CallFragment) -> None:
         """Keep a piece of a call as it came; pieces that only go on with the last one are joined."""
