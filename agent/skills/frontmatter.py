@@ -26,11 +26,16 @@ DEEPEST = 20
 
 _LOOSE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_LINE = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*)|)$")
 _KEY = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+(.*)$")
 
 
 class SkillFormatError(ValueError):
     """A SKILL.md that cannot be read as a skill. The message is one sentence."""
+
+
+class _BrokenYamlError(SkillFormatError):
+    """The head is not YAML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,20 @@ def read(text: str) -> Frontmatter:
     head, body = _parted(text, warnings)
     try:
         fields = _fields(head, warnings)
-    except SkillFormatError:
+    except SkillFormatError as error:
         # The reference ends the head at the first hyphens anywhere; what it can read is read here too.
         parts = text.split("---", 2)
-        if len(parts) < 3 or parts[1] == head:
-            raise
-        head, body = parts[1], parts[2].strip()
-        fields = _fields(head, warnings)
+        try:
+            if len(parts) < 3 or parts[1] == head:
+                raise
+            fields = _fields(parts[1], warnings)
+            body = parts[2].strip()
+        except SkillFormatError:
+            # Other agents read a broken head line by line, and most have a name and a description.
+            fields = _single_lines(head) if isinstance(error, _BrokenYamlError) else {}
+            if not {"name", "description"} <= fields.keys():
+                raise error from None
+            warnings.append(f"only the plain lines of its head are used: {error}")
     unknown = sorted(str(key) for key in fields.keys() - FIELDS)
     if unknown:
         warnings.append(f"unknown fields: {', '.join(unknown[:8])}")
@@ -102,7 +114,7 @@ def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
         try:
             data = _load("\n".join(_quoted(line) for line in head.split("\n")))
         except yaml.YAMLError:
-            raise SkillFormatError(f"the YAML cannot be read: {_cause(error)}") from None
+            raise _BrokenYamlError(f"the YAML cannot be read: {_cause(error)}") from None
         warnings.append("a value with special characters is not quoted")
     if not isinstance(data, dict):
         raise SkillFormatError("the YAML at the start is no mapping of fields")
@@ -141,6 +153,28 @@ class _TextLoader(yaml.SafeLoader):
 
 
 _TextLoader.yaml_implicit_resolvers = {}
+
+
+def _single_lines(head: str) -> dict[str, Any]:
+    """The fields of a broken head that are plain lines, with the lines that go on below them. Pure."""
+    fields: dict[str, Any] = {}
+    last = ""
+    for line in head.split("\n"):
+        if (match := _LINE.match(line)) is not None:
+            last, value = match[1], (match[2] or "").strip()
+            if last in fields:
+                last = ""
+                continue
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            fields[last] = value[1:-1] if quoted else "" if value.rstrip("+-") in ("|", ">") else value
+        elif _LINE.match(line.strip()):
+            last = ""
+        elif last and line[:1] in (" ", "\t") and line.strip():
+            fields[last] = f"{fields[last]} {line.strip()}".strip()
+        else:
+            last = ""
+    # What is no plain text there, such as an open list, was not understood.
+    return {key: value for key, value in fields.items() if value and value[0] not in "[{&*!|>%@`-"}
 
 
 def _quoted(line: str) -> str:

@@ -138,3 +138,29 @@ NAMES |= {"Demo": False, "x" * 65: False, ".x": False, "a b": False}
 @pytest.mark.parametrize(("name", "loads"), NAMES.items())
 def test_a_name_is_one_safe_part_of_a_path(name: str, loads: bool) -> None:
     assert loadable_name(name) is loads
+
+
+BROKEN = {
+    "a tab before a later field": "name: demo\ndescription: Formats tables.\n\tlicense: MIT\n",
+    "an open list": "name: demo\ndescription: Formats tables.\nallowed-tools: [Read, Grep\n",
+    "an open quote": 'name: demo\ndescription: Formats tables.\nversion: "1.0\n',
+    "text at the margin": "name: demo\ndescription: Formats tables.\nand more words\nlicense: MIT\n",
+    "a stray indentation": "name: demo\n  title: x\ndescription: Formats tables.\n",
+    "quotes within quotes": 'name: demo\ndescription: "Formats tables."\ntitle: "the "big" one"\n',
+}
+
+
+@pytest.mark.parametrize("head", BROKEN.values(), ids=BROKEN)
+def test_a_broken_head_whose_name_and_description_can_be_read_loads_with_a_warning(head: str) -> None:
+    found = read(f"---\n{head}---\nbody")
+    assert found.fields["name"] == "demo"
+    assert found.fields["description"].startswith("Formats tables.")
+    assert found.body == "body"
+    assert found.warnings
+    assert "allowed-tools" not in found.fields
+
+
+@pytest.mark.parametrize("head", ["name: demo\ntext: [\n", "description: x\n\tname: demo [\n"])
+def test_a_broken_head_without_both_lines_is_refused_with_the_cause(head: str) -> None:
+    with pytest.raises(SkillFormatError, match="cannot be read"):
+        read(f"---\n{head}---\nbody")
