@@ -134,10 +134,10 @@ def _docx(data: bytes) -> ReadPage:
         raise UnreadableError(f"is a damaged document ({type(error).__name__})") from error
     from lxml import html
 
-    from agent.web.reading.markdown import whole_markdown
+    from agent.web.reading.markdown import whole_text
 
     tree = html.fromstring(f"<main>{found.value}</main>") if found.value.strip() else None
-    content = "" if tree is None else whole_markdown(tree)
+    content = "" if tree is None else whole_text(tree).markdown
     return ReadPage(kind="docx", content=content, plain=content, headings=headings(content))
 
 

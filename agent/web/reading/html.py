@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from agent.web.reading.code_blocks import CodeBlocks
 from agent.web.reading.hidden import drop_hidden
 from agent.web.reading.main_part import main_part
-from agent.web.reading.markdown import headings, whole_markdown
+from agent.web.reading.markdown import headings, whole_text, without_marks
 from agent.web.reading.page import ReadPage, UnreadableError
 
 MOST_LINKS = 5_000
@@ -49,16 +50,21 @@ def read_html(text: str, url: str = "", *, wants_plain: bool = False, wants_link
     body = tree.find("body")
     visible = _words(tree if body is None else body)
     part = main_part(tree)
-    content, way = "", "whole"
+    content, plain, way = "", "", "whole"
     if not part.is_reference:
-        content, way = _article(tree, url), "article"
-        if len(_bare(content)) < max(_LEAST, _ARTICLE_SHARE * len(part.text)) and len(part.text) > _SHORT:
+        blocks = CodeBlocks("".join(tree.itertext()))
+        blocks.take_out(tree)
+        content, way = blocks.put_back(_article(tree, url)), "article"
+        if (
+            len(without_marks(content)) < max(_LEAST, _ARTICLE_SHARE * len(part.text))
+            and len(part.text) > _SHORT
+        ):
             content = ""
+        elif wants_plain:
+            plain = blocks.put_back(_plain(tree, url), plain=True)
     if not content.strip():
-        content, way = whole_markdown(part.element, url), "whole"
-    plain = ""
-    if wants_plain:
-        plain = _plain(tree, url) if way == "article" else _bare(content)
+        whole = whole_text(part.element, url)
+        content, plain, way = whole.markdown, whole.plain, "whole"
     notes = []
     if len(visible) < _SHORT and (
         mounts or _ENABLE.search(said) or (scripts > 2 and _ENABLE.search(visible))
@@ -71,7 +77,7 @@ def read_html(text: str, url: str = "", *, wants_plain: bool = False, wants_link
     return ReadPage(
         kind="html",
         content=content,
-        plain=plain,
+        plain=plain if wants_plain else "",
         title=about.title,
         date=about.date,
         language=(tree.get("lang") or "")[:12],
@@ -199,9 +205,3 @@ def _visible(element: Any) -> Iterator[str]:
         yield " "
         if each is not element:
             yield each.tail or ""
-
-
-def _bare(content: str) -> str:
-    """Markdown without its marks, roughly."""
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", content)
-    return re.sub(r"^[#>\-*+ |]+|[*`|]+", " ", text, flags=re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 
 import pytest
@@ -49,6 +50,62 @@ def test_an_article_is_told_from_what_surrounds_it() -> None:
     assert "](" not in page.plain
     assert page.links == ("https://example.org/a", "https://example.org/log?x=1")
     assert page.headings[0][1].endswith("Harbour")
+
+
+GUTTER = "<td class='gutter'><pre><span class='line'>1</span><br><span class='line'>2</span><br></pre></td>"
+LISTED = {
+    "a gutter beside lines that end in breaks": (
+        f"<figure class='highlight c'><table><tbody><tr>{GUTTER}<td class='code'><pre><span>int f() {{</span><br>"
+        "<span>    return 0; }</span><br></pre></td></tr></tbody></table></figure>",
+        "```c\nint f() {\n    return 0; }\n```",
+    ),
+    "numbers without a name beside code": (
+        "<table><tr><td><pre>1\n2\n</pre></td><td><pre><code class='language-go'>if x {\n\ty()\n</code></pre></td>"
+        "</tr></table>",
+        "```go\nif x {\n\ty()\n```",
+    ),
+    "a row for each line": (
+        "<table class='hljs-ln'><tr><td class='hljs-ln-numbers' data-line-number='1'>1</td><td><code>for x:</code>"
+        "</td></tr><tr><td class='hljs-ln-numbers' data-line-number='2'>2</td><td><code>    y()</code></td></tr></table>",
+        "```\nfor x:\n    y()\n```",
+    ),
+    "numbers within the code": (
+        "<pre><span class='lineno'>1 </span>a = 1\n<span class='lineno'>2 </span>  b = 2\n</pre>",
+        "```\na = 1\n  b = 2\n```",
+    ),
+    "breaks": ("<pre>one<br>two<br/>    three</pre>", "```\none\ntwo\n    three\n```"),
+    "blank lines": (
+        "<pre><code>all:\n\tcc a.c\n\n\n\tdone\n</code></pre>",
+        "```\nall:\n\tcc a.c\n\n\n\tdone\n```",
+    ),
+    "code that shows fences": ("<pre>```\nx\n```</pre>", "````\n```\nx\n```\n````"),
+    "code beside code in a table of data": (
+        "<table><tr><th>Before</th><th>After</th></tr><tr><td><pre>x = 1\nif x:\n    y()</pre></td>"
+        "<td><pre>z()</pre></td></tr></table>",
+        "**Before**\n\n```\nx = 1\nif x:\n    y()\n```\n\n**After**\n\n```\nz()\n```",
+    ),
+    "one line in a table of data": (
+        "<table><tr><th>Way</th><th>Code</th></tr><tr><td>1</td><td><pre>x = 1</pre></td></tr></table>",
+        "`x = 1`",
+    ),
+}
+
+
+@pytest.mark.parametrize("listed", LISTED.values(), ids=LISTED)
+@pytest.mark.parametrize("is_article", [True, False])
+def test_code_keeps_its_lines_whatever_stands_around_it(is_article: bool, listed: tuple[str, str]) -> None:
+    inner, expected = listed
+    more = "" if is_article else "<dl>" + "<dt>term</dt><dd>what it means, in some words</dd>" * 40 + "</dl>"
+    page = read_html(article(inner + f"<p>{PROSE}</p>{more}"), wants_plain=True)
+    assert expected in page.content
+    assert not re.search(r"</?(pre|code|span|td|br|table)\b", page.plain)
+    for line in expected.split("\n"):
+        assert line.startswith(("`", "**")) or line in page.plain
+
+
+def test_code_in_a_step_of_a_list_keeps_its_lines_below_the_step() -> None:
+    page = read_html(article(f"<ol><li>Run<pre>a\n  b</pre>then wait</li></ol><p>{PROSE}</p>" * 2))
+    assert re.search(r"Run\n+( *)```\n\1a\n\1  b\n\1```\n+ *then wait", page.content)
 
 
 HIDDEN = [
