@@ -61,7 +61,7 @@ class FileSteps(Protocol):
         ...
 
     async def acting(self, call: str, action: Action, session: str = "") -> None:
-        """A call is about to do this. Never raises."""
+        """A call is about to do this. Raises `ToolError` where it could not be undone."""
         ...
 
     async def restored_after(self, position: int) -> Step | None:

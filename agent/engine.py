@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from agent.spending.metering import Metering
     from agent.subagents.scheduler import Scheduler
 
+MARKING = "Marking the turn, so that it can be undone,"
+"""How a notice names that."""
+
 
 class Engine:
     """Takes messages in, emits events, can be interrupted at any time.
@@ -78,6 +81,7 @@ class Engine:
         self._agent = agent
         self._turn_queue = agent.turn_queue
         self._turns = agent.turns
+        self._helpers = agent.helpers
         self._close = close
         self._gate = gate
         self._watch = watch
@@ -251,7 +255,7 @@ class Engine:
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
         """A turn, which can be undone when it is over."""
-        before = await self.travel.place()
+        before = await self._helpers.ask(MARKING, self.travel.place, None)
         ended = await self._turns.run(message.text, origin, message.attachments, message.received)
         if self._turns.unsaved and kept:
             self._turn_queue.put_back([message])
@@ -261,17 +265,27 @@ class Engine:
     async def _taken_up(self) -> TurnEnded:
         """The rest of a turn; an undo takes back all of it."""
         begun = next((node for node in reversed(self.session.path) if _begins_turn(node)), None)
-        before = await self.travel.place()
-        if begun is not None:
-            before = replace(before, node=begun.parent, step=await self.travel.position_of(begun.id))
+
+        async def began() -> SessionPlace:
+            place = await self.travel.place()
+            if begun is None:
+                return place
+            return replace(place, node=begun.parent, step=await self.travel.position_of(begun.id))
+
+        before = await self._helpers.ask(MARKING, began, None)
         ended = await self._turns.go_on()
         await self._over(before, begun.content if begun is not None else "")
         return ended
 
-    async def _over(self, before: SessionPlace, text: str) -> None:
-        """A turn can be undone from now on."""
+    async def _over(self, before: SessionPlace | None, text: str) -> None:
+        """A turn can be undone from now on; `before` is where the session stood, None where nobody knows."""
+        if before is None:
+            return
+        over = asyncio.ensure_future(
+            self._helpers.ask(MARKING, lambda: self.travel.turn_over(before, text), None, through=HermesError)
+        )
         try:
-            await asyncio.shield(asyncio.ensure_future(self.travel.turn_over(before, text)))
+            await asyncio.shield(over)
         except HermesError as error:
             self.stream.emit(Noticed(kind="warning", text=f"This turn cannot be undone: {error}"))
         except asyncio.CancelledError:

@@ -72,6 +72,7 @@ from agent.turns.room import Remember
 from agent.turns.script_calls import Scripts
 from agent.turns.task_state import LiveTodos, TaskState
 from agent.turns.tool_context import Acting, CallContext, acting_in_turn
+from agent.turns.turn_helpers import HelpedDiagnostics, TurnHelpers, helping
 from agent.turns.turn_queue import TurnQueue
 from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
@@ -190,6 +191,8 @@ class Agent:
     """Told, with the reason, when the conversation has become another one."""
     is_renewed: bool
     """Whether a conversation with a past had to get a new system prompt."""
+    helpers: TurnHelpers
+    """What stands around its turns."""
 
     async def run(self, text: str) -> TurnEnded:
         """Work on a message to its end. Never raises; a cancelled task ends as interrupted."""
@@ -242,12 +245,13 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         services.environ.get("PATH", ""),
     )
     folders = await asyncio.to_thread(_folders, services, spec)
-    spec = replace(spec, acting=(*spec.acting, folders.acting))
+    helpers = TurnHelpers(spec.emit)
+    spec = replace(spec, acting=(*spec.acting, helping(helpers, folders.acting)))
     calls = CallRunner(
         session,
         services.registry,
         frozenset(tool.name for tool in tools),
-        _context_factory(services, spec, state, journals, skills, unasked, learnings.keeper),
+        _context_factory(services, spec, state, journals, skills, unasked, learnings.keeper, helpers),
         state,
         spec.emit,
         parallel=services.settings.agent.parallel_calls,
@@ -264,8 +268,9 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         refuses=_refuses(skills),
         further=services.further,
         settled=place.reach.scripts.prepare_next,
+        helpers=helpers,
     )
-    dialogue = _dialogue(services, spec, state, folders)
+    dialogue = _dialogue(services, spec, state, folders, helpers)
     turns = TurnRunner(
         session,
         dialogue,
@@ -279,6 +284,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         meant=_meant(spec, skills),
         attach=spec.attach,
         beginning=_beginning(spec, skills),
+        helpers=helpers,
     )
 
     async def moved(reason: str) -> None:
@@ -296,6 +302,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         dialogue=dialogue,
         moved=moved,
         is_renewed=is_renewed,
+        helpers=helpers,
     )
 
 
@@ -365,6 +372,7 @@ def _context_factory(
     skills: SessionSkills | None,
     unasked: UnaskedChanges,
     learnings: LearningKeeper,
+    helpers: TurnHelpers,
 ) -> ContextFor:
     """What makes the view of the engine that each call gets."""
     place, session = spec.place, spec.session
@@ -381,6 +389,7 @@ def _context_factory(
         confined=reach.confined,
         hooks=services.hooks,
         journals=journals,
+        helpers=helpers,
         refuses=_refuses(skills),
         further=services.further,
     )
@@ -418,7 +427,7 @@ def _context_factory(
             checkpoints=spec.checkpoints,
             delegates=spec.delegates(call.id),
             editor=spec.editor,
-            servers=reach.diagnostics,
+            servers=HelpedDiagnostics(reach.diagnostics, helpers),
             jobs=jobs,
             training=services.training,
             senses=senses,
@@ -446,7 +455,11 @@ def _remember(spec: AgentSpec) -> Remember | None:
 
 
 def _dialogue(
-    services: AgentServices, spec: AgentSpec, state: TaskState, folders: ReachedFolders
+    services: AgentServices,
+    spec: AgentSpec,
+    state: TaskState,
+    folders: ReachedFolders,
+    helpers: TurnHelpers,
 ) -> Dialogue:
     settings, profile, session = services.settings, spec.profile, spec.session
 
@@ -475,4 +488,5 @@ def _dialogue(
         max_output=settings.model.max_output or profile.max_output,
         thinking=lambda: services.effort.level if spec.effort is None else spec.effort,
         extra={"return_token_ids": True, "logprobs": True} if settings.model.token_ids else None,
+        helpers=helpers,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from agent.events import (
 from agent.hooks.answer import HookAnswer, HookError, combined
 from agent.hooks.declared import AnyHook, Hook, HookEvent, by_event
 from agent.hooks.process import run_hook
+from tools.safe_text import clean
+
+log = logging.getLogger(__name__)
 
 MOST_WAITING = 1_000
 """Events that wait for hooks that only hear; of more the newest are left out."""
@@ -51,6 +55,10 @@ class SessionHooks:
         self._telling: asyncio.Task[None] | None = None
         self._lost = 0
         self._failed: set[str] = set()
+
+    def requires(self, event: HookEvent, tool: str = "") -> bool:
+        """Whether a hook has to be heard before anything goes on."""
+        return any(hook.required and hook.hears_of(tool) for hook in self._hooks.get(event, ()))
 
     async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
         """What hooks say of a call that is about to be made."""
@@ -137,10 +145,13 @@ class SessionHooks:
                 payload["tool"] = tool
             try:
                 said = await self._said(hook, payload)
-            except HookError as error:
-                self._complain(hook, str(error))
+            except Exception as error:
+                cause = str(error) if isinstance(error, HookError) else f"{type(error).__name__}: {error}"
+                if not isinstance(error, HookError):
+                    log.exception("the hook %s failed", hook.title)
+                self._complain(hook, clean(cause))
                 if hook.required:
-                    return HookAnswer("block", f"The hook `{hook.title}` is required and failed: {error}.")
+                    return HookAnswer("block", f"The hook `{hook.title}` is required and failed: {cause}.")
                 continue
             answer = combined(answer, said)
             if answer.decision == "block":

@@ -1,21 +1,19 @@
 """Learnings at the calls of one agent: what is looked up before a call, told with it, and learned from it.
 
 A call is held back at most once at a time: made again unchanged, it runs, and what comes of that
-confirms or refutes the learning. Nothing here may stop a call for a fault of its own: where
-the store cannot be read, calls run as if nothing were known.
+confirms or refutes the learning. Where the store cannot be read, this raises: whoever asks lets the call
+run as if nothing were known.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.errors import HermesError
 from agent.learnings.call_form import COMMAND_TOOLS, CallForm, CallPlace, call_form
 from agent.learnings.environment import LearningEnvironment
 from agent.learnings.failures import TIMED_OUT_KIND, Failure, failure_of, is_run
@@ -27,8 +25,6 @@ from agent.learnings.what_worked import Fix, MadeCall, same_aim, what_worked
 from agent.learnings.words import speaks_of
 from agent.messages import ToolCall
 from tools.redact import redact
-
-log = logging.getLogger(__name__)
 
 LARGE = 4_000
 """Characters of arguments or of a result from which on they are looked at in a thread."""
@@ -102,6 +98,8 @@ class CallLearnings:
         self._successes = 0
         self._needless: set[int] = set()
         """Learnings of which this session has seen that they do not hold now."""
+        self._looking = asyncio.Lock()
+        """Held while what is known is looked at and changed: calls run side by side."""
         self._worked: dict[str, None] = {}
         """Keys of calls that worked in this session."""
 
@@ -114,11 +112,8 @@ class CallLearnings:
         """The result of a call that is held back, as JSON; empty for one that is to run."""
         if call.name in self._excluded:
             return ""
-        try:
+        async with self._looking:
             held = await self._before(call, arguments)
-        except HermesError:
-            log.warning("learnings could not be looked up", exc_info=True)
-            return ""
         return "" if held is None else json.dumps(held, ensure_ascii=False)
 
     async def after(self, call: ToolCall, result: Mapping[str, Any]) -> str:
@@ -126,11 +121,8 @@ class CallLearnings:
         prepared = self._prepared.pop(call.id, None)
         if prepared is None or not is_run(result):
             return ""
-        try:
+        async with self._looking:
             return await self._after(prepared, result)
-        except HermesError:
-            log.warning("what a call taught could not be kept", exc_info=True)
-            return ""
 
     async def _before(self, call: ToolCall, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         form = await self._form(call, arguments)
@@ -300,7 +292,7 @@ class CallLearnings:
         )
         kept: set[tuple[str, str]] = set()
         for seen, at, fix in found:
-            self._open.remove(seen)
+            self._open = [each for each in self._open if each is not seen]
             if (name := (seen.signature.key, seen.made.form.key)) not in kept:
                 # The same call that failed twice in a row was mended once.
                 kept.add(name)

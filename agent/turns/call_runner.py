@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ from agent.turns.reached_folders import ReachedFolders
 from agent.turns.repeat_guard import RepeatGuard
 from agent.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked, shown_name
 from agent.turns.task_state import TaskState
+from agent.turns.turn_helpers import TurnHelpers, cause
 from agent.turns.unasked_changes import UnaskedChanges
 from agent.workspace.checkpoints.git_words import step_names
 from tools.context import SeenFile, ToolContext
@@ -39,6 +42,8 @@ from tools.todo_tool import reminder
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import Step
+
+log = logging.getLogger(__name__)
 
 PREVIEW = 1_500
 """Characters of a spilled result that stay in the conversation."""
@@ -55,6 +60,13 @@ FAULT = (
     '{"error": "A fault of Hermes came before this call started; nothing was done."}',
 )
 """The same where nobody interrupted."""
+LEARNING = "Learning from calls"
+FOLDERS = "Reading what the project says about a folder"
+WATCHING = "Watching the project"
+GUARDED = "Looking after guarded places"
+SHOWING = "Showing a call"
+READ = "Noting which lines were shown"
+"""What helps around calls, as notices name it."""
 
 ContextFor = Callable[[ToolCall], ToolContext]
 LeftBy = Callable[[str, int], Awaitable[str]]
@@ -98,6 +110,7 @@ class CallRunner:
         refuses: Callable[[str], str] = nothing_refused,
         further: FurtherTools | None = None,
         settled: Callable[[], None] = nothing_begins,
+        helpers: TurnHelpers | None = None,
     ) -> None:
         """`around` stands around calls that may change something, `steps` keeps what they do to files.
 
@@ -133,14 +146,17 @@ class CallRunner:
         self._refuses = refuses
         self._settled = settled
         self._further = further if CALL in offered else None
+        self._helpers = helpers or TurnHelpers(emit)
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
+        self._running: set[str] = set()
+        """Calls whose tool was asked."""
         self.guard = RepeatGuard()
 
     def turn_began(self) -> None:
         """A new turn: repeats are counted anew, and failures of the last one are over."""
         self.guard.reset()
-        self._learnings.turn_began()
+        self._helpers.hear(LEARNING, self._learnings.turn_began, None)
 
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
@@ -195,7 +211,7 @@ class CallRunner:
             began = time.monotonic()
             arguments = _arguments(call)
             entry = self._tools.get(call.name)
-            shown = await shown_masked(call, arguments, self._secrets)
+            shown = await self._masked(call, arguments)
             show = describe(entry, call, shown, None)
             self._emit(
                 ToolStarted(
@@ -204,14 +220,39 @@ class CallRunner:
             )
             await self._session.start_call(node, call)
             started[call.id] = began
-            text = self._refusal(call, calls) or await self._learnings.before(call, arguments)
-            if not text:
-                text = await self._act(call, entry, arguments, f"{show.verb} {show.subject}")
+            text = await self._answer(call, calls, entry, arguments, f"{show.verb} {show.subject}")
             result = await self._read(text)
-            outcome, text = self._judge(call, entry, result, await self._learnings.after(call, result))
-            text = await self._folders.told(call.id, result, text)
+            learned = await self._helpers.ask(LEARNING, lambda: self._learnings.after(call, result), "")
+            outcome, text = self._judge(call, entry, result, learned)
+            text = await self._helpers.ask(FOLDERS, lambda: self._folders.told(call.id, result, text), text)
             commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
             await self._shielded(commit)
+
+    async def _answer(
+        self,
+        call: ToolCall,
+        calls: Sequence[ToolCall],
+        entry: ToolEntry | None,
+        arguments: dict[str, Any],
+        label: str,
+    ) -> str:
+        """The result of a call. Where what guards it fails, the call is refused, and the turn goes on."""
+        try:
+            text = self._refusal(call, calls)
+            if not text:
+                text = await self._helpers.ask(LEARNING, lambda: self._learnings.before(call, arguments), "")
+            return text or await self._act(call, entry, arguments, label)
+        except Exception as error:
+            log.exception("what guards a call of %s failed", shown_name(call))
+            if call.id in self._running:
+                return _error(f"A fault ended this call; its effects may be partial ({cause(error)}).")
+            return _error(f"Not run: what guards calls failed ({cause(error)}); nothing was done.")
+        finally:
+            self._running.discard(call.id)
+
+    async def _masked(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as surfaces may have them; none where that cannot be told."""
+        return await self._helpers.ask(SHOWING, lambda: shown_masked(call, arguments, self._secrets), {})
 
     async def _act(
         self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any], label: str
@@ -221,32 +262,44 @@ class CallRunner:
         if entry is None or entry.read_only:
             return await self._call(call, arguments, context)
         try:
-            async with self._around.during(call.id):
+            async with self._helpers.around(WATCHING, lambda: self._around.during(call.id), None):
                 async with self._recorded(call, label):
                     text = await self._call(call, arguments, context)
-                return await self._unasked.settle(call.id, entry.name, context, text)
+                # What was taken back stays so, where nobody can be asked about it.
+                return await self._helpers.ask(
+                    GUARDED, lambda: self._unasked.settle(call.id, entry.name, context, text), text
+                )
         finally:
-            await self._unasked.forgo(call.id)
-            self._settled()
+            await self._helpers.ask(GUARDED, lambda: self._unasked.forgo(call.id), None)
+            self._helpers.hear("Preparing for the next script", self._settled, None)
 
     async def _call(self, call: ToolCall, arguments: dict[str, Any], context: ToolContext) -> str:
-        return await hooked_call(self._hooks, call.name, arguments, context, self._tools, self._emit)
+        self._running.add(call.id)
+        return await hooked_call(
+            self._hooks, call.name, arguments, context, self._tools, self._emit, self._helpers
+        )
 
     @asynccontextmanager
     async def _recorded(self, call: ToolCall, label: str) -> AsyncIterator[None]:
         """Keep what the call does to files as a step."""
-        kept: Kept | None = None
         before = self._keeper.position
+        stack = AsyncExitStack()
+        # Without a record for undo the call does not run; once it ran, its result stands.
+        kept: Kept = await stack.enter_async_context(self._keeper.during(call.id, label, self._session.id))
         try:
-            async with self._keeper.during(call.id, label, self._session.id) as kept:
-                yield
+            yield
         finally:
-            if kept is not None and kept.step is not None:
-                self._steps[call.id] = kept.step
-                await asyncio.shield(self._unasked.take_back(kept.step, call.id))
-            elif (restore := await self._keeper.restored_after(before)) is not None:
-                # It was written down by what carried it out, for the call that asked for it.
-                self._steps[call.id] = replace(restore, call=call.id)
+            await self._helpers.ask("Keeping what the call did to files, for undo", stack.aclose, None)
+            await self._helpers.ask(GUARDED, lambda: self._keep_step(call, kept, before), None)
+
+    async def _keep_step(self, call: ToolCall, kept: Kept, before: int) -> None:
+        """Note the step that a call made, and take back what was not to be touched."""
+        if kept.step is not None:
+            self._steps[call.id] = kept.step
+            await asyncio.shield(self._unasked.take_back(kept.step, call.id))
+        elif (restore := await self._keeper.restored_after(before)) is not None:
+            # It was written down by what carried it out, for the call that asked for it.
+            self._steps[call.id] = replace(restore, call=call.id)
 
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
         """Why a call is answered without being run, as its result."""
@@ -278,9 +331,14 @@ class CallRunner:
 
     async def _read(self, text: str) -> dict[str, Any]:
         """A result as data, with secrets masked; a large one is read off the event loop."""
-        if len(text) > SMALL_RESULT:
-            return await asyncio.to_thread(as_data, text, self._secrets)
-        return as_data(text, self._secrets)
+        try:
+            if len(text) > SMALL_RESULT:
+                return await asyncio.to_thread(as_data, text, self._secrets)
+            return as_data(text, self._secrets)
+        except Exception as error:
+            # What cannot be looked through for secrets is not handed on.
+            log.exception("a result could not be looked through")
+            return {"error": f"The call was made; its result could not be looked through ({cause(error)})."}
 
     def _judge(
         self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], learned: str
@@ -293,37 +351,43 @@ class CallRunner:
         outcome: Outcome = "done"
         if failed:
             outcome = "denied" if result.get("status") == "blocked" else "failed"
-        notes = []
-        told = self.guard.note(
-            call,
-            json.dumps(result, sort_keys=True, default=str),
-            only_looks=entry is not None and entry.read_only,
-        )
-        if told:
-            notes.append(told)
-        todos = self._state.todos
-        note = reminder(todos.count_call(), failed, todos.items())
-        if note:
-            notes.append(note)
+        notes = self._helpers.hear("Counting repeats", lambda: self._notes(call, entry, result, failed), [])
         if learned:
             result["learning"] = learned
         if notes:
             result["note"] = " ".join(notes)
         return outcome, self._fitted(call, json.dumps(result, ensure_ascii=False, default=str))
 
+    def _notes(
+        self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], failed: bool
+    ) -> list[str]:
+        """What the model is told beside a result: of repeats, and of its task list."""
+        told = self.guard.note(
+            call,
+            json.dumps(result, sort_keys=True, default=str),
+            only_looks=entry is not None and entry.read_only,
+        )
+        todos = self._state.todos
+        return [each for each in (told, reminder(todos.count_call(), failed, todos.items())) if each]
+
     def _fitted(self, call: ToolCall, text: str) -> str:
         """`text`, or a preview of it with the path of the whole."""
         whole = len(text) <= self._result_limit
-        self._shown[call.id] = self._state.files.delivered(call.id, whole=whole)
+        self._shown[call.id] = self._helpers.hear(
+            READ, lambda: self._state.files.delivered(call.id, whole=whole), {}
+        )
         if whole:
             return text
-        path = self._state.spill(f"{call.name}-{call.id}.json", text)
-        preview = {
+        name = f"{call.name}-{call.id}.json"
+        path = self._helpers.hear("Keeping a large result", lambda: self._state.spill(name, text), None)
+        preview: dict[str, Any] = {
             "preview": text[: min(PREVIEW, self._result_limit)],
             "characters": len(text),
-            "full_result": str(path),
-            "hint": "The whole result is in that file; read_file or search it.",
+            "hint": "The rest could not be kept in a file; ask for less at once.",
         }
+        if path is not None:
+            hint = "The whole result is in that file; read_file or search it."
+            preview |= {"full_result": str(path), "hint": hint}
         return json.dumps(preview, ensure_ascii=False)
 
     async def _shielded(self, commit: Coroutine[Any, Any, None]) -> None:
@@ -343,16 +407,22 @@ class CallRunner:
         finished: dict[str, FinishedCall],
     ) -> None:
         data: dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 3)}
-        step = self._steps.pop(call.id, None) or self._step_of(call.id)
+        step = self._steps.pop(call.id, None) or self._helpers.hear(
+            SHOWING, lambda: self._step_of(call.id), None
+        )
         if step is not None:
             data["step"], data["files"] = step.number, len(step_names(step))
         try:
             result = json.loads(text)
         except (ValueError, RecursionError):
             result = {}
-        if shown := lines_shown(self._shown.pop(call.id, {}), str(result.get("content", "")).count("\n") + 1):
+        seen = self._shown.pop(call.id, {})
+        shown = self._helpers.hear(
+            READ, lambda: lines_shown(seen, str(result.get("content", "")).count("\n") + 1), []
+        )
+        if shown:
             data[SHOWN] = shown
-        data |= self._folders.delivered(call.id)
+        data |= self._helpers.hear(FOLDERS, lambda: self._folders.delivered(call.id), {})
         node = await self._session.finish_call(call, text, data)
         entry = self._tools.get(call.name)
         self._emit(
@@ -383,12 +453,13 @@ class CallRunner:
         for call in calls:
             if call.id not in finished:
                 self._state.files.undelivered(call.id)
-                self._folders.undelivered(call.id)
+                self._helpers.hear(FOLDERS, partial(self._folders.undelivered, call.id), None)
                 text = words[0] if call.id in started else words[1]
-                if left := await self._left_by(call.id, node.id):
+                asked = partial(self._left_by, call.id, node.id)
+                if left := await self._helpers.ask("The record of a script", asked, ""):
                     text = json.dumps({**json.loads(words[0]), "note": left}, ensure_ascii=False)
                 took = time.monotonic() - started[call.id] if call.id in started else 0.0
-                shown = await shown_masked(call, _arguments(call), self._secrets)
+                shown = await self._masked(call, _arguments(call))
                 await self._commit(call, "interrupted", text, took, shown, finished)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from agent.attachments import AttachmentStore
@@ -46,6 +47,7 @@ from agent.store.nodes import Node
 from agent.turns.request_record import RequestRecorder
 from agent.turns.room import ContextRoom, Remember
 from agent.turns.summarizing import Summarizer
+from agent.turns.turn_helpers import TurnHelpers
 from tools.safe_text import printable
 
 DRAFT_SECONDS = 1.0
@@ -56,6 +58,10 @@ BULK = 200
 
 MAX_OVERFLOWS = 2
 """How often room is made for one request that the provider refused as too large."""
+
+KEEPING = "Keeping what the model was writing"
+RECORD = "The record of a request"
+"""What helps, as notices name it."""
 
 THINKING_CHANGED = "thinking was switched for this turn"
 
@@ -108,7 +114,13 @@ class Dialogue:
         max_output: int | None = None,
         thinking: Callable[[], Thinking | None] = lambda: None,
         extra: Mapping[str, Any] | None = None,
+        helpers: TurnHelpers | None = None,
     ) -> None:
+        helpers = self._helpers = helpers or TurnHelpers(emit)
+
+        async def kept(notes: Sequence[tuple[str, str]]) -> int:
+            return 0 if remember is None else await helpers.ask("Keeping notes", partial(remember, notes), 0)
+
         self._session = session
         self._routes = routes
         self._profile = profile
@@ -142,14 +154,15 @@ class Dialogue:
             made=self._made_room,
             threshold=mask_at,
             words=words_share,
-            remember=remember,
+            remember=None if remember is None else kept,
         )
 
     async def next_reply(self, step: int) -> ModelReply:
         """The model's next message. Raises `ModelError` when no route gives one."""
         self._step = step
         await self._frame(self._routes[0])
-        await self._room.keep(self._estimate())
+        room = partial(self._room.keep, self._estimate())
+        await self._helpers.ask("Making room in the window", room, None, through=HermesError)
         overflows = 0
         while True:
             try:
@@ -216,12 +229,14 @@ class Dialogue:
         finally:
             drafts.cancel()
             await asyncio.gather(drafts, return_exceptions=True)
-            await self._keep_cut_pieces()
+            await self._helpers.ask(KEEPING, self._keep_cut_pieces, None)
         self._text.clear()
         self._reasoning.clear()
         route = next(route for route in self._routes if route.name == reply.route)
-        self._account(reply, route)
-        self._record = await self._recorder.record(route, reply, images=self._lane(route).images)
+        self._helpers.hear("Counting what was used", lambda: self._account(reply, route), None)
+        self._record = await self._helpers.ask(
+            RECORD, lambda: self._recorder.record(route, reply, images=self._lane(route).images), {}
+        )
         return reply
 
     # What `fetch_reply` tells while it works.
@@ -289,7 +304,7 @@ class Dialogue:
             extra=self._extra,
             told=self._recorder.sent.told,
         )
-        self._recorder.begin(request)
+        self._helpers.hear(RECORD, lambda: self._recorder.begin(request), None)
         return request
 
     def _lane(self, route: ModelRoute) -> _Lane:
@@ -388,7 +403,7 @@ class Dialogue:
 
     async def _made_room(self, sentence: str) -> None:
         """A compaction is in the store: the conversation is another one on every route."""
-        await self._after_compaction()
+        await self._helpers.ask("Following a compaction", self._after_compaction, None)
         for route in self._routes:
             if route.name in self._lanes:
                 await self._reframe(route, sentence)
@@ -402,10 +417,8 @@ class Dialogue:
             pieces = len(self._text) + len(self._reasoning)
             if pieces != kept:
                 kept = pieces
-                try:
-                    await self._session.save_draft("".join(self._text), "".join(self._reasoning))
-                except HermesError as error:
-                    self._emit(Noticed(kind="store", text=str(error)))
+                draft = partial(self._session.save_draft, "".join(self._text), "".join(self._reasoning))
+                await self._helpers.ask(KEEPING, draft, None)
 
     async def _keep_cut_pieces(self) -> None:
         pieces, self._cut = self._cut, []

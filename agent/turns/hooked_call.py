@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from agent.events import Event, Noticed
 from agent.hooks.answer import HookAnswer
+from agent.hooks.declared import HookEvent
+from agent.turns.turn_helpers import TurnHelpers
 from tools.actions import Action
 from tools.context import ToolContext
 from tools.effects import Effect, declare_effect
@@ -17,7 +19,11 @@ from tools.results import DeniedError
 
 
 class CallHooks(Protocol):
-    """What may have a say in calls and answers. Nothing of it raises."""
+    """What may have a say in calls and answers."""
+
+    def requires(self, event: HookEvent, tool: str = "") -> bool:
+        """Whether one of them has to be heard: without its answer nothing goes on."""
+        ...
 
     async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
         """What is said of a call that is about to be made."""
@@ -35,6 +41,9 @@ class CallHooks(Protocol):
 class NoHooks:
     """Where there are no hooks."""
 
+    def requires(self, event: HookEvent, tool: str = "") -> bool:
+        return False
+
     async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
         return HookAnswer()
 
@@ -43,6 +52,10 @@ class NoHooks:
 
     async def before_response(self, text: str) -> HookAnswer:
         return HookAnswer()
+
+
+HOOKS = "Asking the hooks"
+"""How a notice names that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +85,15 @@ async def hooked_call(
     context: ToolContext,
     tools: Registry,
     emit: Callable[[Event], None],
+    helpers: TurnHelpers,
 ) -> str:
     """Run a tool as its hooks let it; its result as JSON text.
 
     What a hook rewrote is judged by the gate like anything else, as the tool itself asks the gate.
     """
-    answer = await hooks.before_tool(name, arguments)
+    asked = arguments
+    unheard = unheard_answer(hooks, "before_tool", name)
+    answer = await helpers.ask(HOOKS, lambda: hooks.before_tool(name, asked), unheard)
     if answer.decision == "block":
         return _blocked(answer.reason or "A hook does not allow this call.")
     if answer.arguments is not None and answer.arguments != arguments:
@@ -89,10 +105,18 @@ async def hooked_call(
         except DeniedError as error:
             return _blocked(str(error))
     text = await call_tool(name, arguments, context, tools)
-    said = await hooks.transform_result(name, arguments, _parsed(text))
+    made, unheard = arguments, unheard_answer(hooks, "transform_result", name)
+    said = await helpers.ask(HOOKS, lambda: hooks.transform_result(name, made, _parsed(text)), unheard)
     if said.decision == "block":
         return _blocked(said.reason or "A hook keeps this result back; the call was made.")
     return text if said.result is None else json.dumps(said.result, ensure_ascii=False)
+
+
+def unheard_answer(hooks: CallHooks, event: HookEvent, tool: str = "") -> HookAnswer:
+    """What counts where hooks cannot be asked: a no if one of them is required."""
+    if not hooks.requires(event, tool):
+        return HookAnswer()
+    return HookAnswer("block", "A hook that is required could not be asked.")
 
 
 def _parsed(text: str) -> Any:

@@ -48,6 +48,8 @@ class ReachedFolders:
         self._known: set[Path] = set()
         """Folders that need not be looked into, and rules that are in view."""
         self._rules: list[CursorRule] = []
+        self._reading = asyncio.Lock()
+        """Held while rules are read: a call that runs beside this one waits for them."""
         self._looked: set[Path] = set()
         """Folders whose rules were read."""
         self.renew()
@@ -95,10 +97,11 @@ class ReachedFolders:
 
     async def _fitting(self, places: Mapping[Path, bool], new: Sequence[Path]) -> Sequence[CursorRule]:
         """The rules for one of these places that the agent does not have in view."""
-        unread = [each for each in (*self._prompt, *new) if each not in self._looked]
-        if unread:
-            self._looked.update(unread)
-            self._rules += await asyncio.to_thread(rules_of, sorted(unread), self._root)
+        async with self._reading:
+            unread = [each for each in (*self._prompt, *new) if each not in self._looked]
+            if unread:
+                self._rules += await asyncio.to_thread(rules_of, sorted(unread), self._root)
+                self._looked.update(unread)
         fitting = [
             rule
             for rule in self._rules

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from agent.turns.hooked_call import CallHooks, hooked_call
 from agent.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked
 from agent.turns.task_state import ScriptFiles
 from agent.turns.tool_context import CallContext
+from agent.turns.turn_helpers import TurnHelpers
 from tools.code.data import CodeJob, Mode
 from tools.code.runner import CodeRunner
 from tools.inner_call import inner_call
@@ -39,6 +41,10 @@ PARALLEL = 8
 """Calls of one script that run at once."""
 WARM_UP_AFTER = 2.0
 """Seconds between the opening of a session and the start of an interpreter that waits for a script."""
+
+JOURNAL = "The record of a script"
+SHOWING = "Showing a call"
+"""What helps, as notices name it."""
 
 ContextFor = Callable[[ToolCall], CallContext]
 
@@ -59,6 +65,7 @@ class Scripts:
     hooks: CallHooks
     journals: ScriptJournals
     """What scripts that were cut off have had done."""
+    helpers: TurnHelpers
     refuses: Callable[[str], str] = nothing_refused
     """Why a tool may not be called now, in a sentence; empty if it may."""
 
@@ -161,12 +168,14 @@ class ScriptCalls:
         number = self._made
         call = ToolCall(f"{self._parent}.{number}", tool, json.dumps(arguments, ensure_ascii=False))
         entry = self._scripts.tools.get(tool)
-        shown = await shown_masked(call, arguments, self._scripts.secrets)
+        helpers = self._scripts.helpers
+        shown = await helpers.ask(SHOWING, lambda: shown_masked(call, arguments, self._scripts.secrets), {})
         known = await _fingerprint(call, arguments)
         recorded = self._replay.take(known)
         made = _Made(number, call, entry, shown, is_read=entry is not None and entry.read_only)
         beginning = clean(json.dumps(shown, ensure_ascii=False)[: 2 * LINE])
-        await self._journal.begin(number, tool, known, beginning, durable=not made.is_read)
+        begun = partial(self._journal.begin, number, tool, known, beginning, durable=not made.is_read)
+        await helpers.ask(JOURNAL, begun, None)
         if recorded is not None and recorded.result is not None:
             return await self._repeat(made, recorded, recorded.result)
         context = self._context_for(call)
@@ -189,7 +198,13 @@ class ScriptCalls:
                 text = json.dumps({"error": refusal, "status": "blocked"})
             else:
                 result = await hooked_call(
-                    scripts.hooks, made.call.name, arguments, context, scripts.tools, scripts.emit
+                    scripts.hooks,
+                    made.call.name,
+                    arguments,
+                    context,
+                    scripts.tools,
+                    scripts.emit,
+                    scripts.helpers,
                 )
                 text = await self._redacted(result)
             outcome = _outcome(text)
@@ -225,7 +240,8 @@ class ScriptCalls:
         self, made: _Made, outcome: Outcome, text: str, seconds: float, *, repeated: bool = False
     ) -> None:
         """Write the call down in the journal and beside the conversation, and tell that it is over."""
-        await self._journal.end(made.number, outcome, text, durable=not made.is_read)
+        ended = partial(self._journal.end, made.number, outcome, text, durable=not made.is_read)
+        await self._scripts.helpers.ask(JOURNAL, ended, None)
         call = made.call
         about: dict[str, Any] = {
             "call": call.id,

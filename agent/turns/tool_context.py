@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.server_events import FormAsked
 from agent.turns.task_state import LiveTodos, TaskState
+from agent.turns.turn_helpers import cause
 from tools.actions import Action, SpawnAgent, WritePath
 from tools.browser.browsers import Browsers
 from tools.canvases import CanvasBoard
@@ -39,6 +41,7 @@ from tools.files.editor_text import settle
 from tools.found import SessionSearch
 from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
+from tools.results import ToolError
 from tools.safe_text import clean
 from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
@@ -49,6 +52,8 @@ from tools.web_reader import WebReader
 if TYPE_CHECKING:
     from agent.mcp.forms import FormField
     from agent.web.services import WebServices
+
+log = logging.getLogger(__name__)
 
 Acting = Callable[[str, Action], Awaitable[None]]
 """Hears of an action that is allowed, by its call, before it is done; raises `ToolError` to prevent it."""
@@ -191,12 +196,18 @@ class CallContext:
             await self._permit(gate, action)
 
     async def _permit(self, gate: Gate, action: Action) -> None:
-        with self.waiting():
-            self.allowed(self.call, await gate.permit(action))
-        if isinstance(action, WritePath) and not action.creates:
-            # Before what undo goes back to is taken down: unsaved text is the person's own.
-            await settle(self.editor, action.path)
-        await self.acting(self.call, action)
+        try:
+            with self.waiting():
+                self.allowed(self.call, await gate.permit(action))
+            if isinstance(action, WritePath) and not action.creates:
+                # Before what undo goes back to is taken down: unsaved text is the person's own.
+                await settle(self.editor, action.path)
+            await self.acting(self.call, action)
+        except ToolError:
+            raise
+        except Exception as error:
+            log.exception("what guards an action of %s failed", action.tool)
+            raise ToolError(f"Not done: what has to agree to it failed ({cause(error)}).") from error
 
     def progress(self, text: str) -> None:
         self.emit(ToolProgressed(call=self.call, text=text))

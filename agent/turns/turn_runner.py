@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from agent.absent import no_more_steps, nothing_begins, nothing_meant
@@ -22,7 +23,8 @@ from agent.spending.budget import BudgetReachedError
 from agent.store.nodes import Node
 from agent.turns.attaching import Attached, nothing_attached
 from agent.turns.call_runner import FinishedCall
-from agent.turns.hooked_call import CallHooks
+from agent.turns.hooked_call import HOOKS, CallHooks, unheard_answer
+from agent.turns.turn_helpers import TurnHelpers
 from agent.turns.turn_queue import TurnQueue
 from tools.safe_text import clean
 
@@ -122,6 +124,7 @@ class TurnRunner:
         attach: Callable[[str], Awaitable[Attached]] = nothing_attached,
         beginning: Callable[[], None] = nothing_begins,
         hooks: CallHooks,
+        helpers: TurnHelpers | None = None,
     ) -> None:
         """`more` is asked for further steps when `max_steps` of a turn are used up.
 
@@ -140,6 +143,7 @@ class TurnRunner:
         self._attach = attach
         self._beginning = beginning
         self._hooks = hooks
+        self._helpers = helpers or TurnHelpers(emit)
         self._turns = 0
         self.unsaved = False
         """Whether the message of the last turn is not in the store: nobody has it but who sent it."""
@@ -184,8 +188,9 @@ class TurnRunner:
 
     async def _carry(self, begin: Callable[[_Progress], Awaitable[None]]) -> TurnEnded:
         self._turns += 1
+        self._helpers.turn_began()
         self._calls.turn_began()
-        self._beginning()
+        self._helpers.hear("Beginning a turn", self._beginning, None)
         progress = _Progress()
         outcome: TurnOutcome = "failed"
         answer, error = "", ""
@@ -217,7 +222,8 @@ class TurnRunner:
 
     async def _steps(self, progress: _Progress) -> tuple[TurnOutcome, str]:
         step, limit = 0, self._max_steps
-        while step < limit or (limit := limit + await self._more()) > step:
+        more = partial(self._helpers.ask, "Asking for further steps", self._more, 0)
+        while step < limit or (limit := limit + await more()) > step:
             step += 1
             await self._take_mail()
             reply = await self._dialogue.next_reply(step)
@@ -255,7 +261,10 @@ class TurnRunner:
             return True
         nudge = None if reply.text.strip() else EMPTY
         if nudge is None and self._profile.guard is not None:
-            nudge = self._profile.guard(self._session.last_user_text(), progress.calls, reply.text)
+            asked, guard = self._session.last_user_text(), self._profile.guard
+            nudge = self._helpers.hear(
+                "Looking at an answer", lambda: guard(asked, progress.calls, reply.text), None
+            )
         if nudge is None:
             nudge = await self._held_back("".join([*progress.parts, reply.text]))
         if nudge is None or progress.nudges >= MAX_NUDGES:
@@ -266,7 +275,8 @@ class TurnRunner:
 
     async def _held_back(self, answer: str) -> str | None:
         """What the model is told if a hook does not let its answer end the turn."""
-        said = await self._hooks.before_response(answer)
+        unheard = unheard_answer(self._hooks, "before_response")
+        said = await self._helpers.ask(HOOKS, lambda: self._hooks.before_response(answer), unheard)
         if said.decision == "allow":
             return None
         return f"[A check of the user holds your answer back: {said.reason or 'no reason is given'}]"
@@ -305,9 +315,9 @@ class TurnRunner:
         """Keep a message of the person, and what the model has to know to understand it."""
         await self._session.add_user(text, origin, attachments, received)
         self.unsaved = False
-        if told := await self._meant(text):
+        if told := await self._helpers.ask("Reading mentions", lambda: self._meant(text), ""):
             await self._session.add("notice", told, {"kind": MENTION, "to_model": True})
-        attached = await self._attach(text)
+        attached = await self._helpers.ask("Attaching", lambda: self._attach(text), Attached())
         if attached.text:
             await self._session.add("notice", attached.text, {"kind": MENTION, "to_model": True})
         for line in attached.told:
@@ -329,7 +339,7 @@ class TurnRunner:
             data["sealed"] = sealed_data(reply.sealed)
         if reply.repairs:
             data["repairs"] = list(reply.repairs)
-        if record := self._dialogue.take_record():
+        if record := self._helpers.hear("The record of a request", self._dialogue.take_record, {}):
             data["request"] = record
         if reply.raw is not None:
             data["raw"] = dict(reply.raw)
@@ -380,7 +390,7 @@ class TurnRunner:
             outcome=outcome,
             text=clean(answer),
             session=self._session.id,
-            usage=self._dialogue.usage(),
+            usage=self._helpers.hear("Counting what was used", self._dialogue.usage, {}),
             error=clean(error),
             exit_code=int(code if code is not None else EXIT_CODES[outcome]),
         )

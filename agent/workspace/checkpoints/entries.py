@@ -16,6 +16,11 @@ from typing import Any, Literal
 
 StepKind = Literal["tool", "command", "restore", "outside"]
 """What made a step: a file tool, something that runs programs, a restore, or somebody else than the agent."""
+UNKEPT = (
+    "Not done: how files stand now cannot be kept, so this could not be undone. Make room for the folder of "
+    "Hermes (`hermes checkpoints gc`), or set checkpoints.enabled to false to work without undo."
+)
+"""Why a call may not change anything."""
 
 
 class PathKind(Enum):

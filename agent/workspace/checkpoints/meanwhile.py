@@ -66,3 +66,8 @@ def named(changes: Sequence[PathChange]) -> str:
         more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
         parts += [f"{kind} {', '.join(paths[:NAMED])}{more}"] if paths else []
     return "; ".join(parts)
+
+
+def path_count(changes: tuple[PathChange, ...], what: str) -> str:
+    """How many paths changed, as the label of a step."""
+    return f"{len(changes):,} {'path' if len(changes) == 1 else 'paths'} {what}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints.baseline import Baseline
 from agent.workspace.checkpoints.entries import (
+    UNKEPT,
     Coverage,
     LeftOut,
     PathChange,
@@ -35,11 +35,12 @@ from agent.workspace.checkpoints.file_register import CaptureLimits, FileRegiste
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_coverage import GitCoverage, git_coverage
 from agent.workspace.checkpoints.git_words import git_line
-from agent.workspace.checkpoints.meanwhile import net, steps_since, unexplained
+from agent.workspace.checkpoints.meanwhile import net, path_count, steps_since, unexplained
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.sorting import in_order
 from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.files.threads import Stopped
+from tools.results import ToolError
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
 
 log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 PATIENCE = 5.0
@@ -63,8 +63,7 @@ SAVE_SECONDS = 120.0
 """How often what is known is written down; contents nothing names are cleared after five minutes."""
 
 _PROGRAMS = (RunCommand, RunScript, SendInput)
-_UNREAD = LeftOut(".", "the workspace was still being read")
-UNREAD = Coverage((_UNREAD,))
+UNREAD = Coverage((LeftOut(".", "the workspace was still being read"),))
 
 
 @dataclass(slots=True)
@@ -172,7 +171,7 @@ class StepRecorder:
     async def missed(self) -> tuple[PathChange, ...]:
         """What others changed after the `since` of `start`, as soon as everything was seen."""
         seen = asyncio.ensure_future(self._surveyed.wait())
-        await asyncio.wait([seen, *([self._task] if self._task else [])], return_when=FIRST_COMPLETED)
+        await asyncio.wait([seen, *([self._task] if self._task else [])], return_when=asyncio.FIRST_COMPLETED)
         seen.cancel()
         return self._missed
 
@@ -196,7 +195,7 @@ class StepRecorder:
             await asyncio.shield(asyncio.ensure_future(self._finish(recording)))
 
     async def acting(self, call: str, action: Action, session: str = "") -> None:
-        """A call is about to do this: keep what it may change. Never raises.
+        """A call is about to do this: keep what it may change. Raises `ToolError` where that cannot be kept.
 
         `session` tells agents apart that number their calls alike.
         """
@@ -325,7 +324,7 @@ class StepRecorder:
         if news.changes and cut_off:
             self._append("command", self.line, cut_off, label, news)
         elif news.changes:
-            self._append("outside", self.line, "", _count(news.changes, "changed in between"), news)
+            self._append("outside", self.line, "", path_count(news.changes, "changed in between"), news)
         self._register.accept(found)
         if since is not None:
             others = [step for step in earlier if step.created > since]
@@ -351,7 +350,9 @@ class StepRecorder:
         if relative in recording.noted:
             return
         noted = await self._guarded(lambda: self._noted(relative, recording))
-        for each, entry in (noted or {}).items():
+        if noted is None:
+            raise ToolError(UNKEPT)
+        for each, entry in noted.items():
             recording.noted.setdefault(each, entry)
         entry = recording.noted.get(relative)
         if entry is not None and entry.kind is PathKind.FOLDER and not is_outside(relative):
@@ -391,8 +392,12 @@ class StepRecorder:
         self._register.hurried = False
         recording.blind = not self._surveyed.is_set()
         # What a program that runs already did is found out when that ends.
-        if not recording.blind and not any(each.wide for each in self._open if each is not recording):
-            await self._guarded(self._take_in)
+        others = any(each.wide for each in self._open if each is not recording)
+        if (recording.blind and self._at_hand.is_set()) or not (
+            recording.blind or others or await self._guarded(self._take_in)
+        ):
+            recording.wide = recording.blind = False
+            raise ToolError(UNKEPT)
 
     def _take_in(self) -> bool:
         """Keep what others changed as a step of theirs."""
@@ -438,14 +443,16 @@ class StepRecorder:
         return replace(wide, changes=tuple(in_order(changes, key=lambda change: change.path)), fresh=fresh)
 
     def _append_outside(self, found: FoundChanges) -> None:
-        self._append("outside", self.line, "", _count(found.changes, "changed outside of any call"), found)
+        self._append(
+            "outside", self.line, "", path_count(found.changes, "changed outside of any call"), found
+        )
 
     def _append(
         self, kind: StepKind, session: str, call: str, label: str, found: FoundChanges, *, blind: bool = False
     ) -> Step:
         coverage = self._register.coverage(found)
         if blind:
-            coverage = replace(coverage, left_out=(_UNREAD, *coverage.left_out))
+            coverage = replace(coverage, left_out=(*UNREAD.left_out, *coverage.left_out))
         step = self._line.append(
             kind=kind,
             session=session,
@@ -469,7 +476,6 @@ class StepRecorder:
         except Stopped:
             raise
         except Exception as error:
-            # Whatever goes wrong here must not cost the call that is recorded.
             if not isinstance(error, (HermesError, OSError)):
                 log.exception("checkpoints")
             log.warning("checkpoints: %s", error)
@@ -492,7 +498,3 @@ def _own_folder(store: Path, root: Path) -> Path | None:
     """The folder of Hermes inside the workspace; None where it lies elsewhere."""
     place = store.resolve()
     return next((each for each in (place.parent, place) if root in each.parents), None)
-
-
-def _count(changes: tuple[PathChange, ...], what: str) -> str:
-    return f"{len(changes):,} {'path' if len(changes) == 1 else 'paths'} {what}"

@@ -19,6 +19,7 @@ from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.restore.trees import look
 from tools.actions import DeletePath, RunCommand, WritePath
+from tools.results import ToolError
 
 
 async def back(recorder: StepRecorder, position: int) -> None:
@@ -262,7 +263,7 @@ async def test_hard_links_are_noticed(opened: Open, root: Path) -> None:
     assert (root / "one").stat().st_ino == (root / "two").stat().st_ino
 
 
-async def test_a_store_that_cannot_be_written_stops_no_call_and_is_told_once(
+async def test_a_store_that_cannot_be_written_is_told_once_and_then_no_call_may_change_anything(
     opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "file").write_text("x")
@@ -275,9 +276,10 @@ async def test_a_store_that_cannot_be_written_stops_no_call_and_is_told_once(
         raise StoreError("There is no room.")
 
     monkeypatch.setattr(type(recorder.store.objects), "put", full)
-    assert await command(recorder, "echo y >file") is None
-    assert await command(recorder, "echo z >file") is None
-    assert (root / "file").read_text() == "z\n"
+    for _ in range(2):
+        with pytest.raises(ToolError, match="could not be undone"):
+            await command(recorder, "echo z >file")
+    assert (root / "file").read_text() == "x"
     assert troubles == ["What happens to files cannot be kept, so it cannot be undone: There is no room."]
 
 
