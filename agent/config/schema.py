@@ -384,7 +384,12 @@ class McpServerSettings(SettingsSection):
     include: list[str] = Field([], description="Names of tools to offer, with `*`; empty = all.")
     exclude: list[str] = Field([], description="Names of tools to leave out, with `*`.")
     timeout: float = Field(60, gt=0, le=3_600, description="Seconds a call has.")
-    connect_timeout: float = Field(10, gt=0, le=600, description="Seconds its start has.")
+    connect_timeout: float = Field(
+        10,
+        gt=0,
+        le=600,
+        description="Seconds its start has; 120 instead of 10 where `npx`, `uvx` and such may install it.",
+    )
     enabled: bool = Field(True, description="Whether it is used.")
     sandbox: bool = Field(True, description="Whether a command starts in the sandbox.")
     network: bool = Field(True, description="Whether a command in the sandbox has the network.")

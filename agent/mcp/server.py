@@ -84,7 +84,10 @@ class Server:
             async with self._clocks.running(launch.connect_timeout + _SLACK):
                 self._about = await host.request("open", launch.to_json())
         except TimeoutError:
-            raise await self._failed(f"it did not start within {launch.connect_timeout:g} s") from None
+            late = f"it did not start within {launch.connect_timeout:g} s"
+            if launch.transport == "stdio":
+                late += "; if it was still being installed, raise its `connect_timeout`"
+            raise await self._failed(late) from None
         except HostError as error:
             raise await self._failed(str(error), sign_in=error.sign_in) from None
         except OSError as error:

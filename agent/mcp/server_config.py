@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
     from agent.config.schema import McpServerSettings
 
 Transport = Literal["stdio", "http", "sse"]
+
+START_TIME = 10.0
+INSTALL_TIME = 120.0
+"""Seconds a start has, and one that may first install the server."""
+
+_INSTALLERS = frozenset({"npx", "bunx", "uvx", "pipx", "docker", "podman"})
+_INSTALLING = {
+    "npm": ("exec", "x"),
+    "pnpm": ("dlx", "exec"),
+    "yarn": ("dlx",),
+    "bun": ("x",),
+    "uv": ("tool", "run"),
+    "deno": ("run",),
+    "go": ("run",),
+    "cargo": ("run",),
+}
+"""Programs that may install a server before they start it, and the first arguments with which they do."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -49,8 +67,8 @@ class ServerConfig:
     exclude: tuple[str, ...] = ()
     timeout: float = 60.0
     """Seconds a call has."""
-    connect_timeout: float = 10.0
-    """Seconds its start has."""
+    connect_timeout: float = START_TIME
+    """Seconds its start has, as the settings say; `start_time` is what it gets."""
     enabled: bool = True
     sandbox: bool = True
     network: bool = True
@@ -58,6 +76,14 @@ class ServerConfig:
     """Folders it reads although they lie in the home of Hermes: its own, where a plugin brings it."""
     writable: tuple[str, ...] = ()
     oauth: OAuthConfig = OAuthConfig()
+
+    @property
+    def start_time(self) -> float:
+        """Seconds a start has: more than usual where it may be an installation and nothing else is set."""
+        program = PurePath(self.command).name.lower().removesuffix(".cmd").removesuffix(".exe")
+        first = next((each for each in self.args if not each.startswith("-")), "")
+        installs = program in _INSTALLERS or first in _INSTALLING.get(program, ())
+        return INSTALL_TIME if installs and self.connect_timeout == START_TIME else self.connect_timeout
 
     @property
     def identity(self) -> str:

@@ -43,7 +43,7 @@ class SignIns:
             raise ServerError(name, "it is started on this machine", mend)
         if name in self._tasks:
             raise ServerError(name, "somebody is signing in to it already", "end that first")
-        patient = replace(config, connect_timeout=max(config.connect_timeout, STARTS_IN))
+        patient = replace(config, connect_timeout=max(config.start_time, STARTS_IN))
         self._addresses[name] = ""
         task = self._tasks[name] = asyncio.create_task(self._connected(patient))
         try:

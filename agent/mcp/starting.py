@@ -66,7 +66,7 @@ def launch_of(config: ServerConfig, around: LaunchEnvironment) -> ServerLaunch:
         headers={name: filled(value, variables, where) for name, value in config.headers.items()},
         roots=(str(around.workspace),),
         timeout=config.timeout,
-        connect_timeout=config.connect_timeout,
+        connect_timeout=config.start_time,
         protocol=around.protocol,
         confinement=_confinement(config, around),
         sign_in=SignIn(

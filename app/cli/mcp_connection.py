@@ -179,7 +179,7 @@ def _with_server(
 
 def _patient(config: ServerConfig) -> ServerConfig:
     """A person may have to sign in while it starts."""
-    return replace(config, connect_timeout=max(config.connect_timeout, 30.0))
+    return replace(config, connect_timeout=max(config.start_time, 30.0))
 
 
 def _send_to(url: str, only_print: bool) -> None:

@@ -103,6 +103,8 @@ def call(number, params):
             return None
         case "shape":
             return {"content": 5}
+        case "odd-result":
+            return json.loads(FILE)
         case "failing":
             return text("There is no such thing.", isError=True)
         case "wrong-ids":

@@ -1,7 +1,12 @@
-"""Tools for which the package would refuse a whole list: taken out one by one, with the reason."""
+"""Answers that the package would refuse whole: tools of a list are taken out, parts of a result are read.
+
+A tool that is wrong is taken out with the reason. A result of a call without `content`, or with parts that
+the protocol does not know, is turned into one with the same words.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +18,10 @@ from agent.mcp.tool_definition import FAULT
 
 LAST_WITH_HANDSHAKE = "2025-11-25"
 _METHOD = "tools/list"
+_CALL = "tools/call"
+_LONGEST_PART = 20_000
+"""Characters shown of a part of a kind that is not known."""
+_MOST_PARTS = 1_000
 
 
 class ListingFilter:
@@ -32,7 +41,12 @@ class ListingFilter:
             if client.protocol_version > LAST_WITH_HANDSHAKE:
                 # A result that does not say what it is counts as complete, by the protocol.
                 raw = {"resultType": "complete", **raw}
-            return self._without_faulty(raw, client.protocol_version) if method == _METHOD else raw
+            match method:
+                case "tools/list":
+                    return self._without_faulty(raw, client.protocol_version)
+                case "tools/call":
+                    return readable_result(raw, client.protocol_version)
+            return raw
 
         dispatcher.send_raw_request = filtered  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -61,3 +75,51 @@ def _why(raw: Mapping[str, Any], tools: Sequence[Any], version: str) -> str:
     except KeyError:
         return ""
     return ""
+
+
+def readable_result(raw: dict[str, Any], version: str) -> dict[str, Any]:
+    """A result of a call as the package takes it; as it came where it is right, or no result at all. Pure."""
+    if _is_result(raw, version) or "task" in raw:
+        return raw
+    content = raw.get("content", raw.get("toolResult"))
+    if content is not None and not isinstance(content, str | Mapping | list):
+        return raw
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    data = raw.get("structuredContent")
+    if data is not None and not isinstance(data, Mapping):
+        data = {"result": data}
+    return {
+        **({"resultType": raw["resultType"]} if "resultType" in raw else {}),
+        "content": [_readable_part(part, version) for part in parts[:_MOST_PARTS]],
+        **({"structuredContent": data} if data is not None else {}),
+        "isError": raw.get("isError") is True,
+    }
+
+
+def _readable_part(part: Any, version: str) -> Any:
+    """One part of a result as the package takes it."""
+    if _is_result({"content": [part]}, version):
+        return part
+    if isinstance(part, Mapping):
+        kind, data = part.get("type"), part.get("data")
+        if kind in ("image", "audio") and isinstance(data, str):
+            media = part.get("mimeType")
+            kept = {"type": kind, "data": data, "mimeType": media if isinstance(media, str) else f"{kind}/*"}
+            if _is_result({"content": [kept]}, version):
+                return kept
+        if isinstance(part.get("text"), str):
+            return {"type": "text", "text": part["text"]}
+    text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
+    if len(text) > _LONGEST_PART:
+        text = f"{text[:_LONGEST_PART]} [… {len(text) - _LONGEST_PART:,} characters left out]"
+    return {"type": "text", "text": text}
+
+
+def _is_result(raw: Mapping[str, Any], version: str) -> bool:
+    try:
+        methods.validate_server_result(_CALL, version, {"resultType": "complete", **raw})
+    except ValidationError:
+        return False
+    except KeyError:
+        return True
+    return True

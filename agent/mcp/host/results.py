@@ -16,6 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.safe_text import clean
+
+_DEEPEST = 100
+"""Levels of data that are read."""
 LONGEST_TEXT = 100_000
 """Characters of text that cross; a longer one lies in a file."""
 PREVIEW = 1_500
@@ -26,12 +30,25 @@ MOST_PARTS = 1_000
 def call_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
     """The result of a tool; `error` holds its text where it says that it failed."""
     result = parts_result(answer.get("content") or [], files)
-    data = answer.get("structuredContent")
+    data = cleaned(answer.get("structuredContent"))
     if data is not None and not _says_the_same(result.get("content", ""), data):
         result["data"] = _bounded(data, files)
     if answer.get("isError"):
         result["error"] = result.pop("content", "") or "The tool failed and did not say why."
     return result
+
+
+def cleaned(data: Any, depth: int = 0) -> Any:
+    """Data of a server with every text in it as `clean` leaves it; what is nested too deep is cut. Pure."""
+    if isinstance(data, str):
+        return clean(data)
+    if depth > _DEEPEST:
+        return "[… nested deeper than is read]"
+    if isinstance(data, Mapping):
+        return {clean(str(key)): cleaned(value, depth + 1) for key, value in data.items()}
+    if isinstance(data, list):
+        return [cleaned(each, depth + 1) for each in data]
+    return data
 
 
 def resource_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
@@ -46,7 +63,7 @@ def prompt_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
     for each in (answer.get("messages") or [])[:MOST_PARTS]:
         part = parts_result([each.get("content") or {}], files)
         messages.append({"role": each.get("role", "user"), **part})
-    return {"description": answer.get("description") or "", "messages": messages}
+    return {"description": cleaned(answer.get("description") or ""), "messages": messages}
 
 
 def parts_result(parts: Sequence[Any], files: Path) -> dict[str, Any]:
@@ -56,20 +73,22 @@ def parts_result(parts: Sequence[Any], files: Path) -> dict[str, Any]:
     for part in parts[:MOST_PARTS]:
         match part.get("type") if isinstance(part, Mapping) else None:
             case "text":
-                texts.append(str(part.get("text", "")))
+                texts.append(clean(str(part.get("text", ""))))
             case "image" | "audio" as kind:
                 name = "images" if kind == "image" else "sounds"
                 found.setdefault(name, []).append(_saved(part.get("data"), part.get("mimeType"), files))
             case "resource":
                 resource = part.get("resource") or {}
                 if isinstance(resource.get("text"), str):
-                    texts.append(f"[resource {resource.get('uri', '')}]\n{resource['text']}")
+                    texts.append(clean(f"[resource {resource.get('uri', '')}]\n{resource['text']}"))
                 else:
                     saved = _saved(resource.get("blob"), resource.get("mimeType"), files)
-                    found.setdefault("resources", []).append({"uri": resource.get("uri", ""), **saved})
+                    found.setdefault("resources", []).append(
+                        {"uri": cleaned(resource.get("uri", "")), **saved}
+                    )
             case "resource_link":
                 link = {key: part[key] for key in ("uri", "name", "description", "mimeType") if part.get(key)}
-                found.setdefault("links", []).append(link)
+                found.setdefault("links", []).append(cleaned(link))
             case _:
                 texts.append("[a part of a kind that is not known]")
     if len(parts) > MOST_PARTS:
@@ -114,7 +133,7 @@ def _says_the_same(text: str, data: Any) -> bool:
 
 def _saved(encoded: Any, media_type: Any, files: Path) -> dict[str, Any]:
     """Something that is no text as a file."""
-    kind = media_type if isinstance(media_type, str) else "application/octet-stream"
+    kind = clean(media_type) if isinstance(media_type, str) else "application/octet-stream"
     try:
         data = base64.b64decode(encoded if isinstance(encoded, str) else "", validate=True)
     except (binascii.Error, ValueError):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,16 +30,23 @@ LARGEST_MESSAGE = 16_000_000
 LARGEST_LOG = 1_000_000
 """Bytes of a server's errors that are kept in its file."""
 _CHUNK = 65_536
+_ERROR = re.compile(
+    r"(?:uncaught |unhandled )?"
+    r"(?:[\w.]*(?:Error|Exception)(?: \[\w+\])?|error|fatal|panic|thread '.*' panicked)\b"
+    r"(?:\[\w+\]|\(.*?\))?\s*[:!]?\s*\S",
+    re.IGNORECASE,
+)
 _GRACE = 1.0
 """Seconds a server has to end by itself, and again after it was asked to."""
 
 
 @dataclass(slots=True)
 class Complaints:
-    """What a server printed on its errors: the whole in a file up to a limit, the last line here."""
+    """What a server printed on its errors: the whole in a file up to a limit, the newest lines here."""
 
     file: Path
-    last: str = ""
+    first: str = ""
+    newest: deque[str] = field(default_factory=lambda: deque(maxlen=200))
     written: int = 0
     _rest: bytes = field(default=b"")
 
@@ -50,15 +59,38 @@ class Complaints:
                 with os.fdopen(descriptor, "ab", 0) as log:
                     log.write(data[: LARGEST_LOG - self.written])
             self.written += len(data)
-        lines = (self._rest + data)[-2_000:].split(b"\n")
+        lines = (self._rest + data)[-20_000:].split(b"\n")
         self._rest = lines.pop()
-        said = [text for line in lines if (text := " ".join(clean(line.decode("utf-8", "replace")).split()))]
-        if said:
-            self.last = said[-1][:300]
+        said = [clean(text) for line in lines if (text := line.decode("utf-8", "replace").rstrip()).strip()]
+        self.newest += said
+        self.first = self.first or next(iter(said), "")
 
     def words(self) -> str:
-        """The last line, with what was not finished if there is nothing else."""
-        return self.last or " ".join(clean(self._rest.decode("utf-8", "replace")).split())[:300]
+        """Why it ended, as far as it said so."""
+        rest = clean(self._rest.decode("utf-8", "replace"))
+        lines = [*self.newest, rest] if rest.strip() else list(self.newest)
+        reason = error_line(lines)
+        if not reason and lines:
+            first, last = (_short(each) for each in (self.first or lines[0], lines[-1]))
+            reason = first if first == last else f"{first} … {last}; all of it is in {self.file}"
+        return reason
+
+
+def error_line(lines: Sequence[str]) -> str:
+    """The line among those of a program that names its error; empty where none surely does. Pure.
+
+    Python puts it behind its trace, Node before it and its own version at the end, and a program that
+    explains its usage first of all.
+    """
+    errors = [line.strip() for line in lines if _ERROR.match(line)]
+    if not errors:
+        return ""
+    is_python = any(line.startswith("Traceback (most recent call last)") for line in lines)
+    return _short(errors[-1] if is_python else errors[0])
+
+
+def _short(line: str) -> str:
+    return " ".join(line.split())[:300]
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ import pytest
 
 from agent.mcp.host.connection import ServerConnection
 from agent.mcp.host.faults import CallFaultError
+from agent.mcp.host.stdio import error_line
 from agent.mcp.launch import ServerLaunch
 from tests.support import fault_proxy
 from tests.support.fault_proxy import FAULTS
@@ -143,6 +144,93 @@ async def test_an_answer_of_a_wrong_shape_is_a_fault_and_no_more(tmp_path: Path)
         with pytest.raises(CallFaultError, match="no valid answer"):
             await connection.call_tool(1, "echo", {})
         assert (await connection.list())["tools"]
+
+
+ODD = {
+    "no content": ({}, {}),
+    "content that is nothing": (
+        {"content": None, "isError": True},
+        {"error": "The tool failed and did not say why."},
+    ),
+    "only data": ({"structuredContent": {"n": 1}}, {"data": {"n": 1}}),
+    "data that is a list": ({"content": [], "structuredContent": [1, 2]}, {"data": {"result": [1, 2]}}),
+    "a text instead of parts": ({"content": "plain"}, {"content": "plain"}),
+    "a part instead of parts": ({"content": {"type": "text", "text": "one"}}, {"content": "one"}),
+    "the result of an old protocol": ({"toolResult": "old"}, {"content": "old"}),
+    "a text without a kind": ({"content": [{"text": "a"}, "b"]}, {"content": "a\nb"}),
+    "a part of an unknown kind": (
+        {"content": [{"type": "text", "text": "a"}, {"type": "widget", "x": 1}]},
+        {"content": 'a\n{"type": "widget", "x": 1}'},
+    ),
+    "odd annotations": (
+        {"content": [{"type": "text", "text": "a", "annotations": {"audience": ["all"]}}]},
+        {"content": "a"},
+    ),
+    "control bytes": (
+        {"content": [{"type": "text", "text": "\x1b[31mred\x1b[0m\x07 \x1b]52;c;aGk=\x07x"}]},
+        {"content": "red x"},
+    ),
+    "control bytes in data": (
+        {"content": [], "structuredContent": {"a\x1b[1m": ["\x9b31mred", {"b": "\x1b]0;t\x07"}]}},
+        {"data": {"a": ["red", {"b": ""}]}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "result"), ODD.values(), ids=ODD)
+async def test_a_result_is_read_as_far_as_possible_and_without_control_bytes(
+    tmp_path: Path, answer: dict[str, Any], result: dict[str, Any]
+) -> None:
+    command = (sys.executable, "-IS", str(PLAIN), "odd-result", json.dumps(answer))
+    async with connected(tmp_path, "", command=command) as (connection, _):
+        assert await connection.call_tool(1, "echo", {}) == result
+
+
+NODE = """node:internal/modules/cjs/loader:1215
+  throw err;
+  ^
+
+Error: DATABASE_URL is not set
+    at Object.<anonymous> (/srv/server.mjs:1:7)
+    at Module._compile (node:internal/modules/cjs/loader:1554:14)
+
+Node.js v20.20.2
+"""
+PYTHON = """Traceback (most recent call last):
+  File "server.py", line 1, in <module>
+    import nothing
+ValueError: first
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "server.py", line 4, in <module>
+ModuleNotFoundError: No module named 'nothing'
+"""
+USAGE = "Error: no token given\n\nUsage: server [options]\n" + "  --option  what it does\n" * 20
+SAID = {
+    NODE: "Error: DATABASE_URL is not set",
+    PYTHON: "ModuleNotFoundError: No module named 'nothing'",
+    USAGE: "Error: no token given",
+    "TypeError [ERR_INVALID]: bad value\n    at x\n": "TypeError [ERR_INVALID]: bad value",
+    "error[E0432]: unresolved import\n --> src/main.rs\n": "error[E0432]: unresolved import",
+    "starting\nFATAL: no database\nbye\n": "FATAL: no database",
+    "Errors may follow\nall went well\n": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("said", "reason"), SAID.items())
+def test_the_line_that_names_an_error_is_found(said: str, reason: str) -> None:
+    assert error_line(said.splitlines()) == reason
+
+
+async def test_a_server_that_names_no_error_is_quoted_with_its_log(tmp_path: Path) -> None:
+    said = "import sys; sys.stderr.write('loading\\nbusy\\nleaving\\n'); sys.exit(2)"
+    with pytest.raises(CallFaultError) as raised:
+        async with connected(tmp_path, "", command=(sys.executable, "-IS", "-c", said)):
+            pass
+    assert str(raised.value).startswith("it ended with code 2 (loading … leaving; all of it is in ")
 
 
 async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path) -> None:

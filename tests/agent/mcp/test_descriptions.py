@@ -325,3 +325,24 @@ async def test_a_person_sees_the_whole_address_before_it_is_opened() -> None:
     assert await asked_of_person(Person(), "box", {**params, "url": "file:///etc/passwd"}) == {
         "action": "decline"
     }
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "seconds"),
+    [
+        ("npx", ["-y", "some-server"], 120),
+        ("/usr/bin/uvx", ["some-server"], 120),
+        ("uv", ["--quiet", "tool", "run", "some-server"], 120),
+        ("npm", ["exec", "some-server"], 120),
+        ("docker", ["run", "-i", "image"], 120),
+        ("npm", ["start"], 10),
+        ("node", ["server.js"], 10),
+    ],
+)
+def test_a_start_that_may_install_the_server_has_time_for_it(
+    command: str, args: list[str], seconds: float
+) -> None:
+    given = McpServerSettings.model_validate({"command": command, "args": args})
+    assert server_config("one", given).start_time == seconds
+    chosen = McpServerSettings.model_validate({"command": command, "args": args, "connect_timeout": 25})
+    assert server_config("one", chosen).start_time == 25
