@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ModelErrorKind
-from agent.model.transport.complaints import complaint_of, kind_of, read_complaint, retry_after
+from agent.model.transport.complaints import complaint_of, kind_of, read_complaint
 from agent.model.transport.overflow import window_named
+from agent.model.transport.waits import asked_wait
 from tools.redact import redact
 
 DETAIL = 300
@@ -60,12 +61,15 @@ class Failures:
             )
         complaint = read_complaint(body)
         kind = kind_of(complaint, status)
-        return self._error(kind, complaint.text, status, retry_after(headers))
+        wait = asked_wait(headers, status, body.decode("utf-8", "replace"))
+        return self._error(kind, complaint.text, status, wait)
 
     def in_stream(self, payload: Mapping[str, Any]) -> ModelError:
         """The server reported an error inside an answer that had begun well."""
         complaint = complaint_of(payload)
-        return self._error(kind_of(complaint, complaint.status), complaint.text, complaint.status, None)
+        kind = kind_of(complaint, complaint.status)
+        wait = asked_wait({}, 429, complaint.text) if kind == "rate_limit" else None
+        return self._error(kind, complaint.text, complaint.status, wait)
 
     def cut(self, reason: str = "") -> ModelError:
         """The answer ended too early."""
