@@ -378,6 +378,8 @@ class UsageChanged(Event):
     context_used: int
     """Tokens of the next request, as far as known."""
     context_window: int | None
+    window_told: bool = False
+    """Whether the server itself told the window, rather than the settings or the catalog."""
 
 
 @dataclass(frozen=True, kw_only=True)

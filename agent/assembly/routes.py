@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.profile import COMPACT, SMALL_WINDOW, STANDARD, Profile
 from agent.model.protocol import Delta, ModelClient, ModelRequest, ToolSpec
 from agent.model.providers import NoModelError, Target, resolve
+from agent.model.server_watch import ServerWatches
 from agent.model.transport.reply import ModelRoute
 from agent.model.usage import Meter
 from agent.model.wire import Wire
@@ -41,6 +42,7 @@ class RoutePlan:
     """Why there is none although one is wanted."""
     summary: Target | None = None
     """Whom summaries are asked of; None: the first model."""
+    servers: ServerWatches = field(default_factory=ServerWatches)
 
     @property
     def all(self) -> tuple[Target, ...]:
@@ -56,12 +58,25 @@ async def plan_routes(settings: Settings, environ: Mapping[str, str], override: 
         from agent.model.detect import detect
 
         raise error.with_servers(await detect()) from None
+    servers = ServerWatches()
+    targets = list(await asyncio.gather(*map(servers.informed, targets)))
     first = targets[0]
     side, problem = _side(settings, environ)
     summary, other = _summary(settings, environ)
     infos = {each.label: each.info for each in (*targets, side, summary) if each is not None}
-    problems = " ".join(filter(None, (problem, other)))
-    return RoutePlan(tuple(targets), profile_of(first), Meter(first.info, infos), side, problems, summary)
+    problems = " ".join(filter(None, (problem, other, *map(untooled, targets))))
+    meter = Meter(first.info, infos)
+    return RoutePlan(tuple(targets), profile_of(first), meter, side, problems, summary, servers)
+
+
+def untooled(target: Target) -> str:
+    """A line about calls that travel as text because the server says so; empty where they do not."""
+    if not target.untooled:
+        return ""
+    return (
+        f"The server of {target.label} says that the template of this model knows no tools: "
+        "calls travel as text (tool mode text)."
+    )
 
 
 def profile_of(target: Target) -> Profile:
@@ -149,6 +164,7 @@ async def open_routes(
                 tools=tuple(tools),
                 images=target.info.images is not False and target.tool_mode == "native",
                 usual_output=target.info.max_output,
+                watched=plan.servers.watched(target),
             )
         )
     return tuple(routes)

@@ -76,6 +76,8 @@ class ContextTable:
     """In the order they are sent."""
     window: int | None
     """Tokens the model can read and write in all; None is unknown."""
+    window_told: bool = False
+    """Whether the server itself told them."""
     counted: int | None
     """Tokens of the last request as its provider counted them; None if it did not."""
     totals: Totals
@@ -127,6 +129,7 @@ def build_table(
     *,
     model: str,
     window: int | None,
+    window_told: bool = False,
     ratio: float,
     used: Mapping[str, int | float | None],
     breaks: Sequence[Break] = (),
@@ -143,6 +146,7 @@ def build_table(
         model=model,
         layers=layers,
         window=window,
+        window_told=window_told,
         counted=_last_count(path),
         totals=_totals(used),
         breaks=(*_stored_breaks(path), *(each for each in breaks if not _is_stored(each, path))),

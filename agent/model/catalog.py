@@ -42,6 +42,8 @@ class ModelInfo:
     tool_mode: ToolMode | None = None
     images: bool | None = None
     """Whether the model reads images; None: unknown, so they are sent."""
+    told: frozenset[str] = frozenset()
+    """Names of the fields above that the server itself told."""
 
     def overridden(self, settings: ModelSettings | None) -> ModelInfo:
         """This, with what the settings say in its place."""

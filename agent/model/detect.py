@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
+
+from agent.model.addresses import is_loopback
 
 TIME_LIMIT = 0.3
 """Seconds a server has to answer."""
 
-LARGEST_ANSWER = 1 << 20
+LARGEST_ANSWER = 4 << 20
+"""Bytes: gateways list hundreds of models."""
 _LONGEST_NAME = 200
 _MOST_MODELS = 500
 
@@ -43,23 +48,61 @@ async def detect(
 async def _ask(name: str, host: str, port: int, time_limit: float) -> DetectedServer | None:
     try:
         async with asyncio.timeout(time_limit):
-            body = await _get(host, port)
+            body = await _get(host, port, "/v1/models", {})
         models = names_in(json.loads(body))
     except (OSError, ValueError, EOFError, OverflowError, RecursionError, asyncio.LimitOverrunError):
         return None
     return None if models is None else DetectedServer(name, f"http://{host}:{port}/v1", models)
 
 
-async def _get(host: str, port: int) -> bytes:
-    """The body of `/v1/models`. Raises `ValueError` for anything but a whole answer of status 200."""
+async def fetch_json(url: str, headers: Mapping[str, str]) -> Any:
+    """What an address answers, as data. Raises `ValueError` for anything but JSON of status 200,
+    `OSError` or `EOFError` where no answer comes."""
+    parts = urlsplit(url)
+    try:
+        if parts.scheme == "http":
+            target = parts.path + (f"?{parts.query}" if parts.query else "")
+            return json.loads(await _get(parts.hostname or "", parts.port or 80, target, headers))
+        return json.loads(await _get_securely(url, headers))
+    except (OverflowError, RecursionError, asyncio.LimitOverrunError) as error:
+        raise ValueError(str(error)) from None
+
+
+async def _get_securely(url: str, headers: Mapping[str, str]) -> bytes:
+    httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")
+    body = b""
+    try:
+        async with (
+            httpx2.AsyncClient(follow_redirects=False, trust_env=not is_loopback(url)) as client,
+            client.stream("GET", url, headers=dict(headers)) as response,
+        ):
+            if response.status_code != 200:
+                raise ValueError("no list of models")
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > LARGEST_ANSWER:
+                    raise ValueError("too large")
+    except httpx2.HTTPError as error:
+        raise OSError(str(error)) from None
+    return body
+
+
+async def _get(host: str, port: int, target: str, headers: Mapping[str, str]) -> bytes:
+    """The body of an answer. Raises `ValueError` for anything but a whole one of status 200."""
     reader, writer = await asyncio.open_connection(host, port, limit=64 * 1024)
     try:
-        request = f"GET /v1/models HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: application/json\r\n"
-        writer.write(f"{request}Connection: close\r\n\r\n".encode())
+        asked = {"Host": f"{host}:{port}", "Accept": "application/json", **headers, "Connection": "close"}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in asked.items())
+        if not lines.isascii() or len(lines.splitlines()) != len(asked):
+            raise ValueError("a header that cannot be sent")
+        writer.write(f"GET {target} HTTP/1.1\r\n{lines}\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status = head[0].split(maxsplit=2)
-        if len(status) < 2 or not status[0].startswith("HTTP/") or status[1] != "200":
-            raise ValueError("no list of models")
+        if len(status) < 2 or not status[0].startswith("HTTP/"):
+            raise ValueError("no HTTP")
+        if status[1] != "200":
+            # One that is still starting answers with a failure of its own.
+            raise OSError(head[0]) if status[1] == "503" else ValueError(head[0])
         lines = (line.partition(":") for line in head[1:])
         headers = {name.strip().lower(): value.strip() for name, _, value in lines}
         return await _body(reader, headers)

@@ -51,6 +51,14 @@ class Target:
     """The environment variable that holds the key; empty if none is needed."""
     path: str = ""
     """Weights of a local model, if they were named."""
+    chosen: ModelInfo = UNKNOWN
+    """The part of `info` that the settings say."""
+    mode_chosen: bool = False
+    """Whether the settings say how calls travel."""
+    is_server: bool = False
+    """Whether it is a gateway or a server of one's own, which is asked what it offers."""
+    untooled: bool = False
+    """Whether calls travel as text because the server says that the model is not shown tools."""
 
     @property
     def label(self) -> str:
@@ -181,7 +189,9 @@ class _Resolver:
             raise ConfigError(self._missing_key(name, model, provider))
         # What a server on this machine really offers depends on how it was started.
         known = None if is_loopback(provider.base_url) else lookup(model, seller(provider.base_url))
+        chosen = UNKNOWN.overridden(own.models.get(model) if own else None)
         info = (known or UNKNOWN).overridden(own.models.get(model) if own else None)
+        mode = info.tool_mode or (own.tool_mode if own and "tool_mode" in own.model_fields_set else None)
         return Target(
             kind="chat",
             provider=name,
@@ -191,9 +201,12 @@ class _Resolver:
             more_keys=self._more_keys(own, provider.key_env) if key else {},
             headers=dict(own.headers) if own else {},
             format=_format(info.format or provider.format, name),
-            tool_mode=info.tool_mode or (own.tool_mode if own else "native"),
+            tool_mode=mode or "native",
             info=info,
             key_hint=provider.key_env,
+            chosen=chosen,
+            mode_chosen=mode is not None,
+            is_server=is_loopback(provider.base_url) or not seller(provider.base_url),
         )
 
     def _more_keys(self, own: ProviderSettings | None, first: str) -> dict[str, str]:

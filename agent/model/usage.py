@@ -82,10 +82,19 @@ class Meter:
         """Tokens of the first model's context window, if known."""
         return self._info.context_window
 
+    @property
+    def window_told(self) -> bool:
+        """Whether the server itself told the window."""
+        return "context_window" in self._info.told
+
     def learn_window(self, tokens: int) -> None:
         """Take a window that a provider named; a smaller one that is known already stays."""
         if tokens >= SMALLEST_WINDOW and (self.window is None or tokens < self.window):
-            self._info = replace(self._info, context_window=tokens)
+            self.renew(replace(self._info, context_window=tokens, told=self._info.told | {"context_window"}))
+
+    def renew(self, info: ModelInfo) -> None:
+        """What is known of the first model now."""
+        self._info = info
 
     @property
     def ratio(self) -> float:

@@ -26,6 +26,7 @@ from agent.events import (
     UsageChanged,
 )
 from agent.messages import Image, Message
+from agent.model.codecs import codec_for
 from agent.model.codecs.pictures import COUNTED, surplus, without_images
 from agent.model.profile import Profile
 from agent.model.protocol import (
@@ -41,11 +42,13 @@ from agent.model.protocol import (
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
+from agent.model.wire import Wire
 from agent.model.wire_format import Framer
 from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
 from agent.turns.request_record import RequestRecorder
 from agent.turns.room import ContextRoom, Remember
+from agent.turns.server_news import ServerNews
 from agent.turns.summarizing import Summarizer
 from agent.turns.turn_helpers import TurnHelpers
 from tools.safe_text import printable
@@ -145,6 +148,7 @@ class Dialogue:
         """Label of the model that was asked last."""
         self._recorder = RequestRecorder()
         self._record: dict[str, Any] = {}
+        self._servers = ServerNews(meter, emit)
         self._room = ContextRoom(
             session,
             meter,
@@ -160,13 +164,17 @@ class Dialogue:
     async def next_reply(self, step: int) -> ModelReply:
         """The model's next message. Raises `ModelError` when no route gives one."""
         self._step = step
+        if step == 1:
+            await self._helpers.ask("Asking a model server", self._hear_of_servers, None)
         await self._frame(self._routes[0])
         room = partial(self._room.keep, self._estimate())
         await self._helpers.ask("Making room in the window", room, None, through=HermesError)
         overflows = 0
         while True:
             try:
-                return await self._fetch()
+                reply = await self._fetch()
+                if await self._saw_tools(reply):
+                    return reply
             except ModelError as error:
                 if error.kind == "images" and await self._leave_images_out(error):
                     continue
@@ -214,11 +222,11 @@ class Dialogue:
         """What fills the window now, and what was used. Counted off the event loop."""
         route = self._routes[0]
         sent = Sent(route.wire, route.tools, self._profile.examples)
-        ratio, window, used = self._meter.ratio, self._meter.window, self._meter.totals()
+        ratio, used = self._meter.ratio, self._meter.totals()
+        window, told = self._meter.window, self._meter.window_told
         path, breaks = tuple(self._session.path), tuple(self._breaks)
-        return await asyncio.to_thread(
-            build_table, path, sent, model=route.name, window=window, ratio=ratio, used=used, breaks=breaks
-        )
+        table = partial(build_table, model=route.name, window=window, window_told=told, ratio=ratio)
+        return await asyncio.to_thread(table, path, sent, used=used, breaks=breaks)
 
     async def _fetch(self) -> ModelReply:
         self._text.clear()
@@ -233,6 +241,7 @@ class Dialogue:
         self._text.clear()
         self._reasoning.clear()
         route = next(route for route in self._routes if route.name == reply.route)
+        await self._helpers.ask("Asking a model server", self._hear_of_servers, None)
         self._helpers.hear("Counting what was used", lambda: self._account(reply, route), None)
         self._record = await self._helpers.ask(
             RECORD, lambda: self._recorder.record(route, reply, images=self._lane(route).images), {}
@@ -267,6 +276,8 @@ class Dialogue:
         self._emit(ReplyCut(reason=reason))
 
     def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None:
+        if route.watched is not None:
+            route.watched.doubt()
         self._emit(RetryScheduled(reason=reason, delay=delay, attempt=attempt, model=route.name))
 
     # Frames
@@ -375,6 +386,31 @@ class Dialogue:
         await self._reframe(self._routes[0], "images are no longer sent")
         return True
 
+    # Servers of one's own
+
+    async def _hear_of_servers(self) -> None:
+        for route, reason in await self._servers.renew(tuple(self._routes)):
+            await self._write_calls_as_text(route, reason)
+
+    async def _saw_tools(self, reply: ModelReply) -> bool:
+        """Whether the model was shown its tools, as far as its count tells; if not, it is asked again."""
+        route = next(each for each in self._routes if each.name == reply.route)
+        lane = self._lane(route)
+        reason = self._servers.unseen(route, reply, lane.size) if lane.tools else ""
+        if reason:
+            await self._write_calls_as_text(route, reason)
+        return not reason
+
+    async def _write_calls_as_text(self, route: ModelRoute, reason: str) -> None:
+        if route.wire.mode.mode != "native":
+            return
+        changed = replace(route, wire=Wire(route.wire.format, codec_for("text")), images=False)
+        self._routes = tuple(changed if each is route else each for each in self._routes)
+        self._emit(Noticed(kind="warning", text=f"Calls travel as text from here on: {reason}."))
+        if route.name in self._lanes:
+            self._lanes[route.name].images = False
+            await self._reframe(changed, "calls travel as text")
+
     # ContextRoom
 
     async def compact(self, focus: str) -> str:
@@ -438,5 +474,6 @@ class Dialogue:
                 session_cost=totals["cost"],
                 context_used=self._estimate(),
                 context_window=self._meter.window,
+                window_told=self._meter.window_told,
             )
         )

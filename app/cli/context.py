@@ -108,7 +108,8 @@ def _show(args: argparse.Namespace) -> int:
                 short, rules = passage.digest[:SHORT], ", ".join(passage.rules)
                 say(f"    {clean(passage.place)} kept back, {short}: {rules}")
                 say(_indented(passage.text))
-        window = f" of {table.window:,}" if table.window else ""
+        told = " (told by the server)" if table.window_told else ""
+        window = f" of {table.window:,}{told}" if table.window else ""
         say(f"{'all':<20}{table.used:>8,}{window} tokens, {clean(table.model)}")
     sys.stdout.flush()
     return 0
@@ -141,6 +142,7 @@ def as_json(table: ContextTable) -> Mapping[str, Any]:
     return {
         "model": table.model,
         "window": table.window,
+        "window_told": table.window_told,
         "tokens": table.used,
         "layers": [
             {

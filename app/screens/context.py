@@ -269,4 +269,5 @@ def filled(table: ContextTable) -> str:
     if table.window is None:
         return f"{table.model} · ~{tokens(table.used)} of {UNKNOWN} (window unknown)"
     share = percent(table.used / table.window)
-    return f"{table.model} · ~{tokens(table.used)} of {tokens(table.window)} · {share}"
+    told = " (told by the server)" if table.window_told else ""
+    return f"{table.model} · ~{tokens(table.used)} of {tokens(table.window)}{told} · {share}"

@@ -94,6 +94,10 @@ class ModelServer:
         self.requests: list[Recorded] = []
         """Every chat request, refused or not, in order of arrival."""
         self.refusals: list[str] = []
+        self.documents: dict[str, Any] = {}
+        """What GET requests are answered with, as JSON, by their paths."""
+        self.looked_up: list[str] = []
+        """The paths of GET requests, in order of arrival."""
         self.connections = 0
         """Connections accepted so far."""
         self._forms: dict[str, Form] = {"/v1/chat/completions": ChatForm(rules), **(forms or {})}
@@ -157,8 +161,13 @@ class ModelServer:
 
     def _answer(self, request: Recorded) -> tuple[Reply, bytes]:
         """The reply to a request and its body."""
+        if request.method == "GET":
+            self.looked_up.append(request.path)
         if self._api_key is not None and not _has_key(request, self._api_key):
             reply = refuse(401, "Incorrect API key provided: sk-wro*****ong.", code="invalid_api_key")
+        elif request.method == "GET" and request.path in self.documents:
+            body = json.dumps(self.documents[request.path]).encode()
+            return Reply(content_type="application/json"), body
         elif request.method == "GET" and request.path == "/v1/models":
             data = [
                 {"id": name, "object": "model", "owned_by": "tests"}

@@ -28,6 +28,7 @@ from agent.model.protocol import (
     Usage,
     UsageDelta,
 )
+from agent.model.server_watch import WatchedModel
 from agent.model.transport.retry import RetryPolicy
 from agent.model.wire import Wire
 
@@ -55,6 +56,8 @@ class ModelRoute:
     """Whether the model is sent images; if not, it reads that there were some."""
     usual_output: int | None = None
     """Tokens of one reply where nobody says how many, for formats that want a limit."""
+    watched: WatchedModel | None = None
+    """The model with the watch over its server, if that is one which is asked what it offers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ async def _compact(client: SessionClient, focus: str) -> str:
 async def _context(client: SessionClient, _words: str) -> str:
     table = await client.context()
     window = "unknown" if table.window is None else f"{table.window:,}"
+    window += " (told by the server)" if table.window_told else ""
     rows = [f"- {clean(layer.name)}: {layer.tokens:,} tokens" for layer in table.layers]
     return "\n".join([f"{table.used:,} tokens of a window of {window}:", "", *rows])
 

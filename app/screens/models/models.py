@@ -275,6 +275,7 @@ def about(choice: ModelChoice) -> str:
     parts = [
         choice.name,
         f"window {tokens(info.context_window)} tokens" if info.context_window else "window unknown",
+        "told by the server" if "context_window" in info.told else "",
         f"longest reply {tokens(info.max_output)}" if info.max_output else "",
     ]
     prices = (info.input_price, info.output_price, info.cached_price)

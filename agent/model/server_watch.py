@@ -1,0 +1,193 @@
+"""Asks model servers what they say of their models: once an address, and again after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agent.model.addresses import is_loopback
+from agent.model.catalog import lookup
+from agent.model.detect import fetch_json
+from agent.model.server_facts import (
+    ServerFacts,
+    entry_of,
+    facts_of,
+    facts_of_props,
+    is_litellm,
+    is_llamacpp,
+)
+
+if TYPE_CHECKING:
+    from agent.model.providers import Target
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 1.5
+"""Seconds a server has for all it is asked."""
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LISTENS = "0A"
+
+
+@dataclass(slots=True)
+class _Said:
+    """What a server said when it was asked."""
+
+    models: Any = None
+    props: Any = None
+    prices: Any = None
+    listener: frozenset[str] = frozenset()
+    """Names of the sockets that listened at its port then, where the system tells."""
+
+
+@dataclass(slots=True)
+class ServerWatch:
+    """One address. `stale` is set by who has reason to think that the server was restarted."""
+
+    base_url: str
+    headers: Mapping[str, str] = field(repr=False)
+    stale: bool = True
+    _said: _Said = field(default_factory=_Said)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def facts(self, model: str) -> ServerFacts:
+        """What the server says of a model. Asks once, and again where it may have been restarted."""
+        async with self._asking:
+            if self.stale:
+                self._said, self.stale = await self._ask()
+        entry, priced = entry_of(self._said.models, model), entry_of(self._said.prices, model)
+        listed, props = facts_of(entry), facts_of_props(self._said.props)
+        windows = [each.context_window for each in (listed, props) if each.context_window]
+        # One may be for all who ask at the same time, the other for each of them.
+        smaller = ServerFacts(context_window=min(windows, default=None))
+        return smaller | listed | props | facts_of(priced) | _behind(priced)
+
+    async def was_restarted(self) -> bool:
+        """Whether the server was started since it was asked; where that cannot be known, False."""
+        if not self.stale and self._said.listener:
+            self.stale = await asyncio.to_thread(listeners, self.base_url) != self._said.listener
+        return self.stale
+
+    async def _ask(self) -> tuple[_Said, bool]:
+        """What it says, and whether it has to be asked again."""
+        said = _Said()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                said.listener = await asyncio.to_thread(listeners, self.base_url)
+                said.models = await fetch_json(f"{self.base_url}/models", self.headers)
+                root = self.base_url.removesuffix("/v1")
+                if is_llamacpp(said.models):
+                    said.props = await self._optional(f"{root}/props")
+                elif is_litellm(said.models):
+                    said.prices = await self._optional(f"{root}/model/info")
+        except (OSError, ValueError, EOFError, TimeoutError) as error:
+            log.info("%s said nothing of its models: %s", urlsplit(self.base_url).netloc, error)
+            # One that answers, but not to this, will not do so later either.
+            return said, not isinstance(error, ValueError)
+        return said, False
+
+    async def _optional(self, url: str) -> Any:
+        try:
+            return await fetch_json(url, self.headers)
+        except (OSError, ValueError, EOFError):
+            return None
+
+
+class ServerWatches:
+    """The servers of one session, each asked once however many models are asked there."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, ServerWatch] = {}
+        self._plain: dict[str, Target] = {}
+        """Targets as they were before their servers said anything, by their labels."""
+
+    def of(self, target: Target) -> ServerWatch | None:
+        """The watch over the server of a target; None for providers whose models are known beforehand."""
+        if target.kind != "chat" or not target.is_server:
+            return None
+        if target.base_url not in self._watches:
+            self._watches[target.base_url] = ServerWatch(target.base_url, target.request_headers())
+        return self._watches[target.base_url]
+
+    def watched(self, target: Target) -> WatchedModel | None:
+        """A target with the watch over its server."""
+        return None if (watch := self.of(target)) is None else WatchedModel(self, watch, target)
+
+    async def informed(self, target: Target) -> Target:
+        """A target with what its server says of the model, where the settings say nothing."""
+        watch = self.of(target)
+        if watch is None:
+            return target
+        target = self._plain.setdefault(target.label, target)
+        facts = await watch.facts(target.model)
+        info = facts.completed(target.info, target.chosen)
+        if facts.tools is False and not target.mode_chosen:
+            return replace(target, info=info, tool_mode="text", untooled=True)
+        return replace(target, info=info)
+
+
+@dataclass(slots=True)
+class WatchedModel:
+    """One model of a watched server, as it was described last."""
+
+    _watches: ServerWatches
+    _watch: ServerWatch
+    target: Target
+
+    def doubt(self) -> None:
+        """A request failed as it does where a server is started again."""
+        self._watch.stale = True
+
+    async def news(self) -> Target | None:
+        """The model as its server describes it now, if it was restarted and says something else."""
+        if not await self._watch.was_restarted():
+            return None
+        before, self.target = self.target, await self._watches.informed(self.target)
+        return None if self.target == before else self.target
+
+    @property
+    def may_drop_tools(self) -> bool:
+        """Whether a count that is far too small means that tools were dropped: where a server is near, and
+        the settings do not say that its calls have a field of their own."""
+        return self.target.base_url.startswith("http:") and not self.target.mode_chosen
+
+
+def _behind(entry: Mapping[str, Any]) -> ServerFacts:
+    """Window and limit of the model that a gateway names as the one behind it."""
+    parameters = entry.get("litellm_params")
+    name = parameters.get("model") if isinstance(parameters, Mapping) else None
+    info = lookup(name, name.partition("/")[0]) if isinstance(name, str) else None
+    if info is None:
+        return ServerFacts()
+    return ServerFacts(
+        context_window=info.context_window,
+        max_output=info.max_output,
+        input_price=info.input_price,
+        output_price=info.output_price,
+        cached_price=info.cached_price,
+        written_price=info.written_price,
+    )
+
+
+def listeners(url: str) -> frozenset[str]:
+    """The sockets that listen at the port of an address of this machine; another set means a restart.
+
+    Empty where the system does not tell, and for other machines.
+    """
+    if not is_loopback(url):
+        return frozenset()
+    parts = urlsplit(url)
+    port = f":{parts.port or (443 if parts.scheme == 'https' else 80):04X}"
+    found: set[str] = set()
+    for table in _TABLES:
+        try:
+            lines = table.read_text(encoding="ascii").splitlines()[1:]
+        except (OSError, ValueError):
+            continue
+        rows = (line.split() for line in lines if port in line)
+        found |= {row[9] for row in rows if len(row) > 9 and row[1].endswith(port) and row[3] == _LISTENS}
+    return frozenset(found)

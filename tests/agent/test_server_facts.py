@@ -1,0 +1,224 @@
+"""What servers tell of their models: windows, limits, prices, and whether a template knows tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.events import Noticed, UsageChanged
+from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.server_facts import ServerFacts, entry_of, facts_of, facts_of_props
+from tests.support.engines import Bench, bench
+from tests.support.model_server import say
+
+VLLM = {"id": "org/tiny", "object": "model", "owned_by": "vllm", "max_model_len": 8192}
+LLAMACPP = {
+    "id": "tiny.gguf",
+    "aliases": ["tiny"],
+    "owned_by": "llamacpp",
+    "meta": {"n_ctx": 4096, "n_ctx_train": 32768},
+}
+LITELLM = {"id": "team/m", "owned_by": "openai", "max_input_tokens": 200_000, "max_output_tokens": 64_000}
+NO_TOOLS = {"supports_tools": False, "supports_tool_calls": False, "supports_system_role": True}
+
+
+def listed(*entries: dict[str, Any]) -> dict[str, Any]:
+    return {"object": "list", "data": list(entries)}
+
+
+@pytest.mark.parametrize(
+    ("entry", "facts"),
+    [
+        (VLLM, ServerFacts(context_window=8192)),
+        (LLAMACPP, ServerFacts(context_window=4096)),
+        (LITELLM, ServerFacts(context_window=200_000, max_output=64_000)),
+        ({"id": "m", "loaded_context_length": 6_000, "max_context_length": 131_072}, 6_000),
+        ({"id": "m", "context_window": 131_072, "max_completion_tokens": 8_000}, 131_072),
+        ({"id": "m", "context_length": 32_768}, 32_768),
+        ({"id": "m", "context_length": 262_144, "top_provider": {"context_length": 65_536}}, 65_536),
+        ({"id": "m", "meta": {"n_ctx_train": 8192}}, None),
+        ({"id": "m", "max_model_len": 0}, None),
+        ({"id": "m", "max_model_len": True}, None),
+        ({"id": "m", "max_model_len": "8192"}, None),
+        ({"id": "m", "meta": None}, None),
+    ],
+)
+def test_the_fields_of_real_servers_are_read(entry: dict[str, Any], facts: Any) -> None:
+    read = facts_of(entry)
+    assert (read if isinstance(facts, ServerFacts) else read.context_window) == facts
+
+
+def test_prices_a_token_become_prices_a_million() -> None:
+    openrouter = {"pricing": {"prompt": "0.000003", "completion": "0.000015", "input_cache_read": "3e-7"}}
+    facts = facts_of(openrouter)
+    assert (facts.input_price, facts.output_price, facts.cached_price) == (3, 15, 0.3)
+    litellm = {"model_info": {"input_cost_per_token": 1e-06, "output_cost_per_token": 5e-06}}
+    assert (facts_of(litellm).input_price, facts_of(litellm).output_price) == (1, 5)
+    nothing = {"model_info": {"input_cost_per_token": 0, "output_cost_per_token": 0}}
+    assert facts_of(nothing) == ServerFacts()
+
+
+def test_props_tell_window_sight_and_tools() -> None:
+    props = {
+        "default_generation_settings": {"n_ctx": 2048},
+        "modalities": {"vision": False, "audio": False},
+        "chat_template_caps": NO_TOOLS,
+    }
+    assert facts_of_props(props) == ServerFacts(context_window=2048, images=False, tools=False)
+    assert facts_of_props({"chat_template_caps": {"supports_tools": True}}).tools is True
+    for odd in ([], None, {"chat_template_caps": []}, {"modalities": {"vision": "no"}}):
+        assert facts_of_props(odd) == ServerFacts()
+
+
+def test_only_a_server_with_one_model_for_all_names_means_it_by_any_name() -> None:
+    assert entry_of(listed(LLAMACPP), "whatever") == LLAMACPP
+    assert entry_of(listed(LLAMACPP, VLLM), "tiny") == LLAMACPP
+    assert entry_of(listed(VLLM), "whatever") == {}
+    for odd in (None, [], {}, {"data": None}, {"data": [None, 3]}, "x"):
+        assert entry_of(odd, "m") == {}
+
+
+def test_settings_come_first_and_what_the_server_told_is_marked() -> None:
+    known = ModelInfo(context_window=1_000, input_price=2.0)
+    chosen = ModelInfo(context_window=1_000)
+    info = ServerFacts(context_window=9_000, max_output=500).completed(known, chosen)
+    assert (info.context_window, info.max_output, info.input_price) == (1_000, 500, 2.0)
+    assert info.told == {"max_output"}
+    assert ServerFacts().completed(known, UNKNOWN) == known
+
+
+def prepared(b: Bench, model: str, more: str = "", format_name: str = "chat") -> None:
+    b.config(
+        f"model: {{name: near/{model}, retries: 2}}\n"
+        f"providers: {{near: {{base_url: '{b.server.base_url}', format: {format_name}{more}}}}}"
+    )
+    b.environ |= {"HERMES_MODEL": "", "OPENAI_BASE_URL": "", "OPENAI_API_KEY": ""}
+
+
+def windows(b: Bench) -> list[tuple[int | None, bool]]:
+    return [(event.context_window, event.window_told) for event in b.seen(UsageChanged)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "model", "window"),
+    [(VLLM, "org/tiny", 8192), (LLAMACPP, "tiny.gguf", 4096), (LITELLM, "team/m", 200_000)],
+    ids=["vllm", "llamacpp", "litellm"],
+)
+async def test_the_window_a_server_tells_is_used_marked_and_asked_for_once(
+    tmp_path: Path, entry: dict[str, Any], model: str, window: int
+) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        b.server.documents = {"/v1/models": listed(entry, {"id": "other", "max_model_len": 1_000})}
+        prepared(b, model)
+        async with b.engine() as engine:
+            await engine.run("hello")
+            await engine.run("again")
+            table = await engine.context()
+        assert windows(b) == [(window, True)] * 2
+        assert (table.window, table.window_told) == (window, True)
+        assert b.server.looked_up.count("/v1/models") == 1
+        assert b.server.refusals == []
+
+
+async def test_settings_win_over_what_a_server_tells(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        b.server.documents = {"/v1/models": listed(VLLM)}
+        prepared(b, "org/tiny", ", models: {org/tiny: {context_window: 64000}}")
+        await b.turn("hello")
+        assert windows(b) == [(64_000, False)]
+
+
+async def test_a_server_that_was_restarted_with_another_window_is_asked_again(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        b.server.documents = {"/v1/models": listed(VLLM)}
+        prepared(b, "org/tiny")
+        async with b.engine() as engine:
+            await engine.run("hello")
+            await b.server.stop()
+            b.server.documents = {"/v1/models": listed({**VLLM, "max_model_len": 30_000})}
+            await b.server.start()
+            await engine.run("again")
+            await engine.run("and again")
+        assert [window for window, _ in windows(b)] == [8192, 30_000, 30_000]
+        assert b.server.looked_up.count("/v1/models") == 2
+
+
+async def test_a_server_that_is_started_late_is_asked_then(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        b.server.documents = {"/v1/models": listed(VLLM)}
+        prepared(b, "org/tiny")
+        await b.server.stop()
+        async with b.engine() as engine:
+            await b.server.start()
+            await engine.run("hello")
+        assert windows(b) == [(8192, True)]
+
+
+async def test_a_server_that_answers_nothing_sensible_is_left_alone(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _request: say("Hi.")) as b:
+        b.server.documents = {"/v1/models": ["what", None]}
+        prepared(b, "org/tiny")
+        assert (await b.turn("hello")).outcome == "done"
+        assert windows(b) == [(None, False)]
+
+
+@pytest.mark.parametrize("chosen", ["", ", tool_mode: native"])
+async def test_calls_travel_as_text_where_the_template_knows_no_tools(tmp_path: Path, chosen: str) -> None:
+    async with bench(tmp_path, [say("Hi.")]) as b:
+        b.server.documents = {
+            "/v1/models": listed(LLAMACPP),
+            "/props": {"chat_template_caps": NO_TOOLS, "default_generation_settings": {"n_ctx": 4096}},
+        }
+        prepared(b, "tiny.gguf", chosen)
+        await b.turn("hello")
+        body = b.server.requests[0].body
+        told = [each.text for each in b.seen(Noticed) if "knows no tools" in each.text]
+        if chosen:
+            assert "tools" in body and not told
+        else:
+            assert "tools" not in body
+            assert "read_file" in body["messages"][0]["content"]
+            assert len(told) == 1 and "near/tiny.gguf" in told[0]
+
+
+async def test_a_count_far_below_what_was_sent_means_that_tools_were_dropped(tmp_path: Path) -> None:
+    few = {"prompt_tokens": 40, "completion_tokens": 5, "total_tokens": 45}
+    script = [say("I cannot see files.", usage=few), say("In words.", usage=few), say("More.", usage=few)]
+    async with bench(tmp_path, script) as b:
+        prepared(b, "small")
+        async with b.engine() as engine:
+            ended = await engine.run("What is in a.txt?")
+            await engine.run("And in b.txt?")
+        assert ended.text == "In words."
+        assert ["tools" in each.body for each in b.server.requests] == [True, False, False]
+        told = [each.text for each in b.seen(Noticed) if "as text" in each.text]
+        assert len(told) == 1 and "40 tokens" in told[0]
+        assert b.server.refusals == []
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {"prompt_tokens": 40, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 30}},
+        {"prompt_tokens": 0, "completion_tokens": 5},
+    ],
+)
+async def test_no_count_or_one_with_a_cache_means_nothing(tmp_path: Path, usage: Any) -> None:
+    async with bench(tmp_path, [say("Hi.", usage=usage)]) as b:
+        prepared(b, "small")
+        assert (await b.turn("hello")).text == "Hi."
+        assert len(b.server.requests) == 1
+
+
+async def test_a_gateway_names_prices_of_the_model_behind_it(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 20_000, "completion_tokens": 1_000, "total_tokens": 21_000}
+    info = {"input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05, "max_input_tokens": 200_000}
+    priced = {"model_name": "team/m", "litellm_params": {"model": "anthropic/x"}, "model_info": info}
+    async with bench(tmp_path, [say("Hi.", usage=usage)]) as b:
+        b.server.documents = {"/v1/models": listed(LITELLM), "/model/info": {"data": [priced]}}
+        prepared(b, "team/m")
+        await b.turn("hello")
+        assert b.seen(UsageChanged)[0].session_cost == pytest.approx(0.06 + 0.015)
