@@ -46,6 +46,7 @@ def outcome(restored: Restored) -> str:
             lines.append(f"▲ {along[0].upper()}{along[1:]}")
     else:
         lines.append("Nothing was changed.")
+    lines += [f"▲ {each[0].upper()}{each[1:]}" for each in map(one_line, restored.remarks)]
     named = restored.skipped[:NAMED]
     lines += [f"▲ {one_line(item.path)} stays as it is: {one_line(item.reason)}" for item in named]
     if more := len(restored.skipped) - len(named):
@@ -73,6 +74,7 @@ def outcome_record(restored: Restored) -> dict[str, Any]:
         "step": restored.step.number if restored.step else None,
         "restored": [change.path for change in changes],
         "unnamed": list(restored.unnamed),
+        "remarks": list(restored.remarks),
         "left": [{"path": item.path, "reason": item.reason} for item in restored.skipped],
     }
 

@@ -20,6 +20,7 @@ from agent.workspace.checkpoints.git_words import git_apart, git_line
 from agent.workspace.checkpoints.kept_outside import refusal
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import pending as keeping
+from agent.workspace.checkpoints.restore.files_in_use import spared
 from agent.workspace.checkpoints.restore.git_group import RepositoryProvider, at_rest, collapsed, together
 from agent.workspace.checkpoints.restore.hunk_restore import ChangedError, part_entry
 from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer
@@ -50,6 +51,8 @@ class Restored:
     """Paths that stay as they are, and why."""
     unnamed: tuple[str, ...] = ()
     """Paths that were changed while commands ran that do not name them: perhaps by a person."""
+    remarks: tuple[str, ...] = ()
+    """What else a person should know, a clause each."""
 
     def what(self, done: str) -> str:
         """What went back: `3 paths restored, git: main 3f2a1c → 9be044`; empty where nothing did."""
@@ -73,6 +76,7 @@ class Restored:
         text = self.what(done) or "Nothing was changed"
         if self.unnamed:
             text += f"; {self.taken_along()}"
+        text += "".join(f"; {clean(each)}" for each in self.remarks)
         if not self.skipped:
             return f"{text}."
         named = "; ".join(f"{clean(item.path)} {item.reason}" for item in self.skipped[:3])
@@ -98,15 +102,16 @@ def apply_restore(
     root = Path(plan.root)
     with store.sharing():
         moves, skipped = together(*_decided(plan, choices, store.objects))
-        moves = [*moves, *_narrow_folders(root, moves)]
+        spare = spared(root, moves, skipped)
+        moves, skipped = [*spare.moves, *_narrow_folders(root, spare.moves)], spare.skipped
         pending = keeping.begun(line, session, label, plan.root, moves)
         if not moves:
-            return Restored(None, tuple(skipped))
+            return Restored(None, skipped, remarks=spare.remarks)
         with keeping.held(store.pending, pending):
             _make_again(root)
             failed = _carry_out(pending, store, expect)
             step = _appended(store, pending, failed)
-        return Restored(step, (*skipped, *collapsed(failed)), _unnamed(plan, step))
+        return Restored(step, (*skipped, *collapsed(failed)), _unnamed(plan, step), spare.remarks)
 
 
 def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:

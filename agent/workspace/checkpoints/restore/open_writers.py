@@ -42,12 +42,17 @@ class OpenWriters:
 
 def is_written(folder: int, name: str) -> bool:
     """Whether somebody has the file open for writing; False where that cannot be found out."""
+    return bool(writer_state(folder, name))
+
+
+def writer_state(folder: int, name: str) -> bool | None:
+    """Whether somebody has the file open for writing; None where that cannot be found out."""
     if _SET_LEASE is None:
-        return False
+        return None
     try:
         descriptor = os.open(name, _READ, dir_fd=folder)
     except OSError:
-        return False
+        return None
     try:
         # Whoever opens the file while the lease is held makes the system send a signal: one that
         # does nothing, in place of the usual one, which would end the process.
@@ -56,7 +61,7 @@ def is_written(folder: int, name: str) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return False
+        return None
     finally:
         with suppress(OSError):
             fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_UNLCK)

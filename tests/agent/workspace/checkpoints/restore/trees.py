@@ -9,8 +9,10 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan, plan_restore
+from agent.workspace.checkpoints.restore.step_range import plan_back
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 
@@ -34,6 +36,14 @@ def look(root: Path) -> Tree:
         else:
             found[name] = ("file", stat.S_IMODE(status.st_mode), path.read_bytes())
     return found
+
+
+def taken_back(recorder: StepRecorder, position: int) -> Restored:
+    """Go back to a position as `hermes rollback` does, beside the recorder."""
+    store, line = recorder.store, recorder.store.line(recorder.line)
+    with store.sharing():
+        plan = plan_back(line, recorder.root, position, store.objects, limit=recorder.limits.file, others=())
+    return apply_restore(plan, {}, store, line.session, session=line.session, label="back")
 
 
 @dataclass

@@ -1,0 +1,189 @@
+"""Leaving alone, as a whole, what a program has in use as a whole.
+
+A database in use is one thing: a running server has most of its files open for reading
+only, or not at all, and still needs every one of them as it left it. So where a program
+has one file of a database open for writing, locked or mapped, or writes several files of a
+folder as one set, what a restore would change there stays. A single log that somebody
+writes to holds back itself only (see `path_replacement`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from agent.workspace.checkpoints.databases import DatabaseFinder, FolderKind, FoundDatabase, files_of
+from agent.workspace.checkpoints.entries import LeftOut, PathKind
+from agent.workspace.checkpoints.restore.open_files import (
+    OpenFile,
+    OpenFiles,
+    is_alive,
+    locks,
+    open_files,
+    program,
+    working_in,
+)
+from agent.workspace.checkpoints.restore.open_writers import writer_state
+from agent.workspace.checkpoints.restore.path_replacement import Move
+
+IN_USE = "is a database ({kind}) that {who} has open; what was changed in it stays as a whole"
+ONE_SET = "holds files that {who} writes as one set; what was changed in it stays as a whole"
+UNSEEN = "whether a program of another user has the database {path} open could not be seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """What of a restore can be carried out beside the programs that run."""
+
+    moves: tuple[Move, ...]
+    skipped: tuple[LeftOut, ...]
+    """What stays; of a database or a folder that does, one line."""
+    remarks: tuple[str, ...] = ()
+    """What could not be found out, a clause each."""
+
+
+def spared(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut]) -> Spared:
+    """The moves without those of what programs below `root` (resolved) have in use. Blocking.
+
+    `skipped` is what stays anyway: of a database of which anything stays, all does.
+    """
+    finder = DatabaseFinder(root, (each.path for each in (*moves, *skipped)))
+    databases: dict[FoundDatabase, list[str]] = {}
+    for move in moves:
+        if (database := finder.of(move.path)) is not None:
+            databases.setdefault(database, []).append(move.path)
+    conflicts: dict[FoundDatabase, str] = {}
+    rest: list[LeftOut] = []
+    for item in skipped:
+        database = finder.of(item.path)
+        if database is None:
+            rest.append(item)
+        elif not database.is_passing(item.path):
+            named = item.path[len(database.path) :].removeprefix("/")
+            conflicts.setdefault(database, f"{item.reason} ({named})" if named else item.reason)
+    opened = open_files(root, maps=bool(databases))
+    by_file: dict[tuple[int, int], OpenFile] = {}
+    for each in opened.files:
+        if each.writes:
+            by_file.setdefault(each.identity, each)
+    held = locks() if databases or opened.files else {}
+    remarks: list[str] = []
+    staying: set[str] = set()
+    for database in dict.fromkeys((*databases, *conflicts)):
+        who, sure = _user(root, database, by_file, held, opened)
+        name = database.path or "."
+        if who is not None:
+            rest.append(LeftOut(name, IN_USE.format(kind=database.kind.name, who=program(who))))
+        elif database in conflicts:
+            rest.append(LeftOut(name, conflicts[database]))
+        else:
+            remarks += [] if sure else [UNSEEN.format(path=name)]
+            continue
+        staying.update(databases.get(database, ()))
+    free = [move for move in moves if finder.of(move.path) is None]
+    for folder, who in _sets(root, free, finder, opened.files, held).items():
+        rest.append(LeftOut(folder, ONE_SET.format(who=program(who))))
+        staying.update(move.path for move in moves if move.path.startswith(f"{folder}/"))
+    return Spared(_without(moves, staying) if staying else tuple(moves), tuple(rest), tuple(remarks))
+
+
+def _user(
+    root: Path,
+    database: FoundDatabase,
+    by_file: Mapping[tuple[int, int], OpenFile],
+    held: Mapping[tuple[int, int], int],
+    opened: OpenFiles,
+) -> tuple[int | None, bool]:
+    """The process that has a database in use (0: one that is not known), and whether that is sure."""
+    kind = database.kind
+    if isinstance(kind, FolderKind) and (found := working_in(root / database.path, kind.programs)):
+        return found, True
+    sure = True
+    written = None
+    for folder, name, path in files_of(root, database):
+        with suppress(OSError):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            identity = (status.st_dev, status.st_ino)
+            if identity in by_file:
+                return by_file[identity].process, True
+            if identity in held:
+                return held[identity], True
+            if isinstance(kind, FolderKind) and _is_named(kind, database, path):
+                process = _first_number(root / path)
+                if is_alive(process):
+                    return process, True
+            state = writer_state(folder, name) if written is None else False
+            written = 0 if state else written
+            sure = sure and (state is not None or not opened.unseen)
+    return written, sure
+
+
+def _is_named(kind: FolderKind, database: FoundDatabase, path: str) -> bool:
+    rest = path.removeprefix(f"{database.path}/")
+    return any(fnmatchcase(rest, pattern) for pattern in kind.process)
+
+
+def _first_number(path: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int(path.read_bytes()[:20].split()[0])
+    return 0
+
+
+def _sets(
+    root: Path,
+    moves: Iterable[Move],
+    finder: DatabaseFinder,
+    opened: Sequence[OpenFile],
+    held: Mapping[tuple[int, int], int],
+) -> dict[str, int]:
+    """Folders in which one process writes several files as one set, which no known kind of database is.
+
+    Two files it writes to, one of which it reads as well or has locked: what is written only is a log.
+    The workspace itself is no such folder.
+    """
+    writing: dict[tuple[int, int], list[OpenFile]] = {}
+    for each in opened:
+        if each.writes:
+            writing.setdefault(each.identity, []).append(each)
+    found: dict[str, int] = {}
+    for folder in sorted({move.parent for move in moves} - {""}) if writing else ():
+        if any(folder.startswith(f"{each}/") for each in found):
+            continue
+        counted: dict[int, list[bool]] = {}
+        for identity, path in _identities(root / folder, folder):
+            if identity in writing and finder.of(path) is None:
+                for each in {each.process: each for each in writing[identity]}.values():
+                    counted.setdefault(each.process, []).append(each.reads or identity in held)
+        for process, firm in counted.items():
+            if len(firm) > 1 and any(firm):
+                found[folder] = process
+                break
+    return found
+
+
+def _identities(place: Path, folder: str) -> Iterator[tuple[tuple[int, int], str]]:
+    """Device and inode, and the path, of the plain files in a folder."""
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                yield (status.st_dev, status.st_ino), f"{folder}/{entry.name}"
+
+
+def _without(moves: Sequence[Move], staying: set[str]) -> tuple[Move, ...]:
+    """The moves but those that stay, and those that would take a folder away from under them."""
+    above = {path[:cut] for path in staying for cut in range(len(path)) if path[cut] == "/"}
+    return tuple(
+        move
+        for move in moves
+        if move.path not in staying
+        and not (
+            move.path in above
+            and move.now is not None
+            and (move.wanted is None or move.wanted.kind is not PathKind.FOLDER)
+        )
+    )
