@@ -26,6 +26,8 @@ class Usage:
     """Part of `output` that was spent on reasoning."""
     written: int | None = None
     """Part of `input` that was written to the prompt cache, where that is charged for."""
+    cost: float | None = None
+    """US dollars of the request, where the server itself says what it cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,17 +115,13 @@ def facts_of_props(props: Any) -> ServerFacts:
     """What `/props` of llama.cpp's server says: its window, its template, and whether it sees."""
     if not isinstance(props, Mapping):
         return ServerFacts()
-    caps, modes = props.get("chat_template_caps"), props.get("modalities")
-    able = [caps.get(name) for name in ("supports_tools", "supports_tool_calls")] if _is_map(caps) else []
+    able = [_value(props, ("chat_template_caps", name)) for name in ("supports_tools", "supports_tool_calls")]
+    sees = _value(props, ("modalities", "vision"))
     return ServerFacts(
         context_window=_tokens(props, (("default_generation_settings", "n_ctx"), ("n_ctx",))),
-        images=modes["vision"] if _is_map(modes) and isinstance(modes.get("vision"), bool) else None,
+        images=sees if isinstance(sees, bool) else None,
         tools=False if False in able else True if True in able else None,
     )
-
-
-def _is_map(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def is_llamacpp(models: Any) -> bool:

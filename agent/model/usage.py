@@ -23,7 +23,12 @@ _PER_MILLION = 1_000_000
 
 
 def request_cost(usage: Usage, info: ModelInfo) -> float | None:
-    """US dollars of one request, or None if a count or a price that matters is unknown."""
+    """US dollars of one request, or None if a count or a price that matters is unknown.
+
+    What the server itself says it cost counts for more than any table of prices.
+    """
+    if usage.cost is not None:
+        return usage.cost
     if usage.input is None or usage.output is None:
         return None
     whole = max(usage.input, 0)
@@ -51,10 +56,10 @@ def most_cost(most_input: int, output: int, info: ModelInfo) -> float | None:
     return request_cost(Usage(input=most_input, output=output, written=most_input if dearer else None), info)
 
 
-COUNTS = ("input", "output", "cached", "reasoning", "written")
+COUNTS = ("input", "output", "cached", "reasoning", "written", "cost")
 
 
-def counted(usage: Usage) -> dict[str, int | None]:
+def counted(usage: Usage) -> dict[str, int | float | None]:
     """`usage` as it is kept with a message."""
     return {name: getattr(usage, name) for name in COUNTS}
 

@@ -16,7 +16,7 @@ from agent.messages import Message, Sealed, ToolCall
 from agent.model.codecs.pictures import content_parts, without_lost
 from agent.model.protocol import Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.thinking_levels import effort_of
-from agent.model.transport.chunk_seals import DETAILS, EXTRA
+from agent.model.transport.chunk_seals import BLOCKS, DETAILS, EXTRA
 from agent.model.transport.chunks import ChunkReader
 from agent.model.wire_text import EMPTY, compact, filled, object_text, wire_name
 
@@ -158,8 +158,8 @@ def _wire(message: Message, sealed: Sealed | None) -> bytes:
 def _put_back(wire: dict[str, Any], part: dict[str, Any]) -> None:
     """Put a sealed part where the provider had it."""
     calls = wire.get("tool_calls", ())
-    if part["type"] == DETAILS:
-        wire[DETAILS] = part[DETAILS]
+    if part["type"] in (DETAILS, BLOCKS):
+        wire[part["type"]] = part[part["type"]]
     elif part["type"] == EXTRA and part["call"] < len(calls):
         calls[part["call"]][EXTRA] = part[EXTRA]
 

@@ -1,7 +1,8 @@
 """Data some chat completions providers want back: signed reasoning, and marks on single calls.
 
-Gateways hand on the signed or encrypted reasoning of models as `reasoning_details`, in pieces;
-Gemini signs its thoughts in the `extra_content` of a call. Both go back as they came.
+Gateways hand on the signed or encrypted reasoning of models as `reasoning_details` or, as LiteLLM does
+for Claude, as `thinking_blocks`, in pieces; Gemini signs its thoughts in the `extra_content` of a call.
+All go back as they came.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from agent.model.protocol import SealedDelta
 
 DETAILS = "reasoning_details"
 EXTRA = "extra_content"
+BLOCKS = "thinking_blocks"
 _PIECES = ("text", "summary", "data")
 """Fields of a detail that come in pieces."""
 
@@ -22,7 +24,21 @@ class ChunkSeals:
 
     def __init__(self) -> None:
         self._details: dict[tuple[Any, Any], dict[str, Any]] = {}
+        self._blocks: list[dict[str, Any]] = []
         self._marked: set[int] = set()
+
+    def add_blocks(self, blocks: Any) -> None:
+        """Take in the thinking blocks of one chunk: texts in pieces, the signature that ends each alone."""
+        for each in blocks if isinstance(blocks, list) else ():
+            if not isinstance(each, dict):
+                continue
+            last = self._blocks[-1] if self._blocks else None
+            if last is None or _is_whole(last) or last.get("type") != each.get("type", last.get("type")):
+                self._blocks.append({name: value for name, value in each.items() if value is not None})
+                continue
+            for name, value in each.items():
+                if isinstance(value, str) and name != "type":
+                    last[name] = last.get(name, "") + value
 
     def add_details(self, details: Any) -> None:
         """Take in the details of one chunk. Pieces of one detail have its number and type."""
@@ -47,6 +63,15 @@ class ChunkSeals:
     def flush(self) -> list[SealedDelta]:
         """The details, if anything in them is signed or encrypted: plain ones nobody wants back."""
         details, self._details = list(self._details.values()), {}
-        if not any(each.get("signature") or each.get("data") for each in details):
-            return []
-        return [SealedDelta(json.dumps({"type": DETAILS, DETAILS: details}))]
+        sealed: list[SealedDelta] = []
+        if any(each.get("signature") or each.get("data") for each in details):
+            sealed.append(SealedDelta(json.dumps({"type": DETAILS, DETAILS: details})))
+        blocks, self._blocks = list(filter(_is_whole, self._blocks)), []
+        if blocks:
+            sealed.append(SealedDelta(json.dumps({"type": BLOCKS, BLOCKS: blocks})))
+        return sealed
+
+
+def _is_whole(block: dict[str, Any]) -> bool:
+    """Whether a block has what makes it valid: nothing is added to it any more."""
+    return bool(block.get("signature") or block.get("data"))

@@ -9,6 +9,7 @@ everything else is skipped.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,7 @@ from agent.model.protocol import (
     Usage,
     UsageDelta,
 )
-from agent.model.transport.chunk_seals import DETAILS, EXTRA, ChunkSeals
+from agent.model.transport.chunk_seals import BLOCKS, DETAILS, EXTRA, ChunkSeals
 from agent.model.transport.complaints import is_complaint
 from agent.model.transport.halves import HalfCharacters
 
@@ -124,12 +125,13 @@ class ChunkReader:
             self.finish = _FINISH.get(finish.lower(), "unknown")
 
     def _read_delta(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
-        for name in ("reasoning_content", "reasoning", DETAILS):
+        for name in ("reasoning_content", "reasoning", DETAILS, BLOCKS):
             if reasoning := delta.get(name):
                 for _, text in _texts(reasoning):
                     self._add_reasoning(text, deltas)
                 break
         self._seals.add_details(delta.get(DETAILS))
+        self._seals.add_blocks(delta.get(BLOCKS) or _inner(delta, "provider_specific_fields", BLOCKS))
         content = delta.get("content") or delta.get("refusal")
         if isinstance(content, str):
             self._add_text(content, deltas)
@@ -204,7 +206,11 @@ class ChunkReader:
             input=_first(_count(usage, "prompt_tokens"), _count(usage, "input_tokens")),
             output=_first(_count(usage, "completion_tokens"), _count(usage, "output_tokens")),
             cached=_first(*cached),
-            written=_count(usage, "prompt_tokens_details", "cache_write_tokens"),
+            written=_first(
+                _count(usage, "prompt_tokens_details", "cache_write_tokens"),
+                _count(usage, "cache_creation_input_tokens"),
+            ),
+            cost=_money(usage.get("cost")),
             reasoning=_first(
                 _count(usage, "completion_tokens_details", "reasoning_tokens"),
                 _count(usage, "output_tokens_details", "reasoning_tokens"),
@@ -302,6 +308,13 @@ def _count(usage: dict[str, Any], *path: str) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _money(value: Any) -> float | None:
+    """US dollars that a gateway says a request cost."""
+    value = value.get("total_cost") if isinstance(value, dict) else value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) and value >= 0 else None
 
 
 def _first(*counts: int | None) -> int | None:
