@@ -34,6 +34,11 @@ _PIECE = re.compile(r"([0-9]+) ?([a-z]+)", re.ASCII)
 _WHOLE = re.compile(r"(?:[0-9]+ ?[a-z]+ ?)+", re.ASCII)
 
 
+def unit_seconds(word: str) -> int:
+    """Seconds of a unit, by its letter or name; 0 for what is none."""
+    return UNITS[_WORDS[word]][1] if word in _WORDS else 0
+
+
 def looks_like_duration(text: str) -> bool:
     """Whether a lower-case text begins with a number and goes on with a unit, right or wrong."""
     return re.fullmatch(r"[-+]?[0-9][0-9.,]* ?[a-z][a-z0-9 ]*", text, re.ASCII) is not None

@@ -12,13 +12,17 @@ from typing import Literal
 
 from agent.schedule.cron_fields import CronFields, parse_cron
 from agent.schedule.durations import looks_like_duration, parse_duration, say_duration
+from agent.schedule.plain_words import SingleTime, in_fields, in_numbers, single_time
 from agent.schedule.zones import ScheduleError, first_instant, zone
 
 Kind = Literal["once", "interval", "cron"]
 LONGEST = 200
 """Characters of a schedule."""
 SHORTEST_INTERVAL = timedelta(minutes=1)
-FORMS = "write 30m, every 2h, five cron fields such as 0 9 * * 1-5, or a time such as 2030-01-31T09:00"
+FORMS = (
+    "write 30m, every 2h, every weekday at 9, tomorrow at 9am, five cron fields such as 0 9 * * 1-5, "
+    "or a time such as 2030-01-31T09:00"
+)
 _ISO = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?))?"
     r" ?(Z|[+-][0-9]{2}:?[0-9]{2})?(?:\[([A-Za-z0-9_+/-]+)\])?",
@@ -32,7 +36,7 @@ _EVERY_UNIT = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True)
 class Schedule:
-    """What was meant. Exactly one of `delay`, `at`, `local`, `every` and `cron` is given."""
+    """What was meant. Exactly one of `delay`, `at`, `local`, `every`, `cron` and `single` is given."""
 
     text: str
     """As it was written, without odd spaces."""
@@ -46,6 +50,8 @@ class Schedule:
     """Once, at a wall time (naive) of the zone."""
     every: timedelta | None = None
     cron: CronFields | None = None
+    single: SingleTime | None = None
+    """Once, at a time of the clock that counts from when it was asked."""
 
     def explained(self) -> str:
         """The schedule in words: `Every 2 hours`, `At 09:00`, `Once, 30 minutes from now`."""
@@ -55,9 +61,18 @@ class Schedule:
             return f"Once, after {say_duration(self.delay)}"
         if self.cron is not None:
             return self.cron.explained()
+        if self.single is not None:
+            return self._single_words(self.single)
         at = self.at.astimezone(zone(self.zone)) if self.at is not None else self.local
         assert at is not None
         return f"Once, on {at.isoformat(' ', 'minutes')}"
+
+    def _single_words(self, single: SingleTime) -> str:
+        clock = f"{single.hour:02}:{single.minute:02}"
+        if single.days is None:
+            return f"Once, at the next {parse_cron(single.fields).explained()[3:].removesuffix(' every day')}"
+        day = ("today", "tomorrow", "the day after tomorrow")[single.days]
+        return f"Once, {day} at {clock}"
 
     def instant(self) -> datetime:
         """When a schedule with a given time is due, in UTC. Raises `ScheduleError` beyond the calendar."""
@@ -85,11 +100,19 @@ def parse_schedule(text: str, zone_name: str) -> Schedule:
         raise ScheduleError(f"The schedule is empty; {FORMS}.")
     found = Schedule(text=words, zone=zone_name, kind="once")
     lower = words.lower()
+    if fields := in_fields(lower):
+        return replace(found, kind="cron", cron=parse_cron(fields))
     if lower == "every" or lower.startswith("every "):
         return replace(found, kind="interval", every=_interval(lower[5:].strip()))
     if match := _ISO.fullmatch(words):
         return _at(found, match)
-    if lower.startswith("in ") or (lower.count(" ") != 4 and looks_like_duration(lower)):
+    if (single := single_time(lower)) is not None:
+        return replace(found, single=single)
+    if (
+        lower.startswith("in ")
+        or in_numbers(lower) != lower
+        or (lower.count(" ") != 4 and looks_like_duration(lower))
+    ):
         return replace(found, delay=_delay(lower))
     if _DATE_LIKE.match(lower) and len(words.split()) < 4:
         raise ScheduleError(
@@ -102,7 +125,7 @@ def parse_schedule(text: str, zone_name: str) -> Schedule:
 
 
 def _delay(lower: str) -> timedelta:
-    return parse_duration(lower.removeprefix("in "))
+    return parse_duration(in_numbers(lower.removeprefix("in ")))
 
 
 def _interval(lower: str) -> timedelta:
@@ -112,7 +135,7 @@ def _interval(lower: str) -> timedelta:
         # "every hour" is "every 1 hour".
         lower = f"1 {lower}"
     try:
-        every = parse_duration(lower)
+        every = parse_duration(in_numbers(lower))
     except ScheduleError as error:
         raise ScheduleError(
             f"{str(error)[:-1]}, or five cron fields such as 0 9 * * 1-5 for times of the day."

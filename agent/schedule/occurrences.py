@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
-from agent.schedule.cron_fields import CronFields
+from agent.schedule.cron_fields import CronFields, parse_cron
 from agent.schedule.expression import Schedule
+from agent.schedule.plain_words import SingleTime
 from agent.schedule.zones import changes, first_instant, offset_at, wall, zone
 
 END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -35,6 +36,10 @@ def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = Non
             yield from found(schedule.cron, where, after)
         elif schedule.every is not None:
             yield from _interval(schedule.every, start, after)
+        elif schedule.single is not None:
+            at = _single(schedule.single, zone(schedule.zone), start)
+            if at is not None and at > after:
+                yield at
         else:
             at = start + schedule.delay if schedule.delay is not None else schedule.instant()
             if at > after:
@@ -49,6 +54,14 @@ def next_due(
 ) -> list[datetime]:
     """At most `count` instants of `due_after`."""
     return list(islice(due_after(schedule, after, anchor), count))
+
+
+def _single(single: SingleTime, where: ZoneInfo, start: datetime) -> datetime | None:
+    """When a single time of the clock is due that was asked for at `start`; None if it never comes."""
+    if single.days is None:
+        return next(_fixed(parse_cron(single.fields), where, start), None)
+    day = wall(where, start).replace(hour=single.hour, minute=single.minute, second=0, microsecond=0)
+    return first_instant(where, day + single.days * DAY)
 
 
 def _interval(every: timedelta, start: datetime, after: datetime) -> Iterator[datetime]:

@@ -94,7 +94,8 @@ class _Crawl:
             for url in await read_sitemaps(self._start.origin, self._robots, self._get):
                 self._put(url, 1)
         done = {page.url for page in self._pages}
-        fetched = sum(bool(page.file) for page in self._pages)
+        # What was agreed to with this call is a number of requests, whatever each of them brings.
+        fetched = 0
         size = sum(page.size for page in self._pages)
         stopped = ""
         while self._waiting and not stopped:
@@ -112,7 +113,7 @@ class _Crawl:
                 page = await self._page(url, depth)
                 await asyncio.to_thread(self._log.add, page)
                 self._take(page)
-                fetched += bool(page.file)
+                fetched += 1
                 size += page.size
         if not self._waiting:
             await asyncio.to_thread(self._log.end)

@@ -133,6 +133,27 @@ async def test_a_crawl_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert [json.loads(line).get("complete") for line in log.read_text().splitlines()[-1:]] == [True]
 
 
+@pytest.mark.parametrize("kind", ["alike", "empty", "missing"])
+async def test_no_more_is_fetched_than_was_agreed_whatever_the_pages_hold(tmp_path: Path, kind: str) -> None:
+    links = "".join(f"<a href=/p{number}>{number}</a>" for number in range(60))
+    page = {
+        "alike": respond(b"<html><body><p>always the same</p></body></html>"),
+        "empty": respond(b"<html><body></body></html>"),
+        "missing": respond(b"", "404 Not Found"),
+    }[kind]
+    start = respond(f"<html><body><p>Start of it all</p>{links}</body></html>".encode())
+    pages = {"/robots.txt": respond(b"", "404 Not Found"), "/": start}
+    pages |= {f"/p{number}": page for number in range(60)}
+    with site(tmp_path, pages) as here:
+        result, _ = await crawled(here, limit=12)
+        sent = [path for path in here.paths if path == "/" or path.startswith("/p")]
+        assert len(sent) == 12
+        assert not result["complete"]
+        assert "12 pages were fetched" in result["stopped"]
+        await crawled(here, limit=12)
+    assert len([path for path in here.paths if path.startswith("/p")]) == 23
+
+
 async def test_a_no_at_the_gate_lets_nothing_leave(tmp_path: Path) -> None:
     with site(tmp_path, PAGES) as here:
         here.denies = ("pages that it leads to",)
