@@ -120,6 +120,11 @@ class Home(NamedTuple):
         return self.root / "models"
 
     @property
+    def sandbox_caches(self) -> Path:
+        """Caches of package managers inside the sandbox, one folder a workspace: see docs/sandbox.md."""
+        return self.root / "cache" / "sandbox"
+
+    @property
     def scratch(self) -> Path:
         """Large outputs, one folder per session."""
         return self.root / "scratch"

@@ -47,6 +47,7 @@ from agent.pending_requests import PendingRequests
 from agent.plugins.skill_catalog import catalog_for
 from agent.recall.opening import open_meaning, recall_sources
 from agent.recall.recall import Recall
+from agent.safety.sandbox.caches import sweep_over
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
@@ -375,6 +376,7 @@ async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue
         base.closers,
         since=talk.opened.path[-1].created if talk.opened.path else None,
         waits=not base.options.attended,
+        tidy=partial(sweep_over, base.home, base.settings.sandbox),
     )
 
 

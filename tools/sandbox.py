@@ -158,6 +158,10 @@ class Boundary(Protocol):
         """Do what takes a while before the first start. Blocks. Raises `ToolError`."""
         ...
 
+    def look_again(self) -> None:
+        """Have `prepare` look again: a program outside may have changed what it shows."""
+        ...
+
     def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
         """Something that was started with `counts=False` begins to work; call the result when it is over."""
         ...

@@ -9,6 +9,8 @@ from agent.api.lazy import exports
 if TYPE_CHECKING:
     from agent.history.session_checkpoints import limits as limits
     from agent.history.session_checkpoints import steps_of_all as steps_of_all
+    from agent.safety.sandbox.caches import SweptCaches as SweptCaches
+    from agent.safety.sandbox.caches import sweep_over as sweep_over
     from agent.workspace.checkpoints import states as states
     from agent.workspace.checkpoints.entries import PathChange as PathChange
     from agent.workspace.checkpoints.entries import PathEntry as PathEntry
@@ -49,6 +51,7 @@ __getattr__ = exports(
     __name__,
     {
         "agent.history.session_checkpoints": "limits steps_of_all",
+        "agent.safety.sandbox.caches": "SweptCaches sweep_over",
         "agent.workspace.checkpoints": "states",
         "agent.workspace.checkpoints.entries": "PathChange PathEntry PathKind Step",
         "agent.workspace.checkpoints.git_words": "git_apart of_git step_names",

@@ -134,7 +134,7 @@ async def open_execution(
     gate = await _gate(base, talk, wanted, around, coverage, audit, terminals.secrets)
     if boundary.filtered is not None:
         let_through(boundary.filtered, gate, settings.sandbox.hosts)
-        wanted.closers.append(partial(asyncio.to_thread, boundary.filtered.close))
+    wanted.closers.append(partial(asyncio.to_thread, boundary.close))
     return ExecutionContext(
         workspace=wanted.workspace,
         scratch=wanted.scratch,

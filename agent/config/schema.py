@@ -233,9 +233,7 @@ class TerminalSettings(SettingsSection):
         "",
         description="Folder to begin in elsewhere; empty = the project in containers, else the home there.",
     )
-    env: dict[str, str] = Field(
-        {}, description="Variables commands get elsewhere; secrets do not belong here."
-    )
+    env: dict[str, str] = Field({}, description="Variables commands get elsewhere; no secrets.")
     timeout: int = Field(180, ge=1, description="Seconds a command may run.")
     max_timeout: int = Field(600, ge=1, description="Largest timeout the model may ask for.")
     env_passthrough: list[str] = Field(
@@ -264,9 +262,10 @@ class SandboxSettings(SettingsSection):
     writable: list[str] = Field([], description="Folders beside the project that commands may change.")
     hidden: list[str] = Field([], description="Further files and folders that commands cannot read.")
     hosts: list[str] = Field(
-        [],
-        description="Further hosts that are reached unasked: `example.org`, `*.example.org`, with `:8443`.",
+        [], description="Further hosts that are reached unasked: `example.org`, `*.example.org:8443`."
     )
+    cache_mb: int = Field(2048, ge=0, description="Megabytes caches in it may take, over all projects.")
+    cache_days: float = Field(30, ge=0, description="Days after which the unused caches of a project go.")
     memory: int = Field(0, ge=0, description="Megabytes each process in the sandbox may use; 0 = no limit.")
 
     @field_validator("hosts")

@@ -37,12 +37,14 @@ async def open_recorder(
     *,
     since: float | None = None,
     waits: bool = False,
+    tidy: Callable[[], object] = lambda: None,
 ) -> StepRecorder | None:
     """The recorder of a session's steps, at work; None where steps are not kept, and the person is told why.
 
     `interrupted` are the results that recovery wrote for calls that were cut off, `since` is when
     the session was last at work (seconds since the epoch; None for a new one). `remember` receives
     notes for the model's next request; `waits` returns only when what changed in between is among them.
+    `tidy` clears something else that grows.
     """
     if not settings.enabled:
         return None
@@ -68,7 +70,7 @@ async def open_recorder(
         warn(f"What happens to files is not kept, so it cannot be undone: {error}")
         return None
     closers.append(recorder.stop)
-    closers.append(_tidy(store, settings))
+    closers.append(_tidy(store, settings, tidy))
     started = [node for node in interrupted if "before this call started" not in node.content]
     call = str(started[0].data.get("call", "")) if started else ""
     tool = str(started[0].data.get("tool", "a call")) if started else ""
@@ -81,11 +83,14 @@ async def open_recorder(
     return recorder
 
 
-def _tidy(store: CheckpointStore, settings: CheckpointSettings) -> Callable[[], Awaitable[None]]:
+def _tidy(
+    store: CheckpointStore, settings: CheckpointSettings, further: Callable[[], object]
+) -> Callable[[], Awaitable[None]]:
     """Keep the store within its limits while the session runs."""
     from agent.workspace.checkpoints.background_cleanup import keep_tidy
 
-    return _stopping(asyncio.create_task(keep_tidy(store, settings, None), name="checkpoints-tidy"))
+    kept = keep_tidy(store, settings, None, further=further)
+    return _stopping(asyncio.create_task(kept, name="checkpoints-tidy"))
 
 
 def limits(settings: CheckpointSettings) -> CaptureLimits:

@@ -156,8 +156,8 @@ class UnattendedCommands:
             )
             yield boundary, scratch
         finally:
-            if boundary is not None and boundary.filtered is not None:
-                await asyncio.to_thread(boundary.filtered.close)
+            if boundary is not None:
+                await asyncio.to_thread(boundary.close)
             await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
 
     def _gate(

@@ -14,7 +14,7 @@ from agent.errors import ExitCode
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.api.checkpoints import CheckpointStore, StoreFinding
+    from agent.api.checkpoints import CheckpointStore, StoreFinding, SweptCaches
     from agent.api.config import CheckpointSettings
 
 MEGABYTE = 1_000_000
@@ -44,13 +44,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.checkpoints import CheckpointStore
+    from agent.api.checkpoints import CheckpointStore, sweep_over
     from agent.api.config import load
 
     home = Home.locate()
-    settings = load(home).settings.checkpoints
+    loaded = load(home).settings
+    settings = loaded.checkpoints
+    swept = sweep_over(home, loaded.sandbox) if args.action == "gc" else None
     if not home.checkpoints.exists():
-        say(json.dumps({"kept": False}) if args.as_json else "No checkpoints are kept yet.")
+        record = {"kept": False} | ({} if swept is None else {"cache_bytes_freed": swept.freed})
+        say(json.dumps(record) if args.as_json else "No checkpoints are kept yet.")
         return int(ExitCode.DONE)
     store = CheckpointStore(home.checkpoints)
     if args.action == "status":
@@ -58,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.action == "verify":
         code = _verify(store, as_json=args.as_json)
     else:
-        code = _collect(store, settings, home, as_json=args.as_json)
+        code = _collect(store, settings, home, swept, as_json=args.as_json)
     sys.stdout.flush()
     return int(code)
 
@@ -114,7 +117,14 @@ def _verify(store: CheckpointStore, *, as_json: bool) -> ExitCode:
     return ExitCode.DONE if report.sound else ExitCode.FAILED
 
 
-def _collect(store: CheckpointStore, settings: CheckpointSettings, home: Home, *, as_json: bool) -> ExitCode:
+def _collect(
+    store: CheckpointStore,
+    settings: CheckpointSettings,
+    home: Home,
+    swept: SweptCaches | None,
+    *,
+    as_json: bool,
+) -> ExitCode:
     from agent.api.checkpoints import collect
 
     done = collect(
@@ -129,6 +139,7 @@ def _collect(store: CheckpointStore, settings: CheckpointSettings, home: Home, *
             "steps": done.steps,
             "objects": done.objects,
             "freed_bytes": done.freed,
+            "cache_bytes_freed": 0 if swept is None else swept.freed,
             "left_because_busy": done.busy,
         }
         say(json.dumps(record))
@@ -139,6 +150,8 @@ def _collect(store: CheckpointStore, settings: CheckpointSettings, home: Home, *
             _count(done.objects, "object"),
         )
         say(f"Removed {', '.join(parts)}; {_megabytes(done.freed)} are free again.")
+        if swept is not None and swept.removed:
+            say(f"Caches of {_count(swept.removed, 'project')} removed: {_megabytes(swept.freed)}.")
         if done.busy:
             say("A session is adding to the checkpoints; run it again later to remove the rest.")
     return ExitCode.FAILED if done.busy else ExitCode.DONE

@@ -105,6 +105,8 @@ class LocalBackend:
         await on_thread(self._guard.close)
 
     def _wrap(self, launch: Launch, terminal: str) -> Wrapped:
+        if self._boundary is not None and launch.leave.outside:
+            self._boundary.look_again()
         if self._boundary is None or launch.leave.outside:
             return Wrapped(argv=self._arguments(launch, terminal))
         new = launch.new_state

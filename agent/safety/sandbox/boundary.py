@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from agent.errors import HermesError
 from agent.home import Home, private_folder
 from agent.safety.sandbox import secrets
+from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.coverage import BoundaryCoverage, coverage_of
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, told
 from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
@@ -28,6 +31,8 @@ from tools.sandbox import (
     SandboxPolicy,
     Wrapped,
 )
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class SessionBoundary:
     `hidden` are the person's additions, `readable` are folders of ours that commands
     may look into. `read` tells what a command wants of the network; it is consulted only
     where the network has to be asked for. `filtered` is the network of mode `filtered`;
-    without one that mode is `ask`. `opens` tells which guarded places a command changes.
+    without one that mode is `ask`. `opens` tells which guarded places a command changes. `caches`
+    are those of package managers, which commands may write.
     """
 
     def __init__(
@@ -75,6 +81,7 @@ class SessionBoundary:
         read: Callable[[str, Path], NetworkWish] = lambda command, cwd: NetworkWish(True),
         filtered: FilteredNetwork | None = None,
         opens: Callable[[str, Path], Opened] = lambda command, cwd: Opened(),
+        caches: WorkspaceCaches | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._workspace = workspace.resolve()
@@ -90,6 +97,7 @@ class SessionBoundary:
         self._limits = limits or SandboxLimits()
         self._read = read
         self._opens = opens
+        self._caches = caches if sandbox.name != "none" else None
         self._finders = [GuardedFinder(root) for root in dict.fromkeys((self._workspace, *self._writable))]
 
     @property
@@ -113,11 +121,29 @@ class SessionBoundary:
 
     @property
     def is_ready(self) -> bool:
-        return self.filtered is None or self.filtered.is_open
+        ready = self._caches is None or self._caches.is_ready
+        return ready and (self.filtered is None or self.filtered.is_open)
 
     def prepare(self) -> None:
+        if self._caches is not None and not self._caches.is_ready:
+            try:
+                self._caches.prepare()
+            except (HermesError, OSError) as error:
+                log.warning("package managers have no caches of their own: %s", error)
+                self._caches = None
         if self.filtered is not None:
             self.filtered.space()
+
+    def look_again(self) -> None:
+        if self._caches is not None:
+            self._caches.look_again()
+
+    def close(self) -> None:
+        """Close the network, and let go of the caches."""
+        if self.filtered is not None:
+            self.filtered.close()
+        if self._caches is not None:
+            self._caches.close()
 
     def clear_up(self) -> None:
         """Remove what a process that was killed held the place of. Blocks for a moment."""
@@ -133,11 +159,18 @@ class SessionBoundary:
         repository = repository_of(self._workspace)
         user = Path.home()
         files = found_in(self._finders)
+        caches = self._own_caches()
         return SandboxPolicy(
             workspace=self._workspace,
             tmp=self._tmp.resolve(),
-            writable=(*self._writable, *repository.store, *files.pinned, *need.write),
-            readable=(*self._readable, *need.read, *own_files()),
+            writable=(
+                *self._writable,
+                *self._own_caches()[:1],
+                *repository.store,
+                *files.pinned,
+                *need.write,
+            ),
+            readable=(*self._readable, *caches[1:], *need.read, *own_files()),
             # A gap would be filled for nothing: what the start needs hidden is a file that stands.
             hidden=(*self._hidden, *(path for path in need.hide if os.path.lexists(path))),
             protected=tuple(
@@ -171,7 +204,7 @@ class SessionBoundary:
             if filtered is not None:
                 filtered.end(number)
 
-        env = wrapped.env if filtered is None else {**wrapped.env, **VARIABLES}
+        env = {**self._led(), **wrapped.env, **({} if filtered is None else VARIABLES)}
         return replace(wrapped, env=env, ended=ended)
 
     def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
@@ -225,7 +258,8 @@ class SessionBoundary:
             return ""
         if told := self.guarded_refusal(output):
             return f"{told} A command that has to, such as one of git, can be run again with outside=true."
-        writable = (self._workspace, *self._writable, Path("/tmp"), Path("/var/tmp"), Path("/dev"))
+        anyway = (Path("/tmp"), Path("/var/tmp"), Path("/dev"))
+        writable = (self._workspace, *self._writable, *self._own_caches()[:1], *anyway)
         is_open = self._mode == "on" or (self._mode == "ask" and network)
         return explain(output, writable, self._hidden, is_open, filtered=self._mode == "filtered")
 
@@ -240,6 +274,17 @@ class SessionBoundary:
         if not self._sandbox.lays_read_only:
             return None
         return (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
+
+    def _own_caches(self) -> tuple[Path, ...]:
+        """The folder of caches that can be written, and those of the person that can be read."""
+        ready = self._caches is not None and self._caches.is_ready
+        return (self._caches.folder, *self._caches.shown) if self._caches is not None and ready else ()
+
+    def _led(self) -> dict[str, str]:
+        """Variables that lead programs to what is made for them."""
+        if self._caches is None or not self._caches.is_ready:
+            return {}
+        return self._caches.variables(proxied=self.filtered is not None)
 
     def _secrets(self, environ: Mapping[str, str], more: Iterable[Path]) -> Iterable[Path]:
         yield self._home.root

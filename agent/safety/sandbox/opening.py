@@ -11,6 +11,7 @@ from agent.net.hosts import own_networks, services
 from agent.net.upstream import way_out
 from agent.safety.sandbox.boundary import NetworkWish, Opened, SessionBoundary
 from agent.safety.sandbox.bubblewrap import Bubblewrap
+from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.sandbox.network_space import entering, open_space
 from agent.safety.sandbox.probe import SandboxMode, probe
@@ -46,6 +47,7 @@ def open_boundary(
             services=services(settings.hosts),
             is_own=own_networks(settings.hosts).lists,
         )
+    writable = [Path(path).expanduser() for path in settings.writable]
     boundary = SessionBoundary(
         sandbox,
         workspace,
@@ -53,13 +55,20 @@ def open_boundary(
         home,
         network=settings.network,
         limits=SandboxLimits(data=settings.memory * 1_000_000),
-        writable=[Path(path) for path in settings.writable],
+        writable=writable,
         hidden=[Path(path) for path in settings.hidden],
         readable=[scratch, *readable],
         environ=environ,
         read=_reader(workspace, scratch),
         filtered=filtered,
         opens=_place_reader(workspace, home.root),
+        caches=WorkspaceCaches(
+            home.sandbox_caches,
+            workspace.resolve(),
+            environ,
+            Path.home(),
+            lambda path: any(path.is_relative_to(each) for each in (workspace, *writable)),
+        ),
     )
     boundary.clear_up()
     return boundary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
@@ -30,11 +30,13 @@ async def keep_tidy(
     settings: CheckpointSettings,
     living: Collection[str] | None,
     *,
+    further: Callable[[], object] = lambda: None,
     first: float = FIRST_SECONDS,
 ) -> None:
     """Clear what is over the limits, first after `first` seconds and then every few hours, until cancelled.
 
     `living` names the sessions there are (None: not known, all stay); it is read again each time.
+    `further` clears something else that grows.
     Each piece runs in a thread; a failure is written to the log and tried again later.
     """
     pause = first
@@ -43,6 +45,7 @@ async def keep_tidy(
         done = Collected(busy=True)
         try:
             done = await _collected(store, settings, living)
+            await asyncio.to_thread(further)
         except (HermesError, OSError) as error:
             log.warning("checkpoints could not be cleared: %s", error)
         pause = BUSY_SECONDS if done.busy else AGAIN_SECONDS

@@ -1,0 +1,275 @@
+"""Caches of package managers and compilers that are private to a workspace: `caches.yaml` says which.
+
+What a command puts into one can run in the next command inside, never outside: programs are led there by
+variables that only exist inside. The person's own caches are seen through links, and stay read-only.
+The folder can be written from inside, so nothing here follows a link in it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.home import Home, private_folder
+from tools.files.descriptors import open_folder
+
+if TYPE_CHECKING:
+    from agent.config.schema import SandboxSettings
+
+_TABLE = Path(__file__).with_name("caches.yaml")
+_MOST = 30_000
+"""Entries of a person's cache that are linked; a larger one is left out, and the program fetches."""
+_LARGEST_COPY = 2_000_000
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAME = re.compile(r"\{(\w+)\}")
+_PROXY = " ".join(f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort=3128" for scheme in ("http", "https"))
+
+
+@dataclass(frozen=True, slots=True)
+class SweptCaches:
+    """What is kept of caches, and what was removed, in bytes."""
+
+    size: int = 0
+    freed: int = 0
+    removed: int = 0
+    """Workspaces whose caches were removed."""
+
+
+class WorkspaceCaches:
+    """The private caches of one workspace, below `root`. Nothing is made before `prepare`.
+
+    `environ` are the variables of whoever started Hermes, `user` is their home folder. `is_open` tells
+    which places commands can write anyway.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        workspace: Path,
+        environ: Mapping[str, str],
+        user: Path,
+        is_open: Callable[[Path], bool] = lambda path: False,
+    ) -> None:
+        key = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:12]
+        name = re.sub(r"[^\w.-]", "_", workspace.name)[:40].lstrip(".") or "workspace"
+        self._root = root
+        self.folder = root / f"{name}-{key}"
+        self._environ = environ
+        self._user = user
+        self._is_open = is_open
+        self._lock = -1
+        self._workspace = workspace
+        self._is_ready = False
+        self._waiting: list[Path] = []
+        """Files that tell that a cache is needed which was not filled yet."""
+        self.shown: tuple[Path, ...] = ()
+        """The person's caches, which can be read inside."""
+
+    def prepare(self) -> None:
+        """Make the folder and what is seen in it; keep it from `sweep` as long as this process lives.
+
+        Blocks. Raises `ConfigError` or `OSError`.
+        """
+        self.folder = private_folder(self._root).resolve() / self.folder.name
+        if self._lock < 0:
+            # Beside the folder: what lies in it can be written by commands.
+            self._lock = os.open(f"{self.folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+        os.utime(self._lock)
+        private_folder(self.folder)
+        self._waiting = []
+        owns = {own for spec in _table()["caches"].values() if (own := self._own(spec)) is not None}
+        self.shown = tuple(own.resolve() for own in sorted(owns) if own.is_dir())
+        with open_folder(self.folder.parent) as root, _entered(self.folder.name, root) as folder:
+            for name, spec in _table()["caches"].items():
+                with suppress(OSError), _entered(name, folder) as private:
+                    self._show(spec, private)
+        self._is_ready = True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `prepare` has nothing to do."""
+        return self._is_ready and not any(map(os.path.lexists, self._waiting))
+
+    def look_again(self) -> None:
+        """Have `prepare` look at the person's caches again."""
+        self._is_ready = False
+
+    def close(self) -> None:
+        """Let `sweep` have it."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _show(self, spec: Mapping[str, Any], private: int) -> None:
+        own, marks = self._own(spec), spec.get("when", ())
+        if own is None or not own.is_dir():
+            return
+        if not marks or any(True for mark in marks for _ in self._workspace.glob(mark)):
+            _fill(own, private, spec)
+        else:
+            self._waiting += [self._workspace / mark for mark in marks if "/" not in mark]
+
+    def variables(self, *, proxied: bool) -> dict[str, str]:
+        """What leads programs to the caches; `proxied`: through the proxy of a filtered network."""
+        table = _table()
+        chosen: dict[str, str] = {}
+        for name, spec in table["caches"].items():
+            own, private = self._own(spec), self.folder / name
+            first = next(iter(spec["set"]))
+            given = self._environ.get(first, "")
+            if (given.startswith("/") and self._is_open(Path(given))) or (
+                spec.get("needs") and not (own and own.is_dir())
+            ):
+                continue
+            known = {**self._environ, "private": str(private), "own": str(own or private)}
+            chosen |= {each: _filled(text, known) for each, text in spec["set"].items()}
+        if proxied:
+            known = {**self._environ, **chosen}
+            chosen |= {each: f"{known.get(each, '')} {_PROXY}".strip() for each in table["proxied"]}
+        return chosen
+
+    def _own(self, spec: Mapping[str, Any]) -> Path | None:
+        if "own" not in spec:
+            return None
+        given = self._environ.get(next(iter(spec["set"])), "")
+        return Path(given) if given.startswith("/") else self._user / spec["own"]
+
+
+def sweep_over(home: Home, settings: SandboxSettings) -> SweptCaches:
+    """`sweep` with the limits of the settings."""
+    return sweep(
+        home.sandbox_caches, max_bytes=settings.cache_mb * 1_000_000, max_age=settings.cache_days * 86_400
+    )
+
+
+def sweep(root: Path, *, max_bytes: int, max_age: float, now: float | None = None) -> SweptCaches:
+    """Remove caches that were not used for `max_age` seconds, then those used longest ago above `max_bytes`.
+
+    What a process uses stays. Blocks.
+    """
+    now = time.time() if now is None else now
+    found: list[tuple[float, int, Path]] = []
+    with suppress(OSError):
+        for lock in sorted(root.glob("*.lock")):
+            folder = lock.with_suffix("")
+            found.append((lock.stat().st_mtime, _size(folder), folder))
+    total = sum(size for _, size, _ in found)
+    freed = removed = 0
+    for used, size, folder in sorted(found):
+        if now - used <= max_age and total - freed <= max_bytes:
+            continue
+        with suppress(OSError), _alone(folder):
+            shutil.rmtree(folder)
+            Path(f"{folder}.lock").unlink()
+            freed, removed = freed + size, removed + 1
+    return SweptCaches(total - freed, freed, removed)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """The lock of a folder that no process uses. Raises `BlockingIOError` where one does."""
+    lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _size(folder: Path) -> int:
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - very many of them
+    return size
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    import yaml
+
+    return yaml.load(_TABLE.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def _filled(text: str, known: Mapping[str, str]) -> str:
+    return _NAME.sub(lambda found: known.get(found[1], ""), text).strip()
+
+
+class _Filling:
+    """One way of showing a person's cache in a private one: an entry is put where none of its name is."""
+
+    def __init__(self, put: Callable[[Path, str, int], None], keeps: frozenset[str]) -> None:
+        self._put = put
+        self._keeps = keeps
+        self._left = _MOST
+
+    def fill(self, source: Path, target: int, pattern: Sequence[str]) -> None:
+        """Do so for what a pattern means below `source`; `target` is the open folder it goes to."""
+        first, rest = pattern[0], pattern[1:]
+        with suppress(OSError):
+            there = set(os.listdir(target))
+            for entry in self._entries(source, first):
+                deep = first == "**" and entry.is_dir(follow_symlinks=False)
+                if self._left <= 0:
+                    return
+                if deep or (rest and entry.is_dir()):
+                    self._deeper(Path(entry.path), entry.name, target, pattern if deep else rest)
+                elif not rest and entry.name not in there:
+                    self._left -= 1
+                    self._put(Path(entry.path), entry.name, target)
+
+    def _entries(self, source: Path, first: str) -> list[os.DirEntry[str]]:
+        with os.scandir(source) as entries:
+            if first in ("*", "**"):
+                return [each for each in entries if each.name not in self._keeps]
+            return [each for each in entries if each.name == first]
+
+    def _deeper(self, source: Path, name: str, target: int, pattern: Sequence[str]) -> None:
+        with suppress(OSError), _entered(name, target) as below:
+            self.fill(source, below, pattern)
+
+
+@contextmanager
+def _entered(name: str, folder: int) -> Iterator[int]:
+    """A folder in an open one, made where it is missing. Raises `OSError`, also for a link."""
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=folder)
+    below = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        yield below
+    finally:
+        os.close(below)
+
+
+def _fill(own: Path, target: int, spec: Mapping[str, Any]) -> None:
+    keeps = frozenset(str(spec.get("keeps", "")).split())
+    for kind, put in (("links", _link), ("copies", _copy)):
+        for pattern in spec.get(kind, ()):
+            _Filling(put, keeps).fill(own, target, pattern.split("/"))
+
+
+def _link(source: Path, name: str, folder: int) -> None:
+    os.symlink(source, name, dir_fd=folder)
+
+
+def _copy(source: Path, name: str, folder: int) -> None:
+    status = source.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_COPY:
+        return
+    data = source.read_bytes()
+    with os.fdopen(os.open(name, _NEW, 0o600, dir_fd=folder), "wb") as file:
+        file.write(data)
