@@ -55,7 +55,7 @@ def looks(root: Path, rounds: int, what: str) -> None:
     """Looks at all of a workspace in which nothing changed, as every command takes two of them."""
     known: dict[bool, dict[str, KnownPath]] = {}
     for with_git in (False, True):
-        found = look(root, {}, git=with_git)
+        found = look(root, {}, versions=with_git)
         known[with_git] = {
             path: KnownPath(stamp_of(status), is_settled(status), take(root, path, None, limit=LIMITS.file))
             for path, status in found.changed.items()
@@ -65,7 +65,7 @@ def looks(root: Path, rounds: int, what: str) -> None:
         for with_git in (False, True) if number % 2 else (True, False):
             # Time of this process: others share the cores.
             began = time.process_time()
-            found = look(root, known[with_git], git=with_git)
+            found = look(root, known[with_git], versions=with_git)
             times[with_git].append(time.process_time() - began)
             assert not found.changed and not found.gone
     ratio = statistics.median(b / a for a, b in zip(times[False], times[True], strict=True))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent.sessions.live_session import LiveSession
     from agent.subagents.subagent import Services
     from agent.workspace.checkpoints.recorder import StepRecorder
-    from agent.workspace.checkpoints.restore.plan import Choice
+    from agent.workspace.checkpoints.restore.plan_items import Choice
     from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy
 
 MOST = 8

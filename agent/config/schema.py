@@ -397,11 +397,10 @@ class McpServerSettings(SettingsSection):
 
 
 class CheckpointSettings(SettingsSection):
-    enabled: bool = Field(
-        True, description="Whether what steps do to files is kept, so it can be taken back."
-    )
+    enabled: bool = Field(True, description="Whether what steps do to files is kept, to be taken back.")
     max_total_mb: int = Field(2000, ge=1, description="Megabytes all checkpoints may take; oldest steps go.")
     max_file_mb: int = Field(100, ge=0, description="Megabytes above which a file is left out.")
+    objects: bool = Field(True, description="Whether contents of LFS and git-annex are kept, of any size.")
     max_age_days: float = Field(30, gt=0, description="Days after which a step can no longer be taken back.")
 
 

@@ -15,9 +15,9 @@ from agent.workspace.checkpoints.entries import (
     PathKind,
     is_outside,
 )
-from agent.workspace.checkpoints.git_paths import split
 from agent.workspace.checkpoints.git_words import git_apart
 from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.units import NO_UNITS, Units
 from tools.safe_text import clean
 
 LARGEST = 20_000_000
@@ -67,16 +67,18 @@ class _LeftOutError(Exception):
     """A path cannot be told in a patch; the message is the reason."""
 
 
-def patch_between(changes: Iterable[PathChange], objects: ObjectStore, *, text: bool = False) -> Patch:
+def patch_between(
+    changes: Iterable[PathChange], objects: ObjectStore, *, text: bool = False, units: Units = NO_UNITS
+) -> Patch:
     """`changes`, one per path, as a patch; with `text` one to be read, in which binaries are named only.
 
-    Blocking: reads the contents.
+    Of `units` it is only said that they are no part of it. Blocking: reads the contents.
     """
     files: list[FilePatch] = []
     left_out: list[LeftOut] = []
     folders: list[PathChange] = []
-    apart = git_apart(changes)
-    repositories = {found[0] for each in apart.git if (found := split(each.path))}
+    apart = git_apart(changes, units)
+    repositories = {found.root if (found := units.part(each.path)) else each.path for each in apart.git}
     left_out += [LeftOut(folder, "where git stands is no part of a patch") for folder in repositories]
     for change in sorted(apart.files, key=lambda each: os.fsencode(each.path)):
         if _is_folder(change.before) or _is_folder(change.after):

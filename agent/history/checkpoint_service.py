@@ -19,7 +19,8 @@ from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.hunk_restore import numbered, parted
-from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
+from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.plan_items import Choice
 from agent.workspace.checkpoints.restore.step_range import check_position, inside, plan_back
 from tools.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.results import ToolError
@@ -82,7 +83,10 @@ class CheckpointService:
 
         def drawn() -> tuple[Patch, str]:
             patch = patch_between(
-                [PathChange(item.path, item.target, item.now) for item in plan.items], objects, text=True
+                [PathChange(item.path, item.target, item.now) for item in plan.items],
+                objects,
+                text=True,
+                units=plan.units,
             )
             if not path or len(plan.items) != 1:
                 return patch, patch.body.decode("utf-8", "replace")

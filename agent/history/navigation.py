@@ -25,13 +25,15 @@ from agent.store.outline import OutlineRow
 from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import Coverage, PathChange, Step
 from agent.workspace.checkpoints.git_words import gathered
+from agent.workspace.checkpoints.unit_marks import units_of
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.checkpoints.restore.apply import Restored
     from agent.workspace.checkpoints.restore.hunk_restore import Parted
     from agent.workspace.checkpoints.restore.merge import Merged
-    from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem
 
 Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
 Moved = Callable[[str], Awaitable[None]]
@@ -134,10 +136,11 @@ class HistoryNavigation:
 
     async def changes(self, first: int, second: int) -> tuple[PathChange, ...]:
         """What leads from one position of the files to another; of git one change a repository."""
-        found = states.difference(await self.steps(), first, second)
+        steps = await self.steps()
+        found = states.difference(steps, first, second)
         if self._recorder is None:
             return found
-        return await asyncio.to_thread(gathered, found, self._recorder.store.objects.read)
+        return await asyncio.to_thread(gathered, found, self._recorder.store.objects.read, units_of(steps))
 
     async def contents(self, digest: str) -> bytes:
         """Contents a change names. Raises `StoreError` when they are gone."""

@@ -98,7 +98,9 @@ def limits(settings: CheckpointSettings) -> CaptureLimits:
     from agent.workspace.checkpoints.file_register import CaptureLimits
 
     total = settings.max_total_mb * MEGABYTE
-    return CaptureLimits(file=settings.max_file_mb * MEGABYTE, beforehand=total // 2)
+    return CaptureLimits(
+        file=settings.max_file_mb * MEGABYTE, beforehand=total // 2, objects=settings.objects
+    )
 
 
 async def steps_of_all(
@@ -147,8 +149,9 @@ async def _tell(
     from agent.workspace.checkpoints.meanwhile import named
 
     def told(changes: Sequence[PathChange]) -> str:
-        line = git_line(changes, recorder.store.objects.read)
-        return "; ".join(filter(None, (named(git_apart(changes).files), line)))
+        line = git_line(changes, recorder.store.objects.read, recorder.units)
+        files = git_apart(changes, recorder.units).files
+        return "; ".join(filter(None, (named(files), line)))
 
     missed = await recorder.missed()
     steps = await asyncio.to_thread(recorder.store.line(recorder.line).steps)

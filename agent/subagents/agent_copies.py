@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import PathChange, Step
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice
 
 log = logging.getLogger(__name__)
 

@@ -104,22 +104,30 @@ class GitResult:
 
 
 async def run_git(
-    root: Path, *arguments: str, seconds: float = 10.0, input: bytes = b"", limit: int = 0
+    root: Path,
+    *arguments: str,
+    seconds: float = 10.0,
+    input: bytes = b"",
+    limit: int = 0,
+    git: Path | None = None,
 ) -> GitResult:
     """Run git in the repository around `root`, such as `run_git(root, "status", "--porcelain=v2", "-z")`.
 
     It runs at the top of the work tree; paths in arguments are taken literally. `input` is what it
-    reads.
+    reads. With `git`, the folder of a repository, it is asked about objects there.
 
     Raises `GitError` where there is no git, no repository, no answer within
     `seconds`, more than `limit` bytes of it (0: `MAX_OUTPUT`), or when the command
     is not one that only reads.
     """
     command = _checked(arguments)
-    program, top, folder = await asyncio.to_thread(_prepared, root)
+    program, top, folder = await asyncio.to_thread(_prepared, root, git)
     try:
-        values = await _settings(program, folder, common_folder(git_folder(top) or top), seconds)
-        await asyncio.to_thread(_link, folder, git_folder(top) or top, values)
+        place = git or git_folder(top) or top
+        values = await _settings(program, folder, common_folder(place), seconds)
+        if git is not None:
+            values.pop("extensions.refstorage", None)
+        await asyncio.to_thread(_link, folder, place, values)
         overrides = [part for override in _OVERRIDES for part in ("-c", override)]
         places = (f"--git-dir={folder / 'git'}", f"--work-tree={top}", "--no-pager", "--literal-pathspecs")
         whole = [program, *overrides, *places, *command]
@@ -144,13 +152,13 @@ def _checked(arguments: tuple[str, ...]) -> list[str]:
     return [name, *_COMMANDS[name], *arguments[1:]]
 
 
-def _prepared(root: Path) -> tuple[str, Path, Path]:
+def _prepared(root: Path, git: Path | None) -> tuple[str, Path, Path]:
     """The program, the top of the work tree, and a private folder for this call."""
     program = shutil.which("git", path=_SYSTEM_PATH)
     if program is None:
         raise GitError("Git is not installed.")
-    top = top_folder(root.resolve())
-    if top is None or git_folder(top) is None:
+    top = root if git is not None else top_folder(root.resolve())
+    if top is None or (git is None and git_folder(top) is None):
         raise GitError("The folder is in no git repository.")
     return program, top, Path(tempfile.mkdtemp(prefix="hermes-git-"))
 

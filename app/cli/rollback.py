@@ -211,7 +211,7 @@ def _plan(
 
 
 def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCode:
-    from agent.api.checkpoints import git_apart
+    from agent.api.checkpoints import step_apart
 
     wanted = _paths(args.file, session.root)
     steps = [step for step in line.steps() if wanted is None or _touches(step, wanted)]
@@ -232,7 +232,7 @@ def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCod
     say(f"Session {session.id} in {one_line(str(session.root))}")
     width = len(str(line.last))
     for step in steps:
-        count = len(git_apart(step.changes).files)
+        count = len(step_apart(step).files)
         files = f"{count:,} file{'s' * (count != 1)}"
         mark = "".join(f"  ⚑ {one_line(name)}" for name in names.get(step.number, ()))
         say(f"{step.number:>{width}}  {moment(step.created)}  {files:>9}  {one_line(step.label)}{mark}")
@@ -262,7 +262,10 @@ def _diff(
     position = _position(args.diff, line, session)
     plan = _plan(home, store, line, session, position, args)
     patch = patch_between(
-        (PathChange(item.path, item.target, item.now) for item in plan.items), store.objects, text=True
+        (PathChange(item.path, item.target, item.now) for item in plan.items),
+        store.objects,
+        text=True,
+        units=plan.units,
     )
     items = {item.path: item for item in plan.items}
     body = b"".join(numbered(items[file.path], file.data, store.objects) for file in patch.files)

@@ -14,7 +14,8 @@ from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import hunk_restore
 from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from agent.workspace.checkpoints.restore.merge import Merged, merge
-from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, PlanItem, RestorePlan
+from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.plan_items import CHANGED_SINCE, PlanItem
 from app.screens.history.branches import BranchEntry
 from app.screens.history.compare import CompareServices
 from app.screens.history.file_changes import FileChanges

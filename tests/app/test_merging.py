@@ -12,7 +12,8 @@ import pytest
 from agent.errors import HermesError
 from agent.store.operations import Operation
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
-from agent.workspace.checkpoints.restore.plan import PlanItem, RestorePlan
+from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.plan_items import PlanItem
 from app.commands.merging import merge_copy, named
 from app.screens import dialog as dialogs
 from app.screens.agents.merge import MergeScreen

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
-from agent.workspace.checkpoints.restore.plan import PartialRestore, RestorePlan
+from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.plan_items import PartialRestore
 from app.screens.history.hunks import HunkScreen
 from app.screens.history.restoring import RestoringScreen
 from app.screens.history.timeline_files import FileScreen

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from agent.workspace.checkpoints.entries import NAMED, Coverage, LeftOut, PathChange
-from agent.workspace.checkpoints.git_paths import GIT
 from agent.workspace.checkpoints.manifest import KnownPath
 
 _SINGLY = 3
@@ -19,7 +18,7 @@ def coverage_of(
 
     `closed`: folders not looked into; `taken_along`: what is gone for good.
     """
-    left = [*taken_along, *(item for item in closed if item.reason != GIT)]
+    left = [*taken_along, *closed]
     for change in changes:
         for entry in (change.before, change.after):
             if entry is not None and not entry.kept:
@@ -57,7 +56,7 @@ class Uncovered:
 
     def coverage(self, closed: Iterable[LeftOut]) -> Coverage:
         """All of it, with the folders in `closed`; many paths of one kind stand for each other."""
-        left = [item for item in closed if item.reason != GIT]
+        left = list(closed)
         for (top, reason), paths in self._groups.items():
             if len(paths) <= _SINGLY:
                 left += [LeftOut(path, reason) for path in paths]

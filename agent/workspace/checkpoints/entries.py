@@ -10,7 +10,7 @@ each path.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
@@ -118,6 +118,22 @@ NAMED = 100
 """Paths a coverage names at most."""
 
 
+_REFS = 5_000
+"""Refs of one unit that a step writes down; of a step with more, what the files say is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMark:
+    """A unit that a step changed files of; see `units`."""
+
+    kind: str
+    """Empty for a work tree within one, where files are ordinary again."""
+    refs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """What refs of git pointed to, before and after; empty for one that was not there. See `git_refs`."""
+    objects: str = ""
+    """Of a repository that the step made: what tells whether its objects are still those."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one call, restore or person did to the files of a workspace."""
@@ -138,6 +154,8 @@ class Step:
     coverage: Coverage = Coverage()
     git: str = ""
     """What it did to repositories, in one plain line; empty where it did nothing to them."""
+    units: Mapping[str, UnitMark] = field(default_factory=dict)
+    """The units it changed files of, by their folders; steps of older versions have none."""
 
 
 def entry_record(entry: PathEntry | None) -> list[Any] | None:
@@ -187,6 +205,9 @@ def step_record(step: Step) -> dict[str, Any]:
         "left_out": [[item.path, item.reason] for item in step.coverage.left_out],
         "more": step.coverage.more,
         **({"git": step.git} if step.git else {}),
+        **(
+            {"units": {place: _mark_record(mark) for place, mark in step.units.items()}} if step.units else {}
+        ),
     }
 
 
@@ -205,6 +226,17 @@ def step_of(record: Mapping[str, Any], changes: tuple[PathChange, ...]) -> Step:
             changes=changes,
             coverage=Coverage(left_out, int(record["more"])),
             git=str(record.get("git", "")),
+            units={str(place): _mark_of(mark) for place, mark in record.get("units", {}).items()},
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("this is no record of a step") from error
+
+
+def _mark_record(mark: UnitMark) -> list[Any]:
+    refs = mark.refs if len(mark.refs) <= _REFS else {}
+    return [mark.kind, {name: list(values) for name, values in refs.items()}, mark.objects]
+
+
+def _mark_of(record: Any) -> UnitMark:
+    kind, refs, objects = record
+    return UnitMark(str(kind), {str(name): (str(b), str(a)) for name, (b, a) in refs.items()}, str(objects))

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
-from agent.workspace.checkpoints.git_paths import uncovered
 from agent.workspace.checkpoints.objects import CHUNK, ObjectStore
 from tools.files.descriptors import open_folder
 
@@ -39,7 +38,13 @@ class _ChangedError(Exception):
 
 
 def take(
-    root: Path, path: str, objects: ObjectStore | None, *, limit: int, known: PathEntry | None = None
+    root: Path,
+    path: str,
+    objects: ObjectStore | None,
+    *,
+    limit: int,
+    known: PathEntry | None = None,
+    link: bool = False,
 ) -> PathEntry | None:
     """How `path` (relative to the resolved folder `root`, parted by `/`) stands now; None: nothing is there.
 
@@ -47,16 +52,16 @@ def take(
     without them they are hashed only. Files above `limit` bytes, unreadable and restless ones come back
     without a digest and with a reason. A file whose size, mode and time are those of `known` is not read
     again, unless it changed within the last seconds or its contents are not in `objects`. A caller that
-    knows more (the inode, its time of change) decides by that whether to hand `known` in. Blocks. Raises
-    `StoreError` when contents cannot be kept, or for a path that leads out of the
-    workspace.
+    knows more (the inode, its time of change) decides by that whether to hand `known` in. With `link`
+    contents are kept by a second name where that can be, whatever their size. Blocks. Raises `StoreError`
+    when contents cannot be kept, or for a path that leads out of the workspace.
     """
     if path.startswith("/"):
         root, path = Path(path).parent, Path(path).name
     parts = _parts(path)
     try:
         with open_folder(root) as top:
-            return _below(top, parts, objects, limit, known, uncovered(path))
+            return _below(top, parts, objects, limit, known, link)
     except OSError as error:
         if error.errno in _NOTHING:
             return None
@@ -71,9 +76,15 @@ def _parts(path: str) -> list[str]:
 
 
 def _below(
-    top: int, parts: list[str], objects: ObjectStore | None, limit: int, known: PathEntry | None, reason: str
+    top: int,
+    parts: list[str],
+    objects: ObjectStore | None,
+    limit: int,
+    known: PathEntry | None,
+    link: bool,
 ) -> PathEntry | None:
     """Walk to the folder that holds the last part and look there. Raises `OSError`."""
+    reason = ""
     device = os.fstat(top).st_dev
     folder = os.dup(top)
     try:
@@ -82,16 +93,16 @@ def _below(
             os.close(folder)
             folder = below
         if os.fstat(folder).st_dev != device:
-            reason = reason or "lies on another file system"
+            reason = "lies on another file system"
         attempts = ATTEMPTS
         while True:
             status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode) and status.st_dev != device:
-                reason = reason or "lies on another file system"
+                reason = "lies on another file system"
             if reason:
                 return _plain(status, PathKind.OTHER, reason=reason)
             try:
-                return _entry(folder, parts[-1], status, objects, limit, known)
+                return _entry(folder, parts[-1], status, objects, limit, known, link)
             except _ChangedError:
                 attempts -= 1
                 if not attempts:
@@ -107,6 +118,7 @@ def _entry(
     objects: ObjectStore | None,
     limit: int,
     known: PathEntry | None,
+    link: bool,
 ) -> PathEntry:
     mode = status.st_mode
     if stat.S_ISLNK(mode):
@@ -115,6 +127,8 @@ def _entry(
         return _plain(status, PathKind.FOLDER)
     if not stat.S_ISREG(mode):
         return _plain(status, PathKind.OTHER, reason=_special(mode))
+    if link and objects is not None and (digest := _linked(folder, name, status, objects)):
+        return PathEntry(PathKind.FILE, stat.S_IMODE(mode), status.st_size, status.st_mtime_ns, digest)
     if status.st_size > limit:
         return _plain(status, PathKind.FILE, reason=f"larger than {_amount(limit)}")
     if known is not None and _unchanged(known, status, objects):
@@ -126,6 +140,16 @@ def _entry(
             raise _ChangedError from error
         return _plain(status, PathKind.FILE, reason=_unreadable(error))
     return PathEntry(PathKind.FILE, stat.S_IMODE(mode), size, status.st_mtime_ns, digest)
+
+
+def _linked(folder: int, name: str, status: os.stat_result, objects: ObjectStore) -> str | None:
+    try:
+        with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+            if not os.path.samestat(os.fstat(file.fileno()), status):
+                raise _ChangedError
+            return objects.link(folder, name, file.read)
+    except OSError:
+        return None
 
 
 def _link(folder: int, name: str, status: os.stat_result) -> PathEntry:

@@ -13,8 +13,8 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.workspace.checkpoints.baseline import Baseline
@@ -25,17 +25,20 @@ from agent.workspace.checkpoints.entries import (
     PathChange,
     PathEntry,
     PathKind,
+    UnitMark,
     is_outside,
 )
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_blobs import GitObjects
-from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, lists_the_same, read_index
-from agent.workspace.checkpoints.git_paths import GIT, is_index, split
+from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, read_index
 from agent.workspace.checkpoints.git_trust import bytes_are_gits
 from agent.workspace.checkpoints.manifest import KnownPath, ManifestScan, is_settled, look, stamp_of
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.precapture import NOT_YET, Precapture, waits
 from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.unit_marks import side, unit_marks
+from agent.workspace.checkpoints.unit_noise import is_index, without_noise
+from agent.workspace.checkpoints.units import NO_UNITS, Units, uncovered, units_among, within
 from agent.workspace.sorting import in_order
 from tools.files.threads import Stopped
 
@@ -55,6 +58,8 @@ class CaptureLimits:
     """Of one file."""
     beforehand: int
     """Of all files that nothing has changed yet."""
+    objects: bool = True
+    """Whether contents that git's extensions keep get second names, whatever their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,10 @@ class FoundChanges:
     """Folders that were not looked into; None when only some paths were looked at."""
     taken_along: tuple[LeftOut, ...] = ()
     """What was never covered and is gone."""
+    units: Units = NO_UNITS
+    """Those that were met, if all was looked at."""
+    marks: Mapping[str, UnitMark] = field(default_factory=dict)
+    """What is to be written down of units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,7 @@ class FileRegister:
         self._stop = stop
         self._known: dict[str, KnownPath] = {}
         self._closed: tuple[LeftOut, ...] = ()
+        self._units = NO_UNITS
         self._index = NO_INDEX
         self._keeping: Iterator[None] | None = None
         self._unsaved = 0
@@ -135,7 +145,7 @@ class FileRegister:
         for path, status in found.changed.items():
             self._breathe()
             fresh[path] = self._first(path, status, found, index if trusted else NO_INDEX)
-        return Survey(known, FoundChanges((), fresh, tuple(found.left_out)), index)
+        return Survey(known, FoundChanges((), fresh, tuple(found.left_out), units=Units(found.units)), index)
 
     def take_up(self, survey: Survey) -> None:
         """What a survey saw is what is known, but where calls were at work meanwhile."""
@@ -162,6 +172,11 @@ class FileRegister:
         return found
 
     @property
+    def units(self) -> Units:
+        """The units of the workspace, as they were last seen."""
+        return self._units
+
+    @property
     def seen_at(self) -> float:
         """When the session before wrote down what it knew, in seconds since the epoch; 0 where none did."""
         return self._baseline.written
@@ -170,6 +185,7 @@ class FileRegister:
         """Take up what the session before knew, but of the paths that calls have named since."""
         met = self._met or set()
         self._known = {path: each for path, each in known.items() if path not in met} | self._known
+        self._units = units_among(known)
         self._uncovered = Uncovered(self._known)
         self._index = index
         self._unsaved += not known
@@ -206,7 +222,9 @@ class FileRegister:
                 self._limits.file,
                 self._limits.beforehand,
                 self._known,
-                _objects(self._root, self._closed),
+                _objects(self._root, self._units),
+                self._units,
+                self._limits.objects,
             ).all(self._index)
             # What is kept from here on is news for the next session.
             self._unsaved += any(waits(known) for known in self._known.values())
@@ -229,35 +247,49 @@ class FileRegister:
 
     def changes(self) -> FoundChanges:
         """Everything that is not as it was last seen, in order of the paths."""
-        found = look(self._root, self._known, self._ours)
+        found = look(self._root, self._known, self._ours, units=self._units)
+        met, units = Units(found.units), self._units | Units(found.units)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
         for path, status in found.changed.items():
-            fresh[path] = self._seen(path, found.twin(path, status))
+            fresh[path] = self._seen(path, found.twin(path, status), units)
         closed = tuple(found.left_out)
-        if any(split(path) for path in fresh):
+        if any(units.part(path) for path in fresh):
             # What repositories name from now on has to be there when they are taken back to it.
-            for _ in self._git.hold(_objects(self._root, closed)):
+            for _ in self._git.hold(_objects(self._root, met)):
                 pass
-        changes = self._without_refreshed(self._told(fresh), fresh)
-        return FoundChanges(changes, fresh, closed, self._taken_along(closed))
+        told = self._told(fresh)
+        marks = self._marks(told, fresh, units)
+        changes = without_noise(told, units, marks, self._root, self._objects)
+        kept = {each.path for each in changes}
+        for each in told if len(told) > len(changes) else ():
+            # An index that lists the same is the one it was, so that the next step goes on from it.
+            if each.path not in kept and each.before and (part := units.part(each.path)) and is_index(part):
+                known = fresh[each.path]
+                fresh[each.path] = known and known._replace(entry=each.before)
+        wanted = units.of(kept).places
+        marks = {place: mark for place, mark in marks.items() if place in wanted}
+        return FoundChanges(changes, fresh, closed, self._taken_along(fresh), met, marks)
 
-    def _without_refreshed(
-        self, changes: tuple[PathChange, ...], fresh: dict[str, KnownPath | None]
-    ) -> tuple[PathChange, ...]:
-        """No changes where nothing but times of files in an index is another: `git status` does that."""
-        for each in changes:
-            if not is_index(each.path) or not lists_the_same(each.before, each.after, self._objects):
-                return changes
-        for each in changes:
-            known = fresh[each.path]
-            assert known is not None
-            fresh[each.path] = known._replace(entry=each.before)
-        return ()
+    def _marks(
+        self, changes: Sequence[PathChange], fresh: Mapping[str, KnownPath | None], units: Units
+    ) -> dict[str, UnitMark]:
+        """What is to be written down of the units that changes lie in."""
 
-    def _taken_along(self, closed: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+        def before(path: str) -> PathEntry | None:
+            known = self._known.get(path)
+            return known and known.entry
+
+        def after(path: str) -> PathEntry | None:
+            known = fresh[path] if path in fresh else self._known.get(path)
+            return known and known.entry
+
+        read = self._objects.read
+        return unit_marks(changes, units, side(before, read), side(after, read), self._root)
+
+    def _taken_along(self, fresh: Mapping[str, KnownPath | None]) -> tuple[LeftOut, ...]:
         """Folders of objects that are gone and were not kept."""
-        there = {item.path for item in closed}
-        gone = {item.path for item in self._closed if item.reason == GIT and item.path not in there}
+        places = (within(place, "objects") for place in self._units.places)
+        gone = {place for place in places if place in fresh and fresh[place] is None}
         return tuple(LeftOut(item.path, TAKEN_ALONG) for item in self._git.uncovered() if item.path in gone)
 
     def _told(self, fresh: Mapping[str, KnownPath | None]) -> tuple[PathChange, ...]:
@@ -281,21 +313,22 @@ class FileRegister:
             above = "/".join(parts[:count])
             if take(self._root, above, None, limit=0) is None:
                 noted[above] = None
-        now = self._seen(path, self._twin(path))
+        now = self._seen(path, self._twin(path), self._units)
         noted[path] = now.entry if now is not None else None
         fresh = {path: now}
         # What was never seen is no news: the workspace may still be read.
-        return FoundChanges(self._told(fresh) if path in self._known else (), fresh), noted
+        told = self._told(fresh) if path in self._known else ()
+        return FoundChanges(told, fresh, marks=self._marks(told, fresh, self._units)), noted
 
     def after(self, noted: Mapping[str, PathEntry | None]) -> FoundChanges:
         """What became of paths since `before`."""
         changes: list[PathChange] = []
         fresh: dict[str, KnownPath | None] = {}
         for path in sorted(noted):
-            fresh[path] = self._seen(path, self._twin(path))
+            fresh[path] = self._seen(path, self._twin(path), self._units)
             known = fresh[path]
             _add(changes, path, noted[path], known and known.entry)
-        return FoundChanges(tuple(changes), fresh)
+        return FoundChanges(tuple(changes), fresh, marks=self._marks(changes, fresh, self._units))
 
     def accept(self, found: FoundChanges) -> None:
         """What was found is what is known from now on."""
@@ -311,6 +344,8 @@ class FileRegister:
             self._met.update(fresh)
         self._unsaved += len(fresh)
         closed = self._closed if found.closed is None else found.closed
+        if found.closed is not None:
+            self._units = found.units
         if fresh or closed != self._closed:
             self._closed = closed
             self._note_left_out()
@@ -334,13 +369,16 @@ class FileRegister:
 
     # Within
 
-    def _seen(self, path: str, twin: str) -> KnownPath | None:
+    def _seen(self, path: str, twin: str, units: Units) -> KnownPath | None:
         """What stands at a path, its contents kept. Raises `StoreError`."""
         try:
             status = (self._root / path).lstat()
         except (OSError, ValueError):
             return None
-        entry = take(self._root, path, self._objects, limit=self._limits.file)
+        if reason := uncovered(units, path):
+            return KnownPath(stamp_of(status), False, PathEntry(PathKind.OTHER, 0, reason=reason))
+        link = self._limits.objects and units.role(path) == "contents"
+        entry = take(self._root, path, self._objects, limit=self._limits.file, link=link)
         if entry is None:
             return None
         if entry.kind is not PathKind.FILE or status.st_nlink < 2:
@@ -396,9 +434,9 @@ class FileRegister:
             self._breathed = time.monotonic()
 
 
-def _objects(root: Path, closed: Iterable[LeftOut]) -> list[Path]:
-    """The folders of git's objects among those that are not looked into."""
-    return [root / item.path for item in closed if item.reason == GIT and item.path.endswith("/objects")]
+def _objects(root: Path, units: Units) -> list[Path]:
+    """The folders of objects of repositories."""
+    return [root / place / "objects" for place, kind in units.places.items() if kind == "git"]
 
 
 def _lost(known: KnownPath) -> KnownPath:

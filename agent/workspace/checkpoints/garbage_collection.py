@@ -122,6 +122,7 @@ def collecting(
         for shard in store.objects.shards():
             run.sweep(shard)
             yield run.done
+        run.sweep_linked()
         run.sweep_unfinished()
     except BusyError:
         yield replace(run.done, busy=True)
@@ -213,6 +214,15 @@ class _Run:
                     freed = self.done.freed + on_disk(stored.size)
                     self.done = replace(self.done, objects=self.done.objects + 1, freed=freed)
 
+    def sweep_linked(self) -> None:
+        """Remove second names that nobody needs; while a file has its first one, that frees nothing."""
+        used_before = self._clock.before(self._young, most=0.0)
+        with self._store.alone(WAIT_SECONDS):
+            for kept in self._store.objects.linked():
+                if kept.digest not in self._mark.named and kept.used < used_before:
+                    self._store.objects.discard(kept.digest)
+                    self.done = replace(self.done, freed=self.done.freed + on_disk(kept.size))
+
     def sweep_unfinished(self) -> None:
         """Remove what killed processes left half written."""
         store = self._store
@@ -224,6 +234,7 @@ class _Run:
     def _objects(self) -> Iterator[Stored]:
         for shard in self._store.objects.shards():
             yield from self._store.objects.listing(shard)
+        yield from self._store.objects.linked()
 
     def _is_old(self, path: Path) -> bool:
         return _changed(path) < self._clock.before(YOUNG_SECONDS, most=0.0)

@@ -27,7 +27,7 @@ MAX_BYTES = 100_000_000
 MAX_NAMES = 200_000_000
 """Bytes of all names together: version 4 can name gigabytes in a small file."""
 MAX_NAME = 4_096
-_HEADER, _FIXED = 12, 62
+_HEADER = 12
 _EXTENDED, _NAME_MASK = 0x4000, 0x0FFF
 _ASSUMED, _STAGE = 0x8000, 0x3000
 _SKIPPED, _INTENDED = 0x4000, 0x2000
@@ -91,27 +91,89 @@ def read_index(root: Path) -> Index:
     return Index(files, status.st_mtime_ns, top, git)
 
 
-def lists_the_same(one: PathEntry | None, other: PathEntry | None, objects: ObjectStore) -> bool:
-    """Whether two states of an index track the same contents in the same way; times of files do not count.
+def lists_the_same(
+    one: PathEntry | None, other: PathEntry | None, objects: ObjectStore, folder: Path | None = None
+) -> bool:
+    """Whether two states of an index track the same contents in the same way.
 
-    Blocking. False where either cannot be read.
+    Neither times of files nor the mode of the index count: whoever looks writes both. `folder` is where it
+    lies, for what two halves of a split index have in common. Blocking. False where either cannot be read.
     """
-    if one is None or other is None or not one.digest or not other.digest or one.mode != other.mode:
+    if one is None or other is None or not one.digest or not other.digest:
         return False
     if one.digest == other.digest:
         return True
     try:
-        return listed(objects.read(one.digest)) == listed(objects.read(other.digest))
-    except (StoreError, ValueError, IndexError):
+        return listed(objects.read(one.digest), folder) == listed(objects.read(other.digest), folder)
+    except (StoreError, OSError, ValueError, IndexError):
         return False
 
 
-def listed(data: bytes) -> list[tuple[bytes, bytes]]:
-    """What an index lists, in its order: each name with mode, id and flags. Raises `ValueError`."""
+def listed(data: bytes, folder: Path | None = None) -> list[tuple[bytes, bytes]]:
+    """What an index lists, in its order: each name with mode, id and flags.
+
+    `folder` is where its shared half lies, if it is split. Raises `ValueError` and `OSError`.
+    """
+    size = _id_size(data)
     found: list[tuple[bytes, bytes]] = []
-    for name, start, size in _entries(data):
-        found.append((name, data[start + 24 : start + 28] + data[start + 40 : start + 60 + size]))
+    end = _HEADER
+    for name, start, flags, after in _entries(data, size):
+        found.append((name, data[start + 24 : start + 28] + data[start + 40 : start + 40 + size + flags]))
+        end = after
+    while end + 8 <= len(data) - size:
+        length = int.from_bytes(data[end + 4 : end + 8], "big")
+        if data[end : end + 4] == b"link":
+            return _joined(found, data[end + 8 : end + 8 + length], size, folder)
+        end += 8 + length
     return found
+
+
+def _joined(
+    own: list[tuple[bytes, bytes]], link: bytes, size: int, folder: Path | None
+) -> list[tuple[bytes, bytes]]:
+    """A split index put together: entries without a name take the place of those of the shared half."""
+    if not any(link[:size]):
+        return own
+    if folder is None:
+        raise ValueError("the shared half of the index is not at hand")
+    shared = listed(read_bytes(folder / f"sharedindex.{link[:size].hex()}", MAX_BYTES)[0])
+    deleted, at = _bits(link, size)
+    replaced, _ = _bits(link, at)
+    places = {place: shared[place][0] for place in sorted(replaced)}
+    unnamed = [rest for name, rest in own if not name]
+    found = {name: rest for place, (name, rest) in enumerate(shared) if place not in deleted}
+    # The length of the name is part of the flags; that of an entry without a name is nothing.
+    found |= {name: rest[:-2] + found[name][-2:] for name, rest in zip(places.values(), unnamed, strict=True)}
+    found |= {name: rest for name, rest in own if name}
+    return sorted(found.items())
+
+
+def _bits(data: bytes, at: int) -> tuple[set[int], int]:
+    """The bits set in a compressed bitmap, and where it ends (git's EWAH: runs, then words as they are)."""
+    words = int.from_bytes(data[at + 4 : at + 8], "big")
+    end = at + 8 + 8 * words
+    found: set[int] = set()
+    place, at = 0, at + 8
+    while at < end:
+        marker = int.from_bytes(data[at : at + 8], "big")
+        run, plain, at = marker >> 1 & 0xFFFFFFFF, marker >> 33, at + 8
+        if run * 64 > MAX_BYTES:
+            raise ValueError("a bitmap of an index says too much")
+        if marker & 1:
+            found.update(range(place, place + run * 64))
+        place += run * 64
+        for _ in range(plain):
+            word = int.from_bytes(data[at : at + 8], "big")
+            found.update(place + bit for bit in range(64) if word >> bit & 1)
+            place, at = place + 64, at + 8
+    return found, end + 4
+
+
+def _id_size(data: bytes) -> int:
+    """Bytes of the ids in an index, as the sum at its end tells: SHA-1 or SHA-256."""
+    if hashlib.sha1(data[:-20], usedforsecurity=False).digest() == data[-20:]:
+        return 20
+    return 32 if hashlib.sha256(data[:-32]).digest() == data[-32:] else 20
 
 
 def blob_id(data: bytes) -> str:
@@ -122,26 +184,29 @@ def blob_id(data: bytes) -> str:
 def parsed(data: bytes) -> dict[bytes, Tracked]:
     """Plain files of an index. Raises `ValueError` for anything that is none."""
     found: dict[bytes, Tracked] = {}
-    for name, start, _ in _entries(data):
+    for name, start, _, _ in _entries(data, 20):
         flags = int.from_bytes(data[start + 60 : start + 62], "big")
         more = int.from_bytes(data[start + 62 : start + 64], "big") if flags & _EXTENDED else 0
-        if stat.S_ISREG(int.from_bytes(data[start + 24 : start + 28], "big")):
+        if name and stat.S_ISREG(int.from_bytes(data[start + 24 : start + 28], "big")):
             plain = not (flags & (_ASSUMED | _STAGE) or more & (_SKIPPED | _INTENDED))
             found[name] = Tracked(data[start + 40 : start + 60].hex(), _stamp(data, start), plain)
     return found
 
 
-def _entries(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Name of each entry, where it begins, and the bytes of its flags. Raises `ValueError`."""
+def _entries(data: bytes, size: int) -> Iterator[tuple[bytes, int, int, int]]:
+    """Name of each entry, where it begins, the bytes of its flags, and where the next one begins.
+
+    `size` is that of an id in bytes. Raises `ValueError`.
+    """
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("no index of a known version")
-    at, name, named = _HEADER, b"", 0
+    at, name, named, fixed = _HEADER, b"", 0, 42 + size
     for _ in range(count):
         start = at
-        flags = int.from_bytes(data[at + 60 : at + 62], "big")
+        flags = int.from_bytes(data[at + fixed - 2 : at + fixed], "big")
         extended = bool(flags & _EXTENDED)
-        at += _FIXED + 2 * extended
+        at += fixed + 2 * extended
         if version == 4:
             cut, at = _varint(data, at)
             end = data.index(b"\0", at)
@@ -153,9 +218,9 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, int, int]]:
             name = data[at:end]
             at = start + ((end - start + 8) & ~7)
         named += len(name)
-        if end > len(data) or not 0 < len(name) <= MAX_NAME or named > MAX_NAMES:
+        if end > len(data) or len(name) > MAX_NAME or named > MAX_NAMES:
             raise ValueError("the index ends too early, or names too much")
-        yield name, start, 2 + 2 * extended
+        yield name, start, 2 + 2 * extended, at
 
 
 def _stamp(data: bytes, at: int) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ _VERSION_2, _NAMES = b"\xfftOc\0\0\0\2", 8 + 256 * 4
 _TICK = 2_000_000_000
 _FAN = tuple(f"{number:02x}" for number in range(256))
 _LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
-_PACK = re.compile(r"pack-[0-9a-f]{40,64}\.(?:pack|idx)")
+_PACK = re.compile(r"pack-[0-9a-f]{40,64}\.(?:pack|idx|keep|promisor|mtimes|rev|bitmap)")
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -88,15 +88,31 @@ class GitKeep:
         """Give the repository what it no longer has; returns how many files. Raises `OSError`."""
         count = 0
         for name in ("pack", *_FAN):
-            for file in sorted(_names(self._ours / name), reverse=True):
-                # The pack comes before its index, as git reads by the index.
+            # The index of a pack comes last, as git reads by it.
+            for file in sorted(_names(self._ours / name), key=lambda file: (file.endswith(".idx"), file)):
                 target = self._objects / name / file
                 if not os.path.lexists(target):
-                    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                    self._make(target.parent)
                     _second_name(self._ours / name / file, target)
                     count += 1
-        (self._objects / "info").mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._make(self._objects / "info")
         return count
+
+    def take_away(self) -> None:
+        """Remove from the repository the objects that have a second name here. Raises `OSError`."""
+        for name in ("pack", *_FAN):
+            for file in sorted(_names(self._ours / name)):
+                (self._objects / name / file).unlink(missing_ok=True)
+            if name != "pack":
+                with suppress(OSError):
+                    (self._objects / name).rmdir()
+
+    def _make(self, folder: Path) -> None:
+        """A folder of objects, with the mode of the one above it."""
+        if not folder.is_dir():
+            self._objects.mkdir(mode=0o755, parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
+            folder.chmod(stat.S_IMODE(self._objects.stat().st_mode))
 
     def _begin(self) -> None:
         private_folder(self._all)
@@ -145,7 +161,7 @@ class GitKeep:
             return
         for name in {name for name in _names(packs) if name.endswith(".idx")} - shared:
             if packed_ids(packs / name) <= packed:
-                for path in (packs / name, (packs / name).with_suffix(".pack")):
+                for path in packs.glob(f"{name.removesuffix('.idx')}.*"):
                     path.unlink(missing_ok=True)
         for fan in _FAN:
             held = self._held.get(fan, set())
@@ -202,6 +218,22 @@ def packed_ids(index: Path) -> set[bytes]:
         return set()
     names = data[_NAMES : _NAMES + count * size]
     return {names[at : at + size] for at in range(0, len(names), size)}
+
+
+def object_ids(objects: Path) -> str:
+    """What tells whether the objects in a folder are those of another time: how many, and all ids in one.
+
+    An object that is there twice counts once, so that packing makes no difference. Blocking.
+    """
+    packs = (
+        packed_ids(objects / "pack" / name) for name in _names(objects / "pack") if name.endswith(".idx")
+    )
+    ids = set[bytes]().union(*packs)
+    ids |= {bytes.fromhex(fan + name) for fan in _FAN for name in _names(objects / fan)}
+    mixed = 0
+    for each in ids:
+        mixed ^= int.from_bytes(each, "big")
+    return f"{len(ids)}:{mixed:x}"
 
 
 def _is_shared(path: Path) -> bool:

@@ -1,22 +1,24 @@
-"""Changes of a repository in one plain line: `git: main 3f2a1c → 9be044, 2 refs`. Pure."""
+"""Changes of units in one plain line: `git: main 3f2a1c → 9be044, 2 refs`. Pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
-from agent.workspace.checkpoints.git_paths import split
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark
+from agent.workspace.checkpoints.git_refs import COMMIT, HEAD, holds_refs
+from agent.workspace.checkpoints.unit_marks import changed_sides, is_folder, ref_changes, units_of
+from agent.workspace.checkpoints.units import NO_UNITS, Units
 from tools.safe_text import clean
 
 Read = Callable[[str], bytes]
 """Contents by digest; may raise `OSError` or `HermesError` where they are gone."""
 
+Refs = Mapping[str, tuple[str, str]]
+"""Values before and after, by ref; see `git_refs`."""
+
 SHORT = 6
 """Digits of a commit that are shown."""
-_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_MOST = 65_536
 _UNDER_WAY = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
@@ -36,114 +38,134 @@ class GitApart:
     git: tuple[PathChange, ...]
 
 
-def of_git(change: PathChange) -> bool:
-    """Whether a change lies within a folder of git."""
-    return split(change.path) is not None
+def of_git(change: PathChange, units: Units = NO_UNITS) -> bool:
+    """Whether a change lies within a unit, or stands for all in one."""
+    return _told_as_one(change) or units.part(change.path) is not None
 
 
-def git_apart(changes: Iterable[PathChange]) -> GitApart:
-    """Changes of files of the workspace, and those within folders of git."""
+def git_apart(changes: Iterable[PathChange], units: Units = NO_UNITS) -> GitApart:
+    """Changes of files of the workspace, and those within units."""
     files: list[PathChange] = []
     git: list[PathChange] = []
     for change in changes:
-        (git if of_git(change) else files).append(change)
+        (git if of_git(change, units) else files).append(change)
     return GitApart(tuple(files), tuple(git))
+
+
+def step_apart(step: Step) -> GitApart:
+    """The changes of a step, those within units apart."""
+    return git_apart(step.changes, units_of((step,)))
 
 
 def step_names(step: Step) -> tuple[str, ...]:
     """What a step changed, for a person: the paths of files, and all of git as one line."""
-    return (*(change.path for change in git_apart(step.changes).files), *([step.git] if step.git else []))
+    return (*(change.path for change in step_apart(step).files), *([step.git] if step.git else []))
 
 
-def gathered(changes: Sequence[PathChange], read: Read) -> tuple[PathChange, ...]:
-    """The same with one change for each repository, in which nothing but what to say of it is told."""
-    apart = git_apart(changes)
-    folders = dict.fromkeys(found[0] for each in apart.git if (found := split(each.path)))
-    gathered = [repository_change(folder, apart.git, read) for folder in folders]
+def gathered(changes: Sequence[PathChange], read: Read, units: Units = NO_UNITS) -> tuple[PathChange, ...]:
+    """The same with one change for each unit, in which nothing but what to say of it is told."""
+    apart = git_apart(changes, units)
+    folders = dict.fromkeys(found.root for each in apart.git if (found := units.part(each.path)))
+    gathered = [repository_change(folder, apart.git, read, units) for folder in folders]
     return tuple(sorted((*apart.files, *gathered), key=lambda change: change.path))
 
 
-def repository_change(folder: str, changes: Sequence[PathChange], read: Read) -> PathChange:
-    """One change that stands for all in a folder of git."""
-    inside = [each for each in changes if (split(each.path) or ("", ""))[0] == folder]
-    told = PathEntry(PathKind.OTHER, 0, reason=git_line(inside, read).partition(": ")[2])
+def repository_change(
+    folder: str,
+    changes: Sequence[PathChange],
+    read: Read,
+    units: Units = NO_UNITS,
+    refs: Refs | None = None,
+) -> PathChange:
+    """One change that stands for all in the folder of a unit; `refs` as in `git_line`."""
+    inside = [each for each in changes if (part := units.part(each.path)) and part.root == folder]
+    line = git_line(inside, read, units, None if refs is None else {folder: refs})
+    told = PathEntry(PathKind.OTHER, 0, reason=line.partition(": ")[2])
     return PathChange(folder, told, replace(told, target="now"))
 
 
-def git_line(changes: Sequence[PathChange], read: Read) -> str:
-    """What changes did to repositories; empty where they did nothing."""
-    repositories: dict[str, list[tuple[str, PathChange]]] = {}
+def git_line(
+    changes: Sequence[PathChange],
+    read: Read,
+    units: Units = NO_UNITS,
+    refs: Mapping[str, Refs] | None = None,
+) -> str:
+    """What changes did to units; empty where they did nothing.
+
+    `refs` is what happened to refs, where more is known of that than the changes tell.
+    """
+    groups: dict[str, list[tuple[str, PathChange]]] = {}
     for change in changes:
-        found = split(change.path)
-        if found is not None:
-            repositories.setdefault(found[0], []).append((found[1], change))
+        if (part := units.part(change.path)) is not None:
+            rest = change.path.removeprefix(f"{part.root}/") if change.path != part.root else ""
+            groups.setdefault(part.root, []).append((rest, change))
+    known = ref_changes(changes, units, *changed_sides(changes, read)) if refs is None else refs
     lines = []
-    for folder, inside in sorted(repositories.items()):
+    for folder, inside in sorted(groups.items()):
         place = folder.rpartition("/")[0]
-        what = ", ".join(_told(inside, read))
-        lines.append(f"git{f' in {clean(place)}' if place else ''}: {what}")
+        kind = units.kind(folder)
+        what = ", ".join(_told(inside, known.get(folder, {})) if kind == "git" else _of_unit(inside))
+        lines += [f"{kind}{f' in {clean(place)}' if place else ''}: {what}"] if what else []
     return "; ".join(lines)
 
 
-def _told(inside: Sequence[tuple[str, PathChange]], read: Read) -> list[str]:
-    files = {rest: change for rest, change in inside if not _is_folder(change)}
+def marked_line(changes: Sequence[PathChange], read: Read, marks: Mapping[str, UnitMark]) -> str:
+    """The same for changes of which a step wrote down what happened to units."""
+    units = Units({place: mark.kind for place, mark in marks.items()})
+    return git_line(changes, read, units, {place: mark.refs for place, mark in marks.items()})
+
+
+def _of_unit(inside: Sequence[tuple[str, PathChange]]) -> list[str]:
+    whole = next((change for rest, change in inside if not rest), None)
+    if whole is not None and (whole.before is None or whole.after is None):
+        return ["made" if whole.before is None else "removed"]
+    return ["changed"]
+
+
+def _told(inside: Sequence[tuple[str, PathChange]], refs: Refs) -> list[str]:
+    files = {rest: change for rest, change in inside if not is_folder(change)}
     whole = next((change for rest, change in inside if not rest), None)
     if whole is not None and (whole.before is None or whole.after is None):
         return ["repository " + ("made" if whole.before is None else "removed")]
-    told = _head(files.get("HEAD"), read)
-    branches = [rest for rest in files if rest.startswith("refs/heads/")]
-    for rest in branches[:1]:
-        told.append(_moved(rest.removeprefix("refs/heads/"), files[rest], read))
+    moved = {name: pair for name, pair in refs.items() if pair[0] != pair[1] and not name.endswith(COMMIT)}
+    told = [f"{_where(moved[HEAD][0])} → {_where(moved[HEAD][1])}"] if HEAD in moved else []
+    branches = sorted(name for name in moved if name.startswith("refs/heads/"))
+    told += [_moved(name.removeprefix("refs/heads/"), *moved[name]) for name in branches[:1]]
     others = len(branches[1:]) + sum(
-        rest.startswith("refs/") and not rest.startswith("refs/heads/") and rest != "refs/stash"
-        for rest in files
+        name.startswith("refs/") and not name.startswith("refs/heads/") and name != "refs/stash"
+        for name in moved
     )
-    told += ["stash"] if "refs/stash" in files or "logs/refs/stash" in files else []
+    told += ["stash"] if "refs/stash" in moved or "logs/refs/stash" in files else []
     told += [f"{others:,} more ref{'s' * (others != 1)}" if branches else _refs(others)] if others else []
-    told += ["packed refs"] if "packed-refs" in files and not told else []
     first = {rest.partition("/")[0] for rest in files}
     told += dict.fromkeys(_UNDER_WAY[name] for name in sorted(first & _UNDER_WAY.keys()))
     told += dict.fromkeys(_SETTINGS[name] for name in sorted(first & _SETTINGS.keys()))
     told += ["submodules"] if "modules" in first else []
     told += ["work trees"] if "worktrees" in first else []
-    return told or (["index"] if "index" in files else ["notes"])
+    if told:
+        return told
+    packed = all(holds_refs(rest) for rest in files)
+    return ["index"] if "index" in files else ["refs packed"] if packed and files else ["notes"]
 
 
 def _refs(count: int) -> str:
     return f"{count:,} ref{'s' * (count != 1)}"
 
 
-def _head(change: PathChange | None, read: Read) -> list[str]:
-    if change is None:
-        return []
-    one, other = (_where(entry, read) for entry in (change.before, change.after))
-    return [f"{one} → {other}"] if one != other else []
+def _where(value: str) -> str:
+    if value.startswith("ref: "):
+        return "on " + clean(value.removeprefix("ref: ").removeprefix("refs/heads/"))
+    return f"at {value[:SHORT]}" if value else "nowhere"
 
 
-def _where(entry: PathEntry | None, read: Read) -> str:
-    text = _text(entry, read)
-    if text.startswith("ref:"):
-        return "on " + clean(text.removeprefix("ref:").strip().removeprefix("refs/heads/"))
-    return f"at {text[:SHORT]}" if _ID.fullmatch(text) else "nowhere"
-
-
-def _moved(name: str, change: PathChange, read: Read) -> str:
-    one, other = (_text(entry, read)[:SHORT] for entry in (change.before, change.after))
-    if change.before is None:
+def _moved(name: str, before: str, after: str) -> str:
+    one, other = clean(before)[:SHORT], clean(after)[:SHORT]
+    if not before:
         return f"{clean(name)} new at {other}"
-    if change.after is None:
+    if not after:
         return f"{clean(name)} gone from {one}"
     return f"{clean(name)} {one} → {other}"
 
 
-def _text(entry: PathEntry | None, read: Read) -> str:
-    if entry is None or entry.digest is None or entry.size > _MOST:
-        return ""
-    try:
-        return read(entry.digest).decode("utf-8", "replace").strip()
-    except Exception:
-        return ""
-
-
-def _is_folder(change: PathChange) -> bool:
-    return PathKind.FOLDER in (change.before and change.before.kind, change.after and change.after.kind)
+def _told_as_one(change: PathChange) -> bool:
+    return change.after is not None and change.after.kind is PathKind.OTHER and change.after.target == "now"

@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry
-from agent.workspace.checkpoints.git_paths import GIT, is_name, uncovered
+from agent.workspace.checkpoints.units import (
+    NO_UNITS,
+    ORDINARY,
+    TOP,
+    UnitKind,
+    Units,
+    is_git_name,
+    kind_of,
+    kinds,
+    signs,
+)
 from agent.workspace.placeholders import TIME, is_placeholder
 
 TICK = 50_000_000
@@ -52,6 +62,8 @@ class ManifestScan:
     gone: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     """Folders that were not entered."""
+    units: dict[str, str] = field(default_factory=dict)
+    """Folders of units, and of work trees within them, with their kinds."""
     linked: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     """Paths of files with several names, by device and inode."""
     seen: int = 0
@@ -81,20 +93,25 @@ def is_settled(status: os.stat_result, now: int | None = None) -> bool:
 
 
 def look(
-    root: Path, known: Mapping[str, KnownPath], ours: Path | None = None, *, git: bool = True
+    root: Path,
+    known: Mapping[str, KnownPath],
+    ours: Path | None = None,
+    *,
+    units: Units = NO_UNITS,
+    versions: bool = True,
 ) -> ManifestScan:
     """Compare everything below `root` (resolved) with what is known. Blocking; never raises.
 
     `ours` is a folder that is not looked into: what Hermes itself keeps. Placeholders of a sandbox count
-    as nothing. Without `git` nothing that
-    belongs to git is looked at.
+    as nothing. `units` are those known so far: one that is damaged stays one. Without `versions` nothing
+    that belongs to version control is looked at.
     """
     found = ManifestScan()
     met = 0
     get, is_folder, is_file, held = known.get, stat.S_ISDIR, stat.S_ISREG, TIME * 1_000_000_000
     names: list[str] = []
     # Written out at length: this runs once for each path of a workspace at every command.
-    for prefix, listed in _walk(root, found, ours, git):
+    for prefix, listed in _walk(root, found, ours, units, versions):
         for name, status in listed:
             path = prefix + name
             if status.st_mtime_ns == held and is_placeholder(root / path):
@@ -124,6 +141,9 @@ def look(
     if met < len(known):
         found.gone = _gone(known, names, found)
     found.seen = len(names)
+    if not versions:
+        for folder in found.units:
+            found.changed.pop(folder, None)
     return found
 
 
@@ -151,11 +171,11 @@ def _is_hidden(path: str, hidden: set[str]) -> bool:
 
 
 def _walk(
-    root: Path, found: ManifestScan, ours: Path | None, git: bool
+    root: Path, found: ManifestScan, ours: Path | None, units: Units, versions: bool
 ) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
     """Every folder below `root`: what its paths begin with, and what is in it with its status.
 
-    No link is followed, no other file system entered, and of git only what tells where it stands.
+    No link is followed, no other file system entered, and of a unit only what may be a file of a step.
     """
     try:
         top = root.stat()
@@ -165,9 +185,10 @@ def _walk(
         found.left_out.append(_unread("", error))
         return
     own = _identity(ours)
-    waiting: list[tuple[str, os.stat_result, bool]] = [("", top, False)]
+    keys = signs()
+    waiting: list[tuple[str, os.stat_result, UnitKind | None, int]] = [("", top, None, 0)]
     while waiting:
-        folder, expected, gits = waiting.pop()
+        folder, expected, kind, cut = waiting.pop()
         prefix = f"{folder}/" if folder else ""
         try:
             descriptor = os.open(root / folder, _FOLDER)
@@ -183,22 +204,39 @@ def _walk(
             listed = _listed(descriptor, prefix, found)
         finally:
             os.close(descriptor)
+        place = folder or TOP
+        if place in units.places or not keys.isdisjoint(name for name, _ in listed):
+            name = _unit(place, listed, units, within=kind is not None)
+            if name is not None:
+                found.units[place] = name
+                kind, cut = kinds().get(name), len(prefix)
+                if kind is not None and kind.versions and not versions:
+                    continue
         open_ones = []
         for name, status in listed:
-            if gits and (reason := uncovered(prefix + name)):
-                if reason == GIT and stat.S_ISDIR(status.st_mode):
-                    found.left_out.append(LeftOut(prefix + name, reason))
+            if kind is not None and kind.role(prefix[cut:] + name) in ("passing", "objects"):
                 continue
             if stat.S_ISDIR(status.st_mode):
-                reason = _closed(name, status, top, own, git)
-                if reason:
+                if not versions and is_git_name(name):
+                    continue
+                if reason := _closed(status, top, own):
                     found.left_out.append(LeftOut(prefix + name, reason))
                     continue
-                waiting.append((prefix + name, status, gits or is_name(name)))
-            elif not git and is_name(name):
+                waiting.append((prefix + name, status, kind, cut))
+            elif not versions and is_git_name(name):
                 continue
             open_ones.append((name, status))
         yield prefix, open_ones
+
+
+def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *, within: bool) -> str | None:
+    """What kind of unit begins at a folder, or ends (`ORDINARY`); None for neither."""
+    entries = {name: stat.S_ISDIR(status.st_mode) for name, status in listed}
+    if kind := kind_of(folder.rpartition("/")[2], entries):
+        return kind
+    if within and entries.get(".git") is False:
+        return ORDINARY
+    return units.places.get(folder)
 
 
 def _listed(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
@@ -230,9 +268,7 @@ def _identity(folder: Path | None) -> tuple[int, int]:
     return (status.st_dev, status.st_ino) if status is not None else (0, 0)
 
 
-def _closed(name: str, status: os.stat_result, top: os.stat_result, own: tuple[int, int], git: bool) -> str:
-    if not git and is_name(name):
-        return GIT
+def _closed(status: os.stat_result, top: os.stat_result, own: tuple[int, int]) -> str:
     if (status.st_dev, status.st_ino) == own:
         return "is where Hermes keeps its own files"
     return "lies on another file system" if status.st_dev != top.st_dev else ""

@@ -69,5 +69,5 @@ def named(changes: Sequence[PathChange]) -> str:
 
 
 def path_count(changes: tuple[PathChange, ...], what: str) -> str:
-    """How many paths changed, as the label of a step."""
+    """How many paths, for the label of a step. Pure."""
     return f"{len(changes):,} {'path' if len(changes) == 1 else 'paths'} {what}"

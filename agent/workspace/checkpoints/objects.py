@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import secrets
+import stat
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -34,7 +35,12 @@ REFRESH_SECONDS = 60.0
 TEMPORARY = ".new-"
 """What names of unfinished files begin with."""
 
+CONTENTS = "contents"
+"""The folder of second names, beside that of the objects."""
+
 _NAME = re.compile(r"[0-9a-f]{64}")
+_TELLS_DIGEST = re.compile(r"(?:SHA256E?-s[0-9]+--)?([0-9a-f]{64})(?:\.[^/]*)?")
+"""Names that git-lfs and git-annex give contents by their SHA-256."""
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -100,6 +106,42 @@ class ObjectStore:
             file.keep(self._path(hashed.hexdigest()))
         return hashed.hexdigest(), size
 
+    def link(self, folder: int, name: str, read: Callable[[int], bytes]) -> str | None:
+        """Keep a file of an open folder by a second name, which takes no room while it has the first.
+
+        Its digest; None where it cannot have a second name here, as on another file system. For what nobody
+        writes to again: where the name tells the SHA-256, the contents are not read. Raises `StoreError`.
+        """
+        told = _TELLS_DIGEST.fullmatch(name)
+        digest = told[1] if told else _digest(read)
+        try:
+            _make(self._linked(digest).parent)
+            os.link(name, self._linked(digest), src_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            pass
+        except OSError:
+            return None
+        return digest
+
+    def linked(self) -> Iterator[Stored]:
+        """What is kept by second names; bytes are those that nobody else has any more."""
+        for path in self._links.glob("??/*"):
+            with suppress(OSError):
+                status = path.lstat()
+                yield Stored(path.name, status.st_size if status.st_nlink == 1 else 0, status.st_ctime)
+
+    def link_back(self, digest: str, folder: int, name: str, mode: int) -> bool:
+        """Give contents kept by a second name a name in an open folder; whether that could be done."""
+        path = self._linked(digest)
+        try:
+            status = path.lstat()
+            if stat.S_IMODE(status.st_mode) != mode or self._path(digest).exists():
+                return False
+            os.link(path, name, dst_dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
     def read(self, digest: str) -> bytes:
         """The contents. Raises `MissingObjectError`, `DamagedObjectError` or another `StoreError`."""
         return b"".join(self.chunks(digest))
@@ -112,7 +154,7 @@ class ObjectStore:
         """
         hashed = sha256()
         try:
-            for data in _unpacked(self._path(digest)):
+            for data in self._pieces(digest):
                 hashed.update(data)
                 yield data
         except FileNotFoundError:
@@ -175,6 +217,7 @@ class ObjectStore:
         """Remove an object, if it is there. Only `upkeep` knows when that is right."""
         try:
             self._path(digest).unlink(missing_ok=True)
+            self._linked(digest).unlink(missing_ok=True)
         except OSError as error:
             raise store_error(error, self.folder, "cleared") from error
 
@@ -195,15 +238,38 @@ class ObjectStore:
             if status.st_mtime < time.time() - REFRESH_SECONDS:
                 os.utime(path, follow_symlinks=False)
         except FileNotFoundError:
-            return False
+            return os.path.lexists(self._linked(digest))
         except OSError as error:
             raise store_error(error, self.folder, "read") from error
         return True
+
+    def _pieces(self, digest: str) -> Iterator[bytes]:
+        try:
+            yield from _unpacked(self._path(digest))
+        except FileNotFoundError:
+            with os.fdopen(os.open(self._linked(digest), _READ), "rb", buffering=0) as file:
+                while data := file.read(CHUNK):
+                    yield data
+
+    @property
+    def _links(self) -> Path:
+        return self.folder.parent / CONTENTS
+
+    def _linked(self, digest: str) -> Path:
+        path = self._path(digest)
+        return self._links / path.parent.name / path.name
 
     def _path(self, digest: str) -> Path:
         if not _NAME.fullmatch(digest):
             raise StoreError(f"{digest[:80]!r} is no name of contents in the checkpoints.")
         return self.folder / digest[:2] / digest
+
+
+def _digest(read: Callable[[int], bytes]) -> str:
+    hashed = sha256()
+    while data := read(CHUNK):
+        hashed.update(data)
+    return hashed.hexdigest()
 
 
 def store_error(error: OSError, folder: Path, done: str) -> StoreError:

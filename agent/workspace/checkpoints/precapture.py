@@ -15,9 +15,9 @@ from pathlib import Path
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import Index, blob_id
-from agent.workspace.checkpoints.git_paths import split
 from agent.workspace.checkpoints.manifest import KnownPath, is_settled, stamp_of
 from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.units import NO_UNITS, Units
 from agent.workspace.ignored_names import is_noise
 from agent.workspace.sorting import in_order
 from tools.files.descriptors import read_bytes
@@ -42,6 +42,8 @@ class Precapture:
         room: int,
         known: dict[str, KnownPath],
         places: Iterable[Path] = (),
+        units: Units = NO_UNITS,
+        links: bool = True,
     ) -> None:
         self._root = root
         self._objects = objects
@@ -51,6 +53,8 @@ class Precapture:
         self._known = known
         self._places = places
         """Folders of git's objects in the workspace."""
+        self._units = units
+        self._links = links
         self._stored: set[str] = set()
         """Contents that were in the store when this began."""
 
@@ -123,11 +127,13 @@ class Precapture:
 
     def _keep_rest(self) -> Iterator[None]:
         waiting = [path for path, known in self._known.items() if waits(known)]
-        for path in in_order(waiting, key=_rank):
+        for path in in_order(waiting, key=self._rank):
             known = self._known.get(path)
             if known is None or known.entry is None or not waits(known):
                 continue
-            if known.entry.size > self._largest:
+            if self._units.role(path) == "contents":
+                self._keep(path, known, link=self._links)
+            elif known.entry.size > self._largest:
                 self._leave(path, known, _larger(self._largest))
             elif known.entry.size > self._room:
                 self._leave(path, known, TOO_MUCH)
@@ -140,16 +146,22 @@ class Precapture:
         assert known.entry is not None
         self._known[path] = known._replace(entry=replace(known.entry, reason=reason))
 
-    def _keep(self, path: str, known: KnownPath) -> None:
+    def _keep(self, path: str, known: KnownPath, *, link: bool = False) -> None:
         """Read a file and keep it, if it still is the one that was seen; if not, a look will find it."""
         assert known.entry is not None
         if self._stands(path, known) is None:
             return
-        entry = take(self._root, path, self._objects, limit=self._largest)
+        entry = take(self._root, path, self._objects, limit=self._largest, link=link)
         status = self._stands(path, known)
         if entry is not None and status is not None:
             settled = is_settled(status)
             self._known[path] = known._replace(settled=settled, entry=replace(entry, twin=known.entry.twin))
+
+    def _rank(self, path: str) -> tuple[int, str]:
+        """What tells where repositories stand, then work of people before caches and what was fetched."""
+        if self._units.group(path):
+            return -1, path
+        return sum(is_noise(part, folder=True) for part in path.split("/")), path
 
     def _stands(self, path: str, known: KnownPath) -> os.stat_result | None:
         """The status of a file that is the one that was seen; None when it is another by now."""
@@ -163,13 +175,6 @@ class Precapture:
 def waits(known: KnownPath) -> bool:
     """Whether the contents of a file are still to be read."""
     return known.entry is not None and known.entry.reason == NOT_YET and not known.blob
-
-
-def _rank(path: str) -> tuple[int, str]:
-    """What tells where repositories stand, then work of people before caches and what was fetched."""
-    if split(path) is not None:
-        return -1, path
-    return sum(is_noise(part, folder=True) for part in path.split("/")), path
 
 
 def _larger(limit: int) -> str:

@@ -34,9 +34,10 @@ from agent.workspace.checkpoints.entries import (
 from agent.workspace.checkpoints.file_register import CaptureLimits, FileRegister, FoundChanges
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_coverage import GitCoverage, git_coverage
-from agent.workspace.checkpoints.git_words import git_line
+from agent.workspace.checkpoints.git_words import marked_line
 from agent.workspace.checkpoints.meanwhile import net, path_count, steps_since, unexplained
-from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.checkpoints.store import CheckpointStore, own_folder
+from agent.workspace.checkpoints.units import Units
 from agent.workspace.sorting import in_order
 from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.files.threads import Stopped
@@ -45,7 +46,8 @@ from tools.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -55,7 +57,6 @@ PATIENCE = 5.0
 
 LABEL = 200
 """Characters of a step's label."""
-
 SLICE, PAUSE = 0.1, 0.002
 """Seconds that the contents of the workspace are read at a stretch, and between two stretches."""
 
@@ -113,7 +114,7 @@ class StepRecorder:
         self._loop = asyncio.get_running_loop()
         self._git = GitObjects(root, self._loop, store.borrowed)
         baseline = Baseline(store.baselines, root)
-        ours = _own_folder(store.folder, root)
+        ours = own_folder(store.folder, root)
         self._register = FileRegister(root, store.objects, limits, self._git, baseline, self._stop, ours)
         self._surveyed = asyncio.Event()
         self._at_hand = asyncio.Event()
@@ -174,6 +175,11 @@ class StepRecorder:
         await asyncio.wait([seen, *([self._task] if self._task else [])], return_when=asyncio.FIRST_COMPLETED)
         seen.cancel()
         return self._missed
+
+    @property
+    def units(self) -> Units:
+        """The repositories and other units of the workspace, as last seen."""
+        return self._register.units
 
     def coverage(self) -> Coverage:
         """What could not be taken back if it were changed now."""
@@ -440,12 +446,11 @@ class StepRecorder:
         known = {path for each in self._open for path in each.noted}
         changes = (*noted.changes, *(change for change in wide.changes if change.path not in known))
         fresh = {path: seen for path, seen in wide.fresh.items() if path not in known} | dict(noted.fresh)
-        return replace(wide, changes=tuple(in_order(changes, key=lambda change: change.path)), fresh=fresh)
+        ordered = tuple(in_order(changes, key=lambda change: change.path))
+        return replace(wide, changes=ordered, fresh=fresh, marks={**noted.marks, **wide.marks})
 
     def _append_outside(self, found: FoundChanges) -> None:
-        self._append(
-            "outside", self.line, "", path_count(found.changes, "changed outside of any call"), found
-        )
+        self._append("outside", self.line, "", path_count(found.changes, "changed outside of calls"), found)
 
     def _append(
         self, kind: StepKind, session: str, call: str, label: str, found: FoundChanges, *, blind: bool = False
@@ -461,7 +466,8 @@ class StepRecorder:
             root=str(self.root),
             changes=found.changes,
             coverage=coverage,
-            git=git_line(found.changes, self.store.objects.read),
+            git=marked_line(found.changes, self.store.objects.read, found.marks),
+            units=found.marks,
         )
         self._position = step.number
         return step
@@ -492,9 +498,3 @@ class StepRecorder:
 
         self._register.waiting += not idle
         return await self._loop.run_in_executor(self._thread, sharing)
-
-
-def _own_folder(store: Path, root: Path) -> Path | None:
-    """The folder of Hermes inside the workspace; None where it lies elsewhere."""
-    place = store.resolve()
-    return next((each for each in (place.parent, place) if root in each.parents), None)

@@ -19,7 +19,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -33,6 +33,7 @@ from agent.workspace.checkpoints.entries import (
     PathChange,
     Step,
     StepKind,
+    UnitMark,
     change_of,
     change_record,
     step_of,
@@ -157,6 +158,7 @@ class StepLog:
         created: float | None = None,
         after: int = 0,
         git: str = "",
+        units: Mapping[str, UnitMark] | None = None,
     ) -> Step:
         """Add a step and return it with its number: one more than the last, and above `after`.
 
@@ -170,7 +172,7 @@ class StepLog:
         with self._mutex, self._locked() as descriptor:
             self._refresh(descriptor)
             number = max(self._read.last, after) + 1
-            step = Step(number, kind, session, call, label, created, root, kept, coverage, git)
+            step = Step(number, kind, session, call, label, created, root, kept, coverage, git, units or {})
             line = _line(step_record(step) | extra)
             self._extend(descriptor, line)
             self._remember(step, extra, len(line))

@@ -8,6 +8,7 @@ objects/ab/…      contents of files                        (objects.py)
 lines/SESSION.log the steps of each session                (steplog.py)
 baselines/…json   how workspaces stood when they were opened
 pending/…json     restores that are under way
+contents/ab/…     second names of what git's extensions keep: LFS, annex (objects.py)
 git/…             second names of git's own objects, which take room once git has let go of them (git_keep.py)
 ```
 """
@@ -25,7 +26,13 @@ from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.git_keep import only_here
 from agent.workspace.checkpoints.locks import WAIT_SECONDS, lock
-from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
+from agent.workspace.checkpoints.objects import (
+    CONTENTS,
+    TEMPORARY,
+    ObjectStore,
+    store_error,
+    write_all,
+)
 from agent.workspace.checkpoints.step_log import SUFFIX, MissingLineError, StepLog, usable_name
 
 NAME, FORMAT = "hermes-checkpoints", 1
@@ -116,6 +123,7 @@ class CheckpointStore:
         Looks at each file: call it off the event loop. Raises `StoreError`.
         """
         git = sum(on_disk(size) for _, size, _ in only_here(self.borrowed))
+        git += sum(on_disk(kept.size) for kept in self.objects.linked())
         return git + sum(on_disk(size) for size in self._sizes(self.folder))
 
     def _sizes(self, folder: Path) -> Iterator[int]:
@@ -123,7 +131,7 @@ class CheckpointStore:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        if Path(entry.path) != self.borrowed:
+                        if Path(entry.path) not in (self.borrowed, self.folder / CONTENTS):
                             yield from self._sizes(Path(entry.path))
                     else:
                         with suppress(FileNotFoundError):
@@ -149,6 +157,12 @@ class CheckpointStore:
             yield
         finally:
             os.close(descriptor)
+
+
+def own_folder(store: Path, root: Path) -> Path | None:
+    """The folder of Hermes inside the workspace; None where it lies elsewhere."""
+    place = store.resolve()
+    return next((each for each in (place.parent, place) if root in each.parents), None)
 
 
 def _require_format(folder: Path) -> None:

@@ -21,13 +21,8 @@ from agent.workspace.checkpoints.detached_states import keep_detached
 from agent.workspace.checkpoints.entries import NAMED, Coverage, LeftOut, PathChange, PathEntry, PathKind
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.manifest import TICK, KnownPath, Stamp, is_settled, look, stamp_of
-from agent.workspace.checkpoints.restore.plan import (
-    CHANGED_SINCE,
-    Choice,
-    PartialRestore,
-    PlanItem,
-    RestorePlan,
-)
+from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.plan_items import CHANGED_SINCE, Choice, PartialRestore, PlanItem
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.isolated_copies import copy_folders, copy_size, git_in_copies
 from agent.workspace.isolated_copies.copy_records import CopyRecord, Holder
@@ -165,7 +160,7 @@ class WorkspaceCopy:
     def _changes(self, whole: bool) -> tuple[PathChange, ...]:
         store, limit = self._recorder.store, self._recorder.limits.file
         with store.sharing():
-            found = look(self.root, self._known, git=False)
+            found = look(self.root, self._known, versions=False)
             paths = [path for path in (*found.changed, *found.gone) if not _lies_in(path, self._hidden)]
             later = self._later()
             changes: list[PathChange] = []
@@ -293,7 +288,7 @@ def _made(
             copied.left_out.append(LeftOut(".git", "is that of a folder above the workspace"))
         # From here on every change leaves another stamp.
         time.sleep(TICK / 1_000_000_000)
-        found = look(root, {}, git=False)
+        found = look(root, {}, versions=False)
         now = time.time_ns()
         known = {
             path: KnownPath(stamp_of(status), is_settled(status, now), _UNKNOWN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.api.checkpoints import PathEntry, Step, alike, of_git
+from agent.api.checkpoints import PathEntry, Step, alike, step_apart
 from agent.api.history import Node
 
 
@@ -73,8 +73,10 @@ class _Since:
     def back_to(self, position: int) -> int:
         while self._left and self._steps[self._left - 1].number > position:
             self._left -= 1
-            for change in reversed(self._steps[self._left].changes):
-                different = self._git if of_git(change) else self._different
+            step = self._steps[self._left]
+            git = {change.path for change in step_apart(step).git}
+            for change in reversed(step.changes):
+                different = self._git if change.path in git else self._different
                 last = self._last.setdefault(change.path, change.after)
                 if alike(change.before, last):
                     different.discard(change.path)

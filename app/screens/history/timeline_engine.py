@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.api.checkpoints import PathChange, git_apart, states, step_names
+from agent.api.checkpoints import PathChange, git_apart, states, step_apart, step_names, units_of
 from agent.api.history import BranchHead, Node, NodeMark, OutlineRow
 from agent.api.search import first_line
 from agent.api.session import SessionClient
@@ -60,7 +60,7 @@ class EngineTimeline:
         found: dict[int, tuple[int, int]] = {}
         for step in await self._history.steps():
             if step.number in wanted:
-                told = await self._files.described(git_apart(step.changes).files)
+                told = await self._files.described(step_apart(step).files)
                 if any(each.added is not None for each in told):
                     found[step.number] = (sum(e.added or 0 for e in told), sum(e.removed or 0 for e in told))
         return found
@@ -69,7 +69,7 @@ class EngineTimeline:
         wanted = set(steps)
         those = [step for step in await self._history.steps() if step.number in wanted]
         found = states.difference(those, min(wanted) - 1, max(wanted))
-        told = await self._files.described(git_apart(found).files)
+        told = await self._files.described(git_apart(found, units_of(those)).files)
         # What several steps did to git is one line each.
         return [*told, *(FileDifferenceRow(".git", note=step.git) for step in those if step.git)]
 

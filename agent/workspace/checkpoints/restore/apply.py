@@ -15,30 +15,49 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.entries import LeftOut, PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.git_paths import repository
-from agent.workspace.checkpoints.git_words import git_apart, git_line
+from agent.workspace.checkpoints.git_words import marked_line, step_apart
 from agent.workspace.checkpoints.kept_outside import refusal
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import pending as keeping
 from agent.workspace.checkpoints.restore.files_in_use import spared
-from agent.workspace.checkpoints.restore.git_group import RepositoryProvider, at_rest, collapsed, together
+from agent.workspace.checkpoints.restore.git_group import (
+    LEFT,
+    POINTERS,
+    RepositoryProvider,
+    at_rest,
+    collapsed,
+    together,
+)
 from agent.workspace.checkpoints.restore.hunk_restore import ChangedError, part_entry
 from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer
 from agent.workspace.checkpoints.restore.pending import Pending
-from agent.workspace.checkpoints.restore.plan import Choice, PartialRestore, PlanItem, RestorePlan, merged
+from agent.workspace.checkpoints.restore.plan import RestorePlan, merged
+from agent.workspace.checkpoints.restore.plan_items import Choice, PartialRestore, PlanItem
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
+from agent.workspace.checkpoints.units import above
 from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
 
-LEFT = "is left, as you chose"
 _OWNER = 0o300
 _UNLIMITED = 1 << 62
 
 
 class _KeptError(Exception):
     """A path stays as it is; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredUnit:
+    """A unit of which something was to go back."""
+
+    path: str
+    """Its folder in the workspace."""
+    kind: str
+    reason: str = ""
+    """Why it stays as it is, as a whole; empty where it went back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +72,14 @@ class Restored:
     """Paths that were changed while commands ran that do not name them: perhaps by a person."""
     remarks: tuple[str, ...] = ()
     """What else a person should know, a clause each."""
+    units: tuple[RestoredUnit, ...] = ()
+    """What became of repositories and other units."""
 
     def what(self, done: str) -> str:
         """What went back: `3 paths restored, git: main 3f2a1c → 9be044`; empty where nothing did."""
         if self.step is None:
             return ""
-        count = len(git_apart(self.step.changes).files)
+        count = len(step_apart(self.step).files)
         paths = (
             [f"{count:,} {'path' if count == 1 else 'paths'} {done}"] if count or not self.step.git else []
         )
@@ -101,17 +122,31 @@ def apply_restore(
     """
     root = Path(plan.root)
     with store.sharing():
-        moves, skipped = together(*_decided(plan, choices, store.objects))
+        moves, skipped = together(plan.items, plan.units, *_decided(plan, choices, store.objects))
         spare = spared(root, moves, skipped)
         moves, skipped = [*spare.moves, *_narrow_folders(root, spare.moves)], spare.skipped
-        pending = keeping.begun(line, session, label, plan.root, moves)
+        pending = keeping.begun(line, session, label, plan.root, moves, units=plan.units)
         if not moves:
-            return Restored(None, skipped, remarks=spare.remarks)
+            units = _units(plan, skipped, spare.databases)
+            return Restored(None, skipped, remarks=spare.remarks, units=units)
         with keeping.held(store.pending, pending):
             _make_again(root)
             failed = _carry_out(pending, store, expect)
             step = _appended(store, pending, failed)
-        return Restored(step, (*skipped, *collapsed(failed)), _unnamed(plan, step), spare.remarks)
+        stays = (*skipped, *collapsed(failed, plan.units))
+        units = _units(plan, stays, spare.databases)
+        return Restored(step, stays, _unnamed(plan, step), spare.remarks, units)
+
+
+def _units(
+    plan: RestorePlan, skipped: Iterable[LeftOut], databases: Sequence[str]
+) -> tuple[RestoredUnit, ...]:
+    reasons = {item.path: item.reason for item in skipped}
+    kinds = {
+        folder: plan.units.kind(folder) for item in plan.items if (folder := plan.units.group(item.path))
+    }
+    kinds = {**dict.fromkeys(databases, "database"), **kinds}
+    return tuple(RestoredUnit(each, kinds[each], reasons.get(each, "")) for each in sorted(kinds))
 
 
 def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
@@ -141,7 +176,8 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
                     continue
                 left = _tidied(pending, store.objects)
                 failed = _carry_out(pending, store, None, again=True)
-                restored = Restored(_appended(store, pending, failed), (*left, *collapsed(failed)))
+                stays = collapsed(failed, pending.units)
+                restored = Restored(_appended(store, pending, failed), (*left, *stays))
                 keeping.forget(path)
             told.append(
                 f"A restore that was cut off is finished ({clean(pending.label)}): {restored.sentence()}"
@@ -161,8 +197,8 @@ def _decided(
     moves: list[Move] = []
     skipped: list[LeftOut] = []
     for item in plan.items:
-        # A repository is chosen by its folder, as it is shown.
-        chosen = choices.get(item.path) or choices.get(repository(item.path))
+        # A unit is chosen by its folder, as it is shown.
+        chosen = choices.get(item.path) or choices.get(plan.units.group(item.path))
         choice = chosen or ("mine" if item.state == "conflict" else "checkpoint")
         if item.state == "lost" or choice == "mine":
             skipped.append(LeftOut(item.path, item.reason or LEFT))
@@ -212,14 +248,14 @@ def _carry_out(
     again: bool = False,
 ) -> list[LeftOut]:
     """Move every path; those that stay as they are come back with the reason."""
-    root = Path(pending.root)
-    with at_rest(root, pending.moves, pending.beside) as busy:
-        provider = RepositoryProvider(root, store)
-        free = [move for move in pending.moves if repository(move.path) not in busy]
+    root, units = Path(pending.root), pending.units
+    with at_rest(root, pending.moves, units, pending.beside) as busy:
+        provider = RepositoryProvider(root, store, units)
+        free = [move for move in pending.moves if units.group(move.path) not in busy]
         busy |= {item.path: item.reason for item in provider.provide(free)}
         run = _Run(pending, store.objects, expect, again, busy)
-        run.carry_out()
-        provider.complete(pending.moves)
+        provider.clear(move for move in free if move.path not in busy and move.path not in run.failed)
+        run.carry_out(provider.complete)
     return [LeftOut(path, reason) for path, reason in sorted(run.failed.items())]
 
 
@@ -235,10 +271,11 @@ class _Run:
         staying: Mapping[str, str],
     ) -> None:
         self._root = Path(pending.root)
+        self._units = pending.units
         self.failed = {
             move.path: staying[folder]
             for move in pending.moves
-            if (folder := repository(move.path)) in staying
+            if (folder := self._units.group(move.path) or move.path) in staying
         }
         self._moves = [
             (number, self._current(move, again))
@@ -248,18 +285,30 @@ class _Run:
         self._placer = Placer(self._root, objects, pending.beside, _UNLIMITED)
         self._expect = expect
 
-    def carry_out(self) -> None:
-        """What goes away first, deepest first; then folders, then files; modes of folders last."""
+    def carry_out(self, complete: Callable[[], None]) -> None:
+        """What goes away first, deepest first; then folders, then files; modes of folders last.
+
+        Of a unit what is to stand there comes first, what others name before what names it, so that it is
+        whole at each moment. `complete` is called when all files are there.
+        """
         for _, move in sorted(self._moves, key=_depth):
             if _is_folder(move.now):
                 self._placer.relax(move)
         moving = [(number, move) for number, move in self._moves if not alike(move.now, move.wanted)]
-        for number, move in sorted(moving, key=_depth, reverse=True):
-            if _must_go(move):
-                self._do(move, lambda move=move, number=number: self._placer.clear_away(move, number))
-        for number, move in sorted(moving, key=_depth):
+        needed = {
+            folder
+            for _, move in moving
+            if move.wanted is not None
+            for folder in (*above(move.path), move.path)
+        }
+        going = [each for each in sorted(moving, key=_depth, reverse=True) if _must_go(each[1])]
+        late = [each for each in going if self._units.group(each[1].path) and each[1].path not in needed]
+        self._clear([each for each in going if each not in late])
+        for number, move in sorted(moving, key=lambda each: (_names_others(each[1]), _depth(each))):
             if move.path not in self.failed and move.wanted is not None:
                 self._make(number, move)
+        self._clear(late)
+        complete()
         for number, move in moving:
             if move.wanted is not None and move.wanted.twin and move.path not in self.failed:
                 self._do(move, lambda move=move, number=number: self._placer.join(move, number))
@@ -268,6 +317,10 @@ class _Run:
                 self._do(move, lambda move=move: self._placer.set_mode(move))
             elif _is_folder(move.now) and move.path in self.failed:
                 self._placer.set_mode(Move(move.path, move.now, move.now))
+
+    def _clear(self, going: Iterable[tuple[int, Move]]) -> None:
+        for number, move in going:
+            self._do(move, lambda move=move, number=number: self._placer.clear_away(move, number))
 
     def _make(self, number: int, move: Move) -> None:
         if _is_folder(move.wanted):
@@ -309,6 +362,11 @@ def _appended(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut
     )
     if not changes:
         return None
+    moved = {change.path: change for change in changes}
+    before = disk(
+        Path(pending.root), {path: _bytes(each.before, store.objects) for path, each in moved.items()}
+    )
+    marks = unit_marks(changes, pending.units, before, disk(Path(pending.root)), Path(pending.root))
     return store.line(pending.line).append(
         kind="restore",
         session=pending.session,
@@ -317,8 +375,16 @@ def _appended(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut
         root=pending.root,
         changes=changes,
         created=pending.created,
-        git=git_line(changes, store.objects.read),
+        git=marked_line(changes, store.objects.read, marks),
+        units=marks,
     )
+
+
+def _bytes(entry: PathEntry | None, objects: ObjectStore) -> bytes | None:
+    """Small contents, as they tell of refs."""
+    if entry is None or entry.digest is None or entry.size > LARGEST:
+        return None
+    return objects.read(entry.digest) if objects.has(entry.digest) else b""
 
 
 def _tidied(pending: Pending, objects: ObjectStore) -> list[LeftOut]:
@@ -333,6 +399,11 @@ def _must_go(move: Move) -> bool:
     if move.now is None:
         return False
     return move.wanted is None or _is_folder(move.now) != _is_folder(move.wanted)
+
+
+def _names_others(move: Move) -> bool:
+    """Whether a file says which others count, as it is written when those are there."""
+    return move.path.rpartition("/")[2] in POINTERS
 
 
 def _is_folder(entry: PathEntry | None) -> bool:

@@ -44,6 +44,8 @@ class Spared:
     """What stays; of a database or a folder that does, one line."""
     remarks: tuple[str, ...] = ()
     """What could not be found out, a clause each."""
+    databases: tuple[str, ...] = ()
+    """The databases of which something was to go back."""
 
 
 def spared(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut]) -> Spared:
@@ -84,11 +86,13 @@ def spared(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut]) -> Spa
             remarks += [] if sure else [UNSEEN.format(path=name)]
             continue
         staying.update(databases.get(database, ()))
-    free = [move for move in moves if finder.of(move.path) is None]
-    for folder, who in _sets(root, free, finder, opened.files, held).items():
+    others = [move for move in moves if finder.of(move.path) is None]
+    for folder, who in _sets(root, others, finder, opened.files, held).items():
         rest.append(LeftOut(folder, ONE_SET.format(who=program(who))))
         staying.update(move.path for move in moves if move.path.startswith(f"{folder}/"))
-    return Spared(_without(moves, staying) if staying else tuple(moves), tuple(rest), tuple(remarks))
+    names = tuple(dict.fromkeys(each.path or "." for each in (*databases, *conflicts)))
+    free = _without(moves, staying) if staying else tuple(moves)
+    return Spared(free, tuple(rest), tuple(remarks), names)
 
 
 def _user(

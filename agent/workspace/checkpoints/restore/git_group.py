@@ -21,65 +21,109 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind
 from agent.workspace.checkpoints.git_index import listed
 from agent.workspace.checkpoints.git_keep import GitKeep, keeps
-from agent.workspace.checkpoints.git_paths import is_index, is_note, repository, split
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.path_replacement import Move
+from agent.workspace.checkpoints.restore.plan_items import PlanItem
 from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.checkpoints.unit_noise import is_index
+from agent.workspace.checkpoints.units import Units, kinds, within
 from agent.workspace.git import GitError, GitResult, run_git
+from tools.safe_text import clean
 
+LEFT = "is left, as you chose"
 AT_WORK = "git is at work there: {} exists; wait for it, or remove the file if no git runs"
 GONE = "its commits are no longer there: git has cleared them away"
-_LOCKS = ("index.lock", "HEAD.lock", "packed-refs.lock", "config.lock")
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?:[0-9a-f]{24})?(?![0-9a-f])")
 _NONE = re.compile(rb"0+")
 _SUBMODULE = b"\x00\x00\xe0\x00"
 """The mode of a submodule in an index: its commit lies elsewhere."""
+POINTERS = ("index", "HEAD", "tables.list")
+"""Files that say which others count: written last, while a lock beside them is held."""
 _SECONDS = 60.0
 _FULL = 1_000_000_000
+_NAMED = 3
 
 
-def together(moves: Sequence[Move], skipped: Sequence[LeftOut]) -> tuple[list[Move], list[LeftOut]]:
-    """The moves without those of repositories of which something is to stay; one reason for each. Pure."""
+def together(
+    items: Sequence[PlanItem], units: Units, moves: Sequence[Move], skipped: Sequence[LeftOut]
+) -> tuple[list[Move], list[LeftOut]]:
+    """The moves without those of units of which something is to stay; one reason for each unit. Pure.
+
+    `items` are those of the plan. Files that belong to a unit stay with it.
+    """
+    told = {item.path: item for item in items}
     staying: dict[str, LeftOut] = {}
-    others: list[LeftOut] = []
-    for item in skipped:
-        folder = repository(item.path)
-        if not folder:
-            others.append(item)
-        elif is_note(item.path):
-            continue
-        elif folder not in staying:
-            staying[folder] = LeftOut(folder, f"{item.reason} ({item.path.removeprefix(f'{folder}/')})")
-    return [move for move in moves if repository(move.path) not in staying], [*others, *staying.values()]
+    for item in sorted(skipped, key=lambda each: each.reason == LEFT):
+        if (folder := units.group(item.path)) and folder not in staying:
+            about = (told[item.path].about if item.path in told else "") or _rest(item.path, folder)
+            staying[folder] = LeftOut(
+                folder, item.reason if item.reason == LEFT else f"{item.reason} ({about})"
+            )
+    if not staying:
+        return list(moves), list(skipped)
+    along: dict[str, list[str]] = {}
+    for move in moves:
+        if move.path in told and (unit := told[move.path].unit) in staying:
+            along.setdefault(unit, []).append(move.path)
+    stay = {path for paths in along.values() for path in paths}
+    others = [
+        item
+        for item in skipped
+        if not units.group(item.path) and not (item.path in told and told[item.path].unit in staying)
+    ]
+    units_left = [
+        LeftOut(place, f"{each.reason}{_with(along.get(place, ()))}") for place, each in staying.items()
+    ]
+    return [m for m in moves if units.group(m.path) not in staying and m.path not in stay], [
+        *others,
+        *units_left,
+    ]
 
 
-def collapsed(left: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
-    """One line for each repository that stays, instead of one for each of its files. Pure."""
+def _with(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    return f", and with it {', '.join(map(clean, paths[:_NAMED]))}{more}"
+
+
+def _rest(path: str, folder: str) -> str:
+    return path.removeprefix(f"{folder}/")
+
+
+def collapsed(left: Iterable[LeftOut], units: Units) -> tuple[LeftOut, ...]:
+    """One line for each unit that stays, instead of one for each of its files. Pure."""
     found: dict[str, LeftOut] = {}
     for item in left:
-        folder = repository(item.path)
+        folder = units.group(item.path)
         found.setdefault(folder or item.path, LeftOut(folder, item.reason) if folder else item)
     return tuple(found.values())
 
 
 @contextmanager
-def at_rest(root: Path, moves: Iterable[Move], token: str) -> Iterator[dict[str, str]]:
-    """Hold git's locks on the repositories that moves change; gives those that cannot be held, and why.
+def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iterator[dict[str, str]]:
+    """Hold the locks on the units that moves change; gives those that cannot be held, and why.
 
     `token` is written into the locks: what a killed process left is taken over.
     """
     busy: dict[str, str] = {}
     made: list[Path] = []
-    names: dict[str, list[str]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    going: set[str] = set()
     for move in moves:
-        if folder := repository(move.path):
-            names.setdefault(folder, []).append(move.path)
+        if (part := units.part(move.path)) and part.rest and part.role != "alone":
+            groups.setdefault((part.root, part.inner, part.kind), []).append(move.path)
+            going |= {move.path} if move.wanted is None else set()
     try:
-        for folder, paths in names.items():
-            if not (root / folder / "HEAD").exists():
+        for (folder, inner, kind), paths in groups.items():
+            if not os.path.lexists(root / within(inner, kinds()[kind].holds[0].rstrip("/"))):
                 continue
+            own = [within(inner, name) for name in kinds()[kind].locks]
+            own += [
+                f"{path}.lock" for path in paths if path.rpartition("/")[2] in POINTERS and path not in going
+            ]
+            own = [path for path in dict.fromkeys(own) if (root / path).parent.is_dir()]
             taken = [f"{path}.lock" for path in paths if os.path.lexists(root / f"{path}.lock")]
-            own = [f"{folder}/{name}" for name in _LOCKS]
             for path in [*own, *(path for path in taken if path not in own)]:
                 if path in own and _lock(root / path, token):
                     made.append(root / path)
@@ -108,11 +152,14 @@ def _lock(path: Path, token: str) -> bool:
 
 
 class RepositoryProvider:
-    """Sees to it that what repositories are to name is there."""
+    """Sees to it that what repositories are to name is there, and that nothing is left of one that goes."""
 
-    def __init__(self, root: Path, store: CheckpointStore) -> None:
+    def __init__(self, root: Path, store: CheckpointStore, units: Units) -> None:
         self._root = root
         self._store = store
+        self._units = units
+        self._gone: list[str] = []
+        """Repositories that come back as a whole."""
 
     def provide(self, moves: Sequence[Move]) -> list[LeftOut]:
         """Bring back what git cleared away; repositories whose commits are nowhere are named.
@@ -120,40 +167,75 @@ class RepositoryProvider:
         Blocking. Only a repository that is gone as a whole waits for `complete`.
         """
         left: list[LeftOut] = []
-        for folder, inside in _grouped(moves).items():
-            wanted, tips = _named(inside, self._store.objects)
-            place = (self._root / folder).parent
-            if (self._root / folder / "HEAD").exists():
-                if not wanted or self._whole(place, wanted, tips):
+        for folder, inside in self._grouped(moves).items():
+            wanted, tips = self._named(inside)
+            if self._is_there(folder):
+                if not wanted or self._whole(self._root / folder, wanted, tips):
                     continue
                 self._put_back(folder)
-                missing = self._missing(place, tips)
+                missing = self._missing(self._root / folder, tips)
             else:
+                self._gone.append(folder)
                 missing = set(tips)
                 for keep in self._keeps(folder):
-                    missing = self._missing(keep.place, missing)
+                    missing = self._missing(keep.place / ".git", missing)
             if missing:
                 left.append(LeftOut(folder, GONE))
         return left
 
-    def complete(self, moves: Iterable[Move]) -> None:
+    def complete(self) -> None:
         """Give repositories their objects that were gone as a whole. Blocking."""
-        for folder in _grouped(moves):
-            if (self._root / folder).is_dir() and not (self._root / folder / "objects").is_dir():
+        for folder in self._gone:
+            if self._is_there(folder):
                 self._put_back(folder)
 
-    def _whole(self, place: Path, wanted: set[str], tips: set[str]) -> bool:
+    def clear(self, moves: Iterable[Move]) -> None:
+        """Take away the objects of repositories that go as a whole: all have second names here. Blocking."""
+        for move in moves:
+            if move.wanted is None and self._units.places.get(move.path) == "git":
+                for keep in self._keeps(move.path):
+                    with suppress(OSError):
+                        keep.take_away()
+
+    def _is_there(self, folder: str) -> bool:
+        return os.path.lexists(self._root / folder / "HEAD")
+
+    def _grouped(self, moves: Iterable[Move]) -> dict[str, list[Move]]:
+        found: dict[str, list[Move]] = {}
+        for move in moves:
+            part = self._units.part(move.path)
+            if part and part.rest and part.role != "alone" and self._units.kind(part.root) == "git":
+                found.setdefault(part.root, []).append(move)
+        return found
+
+    def _named(self, moves: Sequence[Move]) -> tuple[set[str], set[str]]:
+        """The objects that the files name when they are back and do not name now: all, and those of refs."""
+        wanted: set[str] = set()
+        tips: set[str] = set()
+        for move in moves:
+            part = self._units.part(move.path)
+            if part is None or part.inner != part.root or part.rest.startswith("modules/"):
+                continue
+            folder = (self._root / move.path).parent if is_index(part) else None
+            ids = _ids(part.rest, move.wanted, self._store.objects, folder)
+            ids -= _ids(part.rest, move.now, self._store.objects, folder)
+            wanted |= ids
+            if folder is None and not part.rest.startswith("logs/"):
+                tips |= ids
+        return wanted, tips
+
+    def _whole(self, git: Path, wanted: set[str], tips: set[str]) -> bool:
         """Whether all these objects are in the repository, with all that they need."""
-        if self._missing(place, wanted):
+        if self._missing(git, wanted):
             return False
         lines = "".join(f"{each}\n" for each in sorted(tips)) + "--not\n--all\n"
-        result = _asked(place, "rev-list", "--objects", "--quiet", "--stdin", input=lines.encode())
+        result = _asked(git, "rev-list", "--objects", "--quiet", "--stdin", input=lines.encode())
         return not tips or (result is not None and result.code == 0)
 
-    def _missing(self, place: Path, ids: Iterable[str]) -> set[str]:
+    def _missing(self, git: Path, ids: Iterable[str]) -> set[str]:
         wanted = set(ids)
         lines = "".join(f"{each}\n" for each in sorted(wanted)).encode()
-        result = _asked(place, "cat-file", "--batch-check", input=lines) if wanted else None
+        result = _asked(git, "cat-file", "--batch-check", input=lines) if wanted else None
         if result is None:
             return wanted
         there = (line.split() for line in result.output.split(b"\n"))
@@ -174,49 +256,35 @@ class RepositoryProvider:
                     yield GitKeep(self._store.borrowed, source)
 
 
-def _grouped(moves: Iterable[Move]) -> dict[str, list[Move]]:
-    found: dict[str, list[Move]] = {}
-    for move in moves:
-        if folder := repository(move.path):
-            found.setdefault(folder, []).append(move)
-    return found
-
-
-def _named(moves: Sequence[Move], objects: ObjectStore) -> tuple[set[str], set[str]]:
-    """The objects that the files name when they are back and do not name now: all, and those of refs."""
-    wanted: set[str] = set()
-    tips: set[str] = set()
-    for move in moves:
-        if split(move.path) is None or "modules/" in move.path:
-            continue
-        ids = _ids(move.path, move.wanted, objects) - _ids(move.path, move.now, objects)
-        wanted |= ids
-        if not is_index(move.path) and "/logs/" not in move.path:
-            tips |= ids
-    return wanted, tips
-
-
-def _ids(path: str, entry: PathEntry | None, objects: ObjectStore) -> set[str]:
+def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path | None) -> set[str]:
+    """The objects a file of a repository names; `folder` is where it lies, for an index."""
     if entry is None or entry.kind is not PathKind.FILE or entry.digest is None or entry.size > _FULL:
         return set()
     try:
         data = objects.read(entry.digest)
-        if is_index(path):
-            return {rest[4:24].hex() for _, rest in listed(data) if rest[:4] != _SUBMODULE}
-    except (StoreError, ValueError, IndexError):
+        if folder is not None:
+            return {each[4:-2].hex() for _, each in _plain(data, folder)}
+    except (StoreError, OSError, ValueError, IndexError):
         return set()
-    rest = (split(path) or ("", ""))[1]
     first = rest.partition("/")[0]
     if first not in ("refs", "logs", "HEAD", "packed-refs", "worktrees") and not first.endswith("_HEAD"):
         return set()
     return {each.decode() for each in _ID.findall(data) if not _NONE.fullmatch(each)}
 
 
-def _asked(place: Path, *arguments: str, input: bytes) -> GitResult | None:
-    """What git answers in the repository at `place`; None where it cannot be asked."""
+def _plain(data: bytes, folder: Path) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of an index that name an object of this repository."""
+    for name, rest in listed(data, folder):
+        if rest[:4] != _SUBMODULE:
+            # Extended flags are two bytes more.
+            yield name, rest[: -2 if len(rest) in (28, 40) else None]
+
+
+def _asked(git: Path, *arguments: str, input: bytes) -> GitResult | None:
+    """What git answers about objects of the repository `git`; None where it cannot be asked."""
 
     async def ask() -> GitResult:
-        return await run_git(place, *arguments, seconds=_SECONDS, input=input)
+        return await run_git(git.parent, *arguments, seconds=_SECONDS, input=input, git=git)
 
     # Whoever calls may have an event loop in this thread.
     with ThreadPoolExecutor(1) as pool:

@@ -21,6 +21,7 @@ from agent.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.entries import entry_of, entry_record
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
 from agent.workspace.checkpoints.restore.path_replacement import Move
+from agent.workspace.checkpoints.units import NO_UNITS, Units
 
 FORMAT = 1
 _SUFFIX = ".json"
@@ -40,6 +41,8 @@ class Pending:
     created: float
     root: str
     moves: tuple[Move, ...]
+    units: Units = NO_UNITS
+    """The units that moves are in."""
 
     @property
     def call(self) -> str:
@@ -53,11 +56,18 @@ class Pending:
 
 
 def begun(
-    line: str, session: str, label: str, root: str, moves: Sequence[Move], now: float | None = None
+    line: str,
+    session: str,
+    label: str,
+    root: str,
+    moves: Sequence[Move],
+    now: float | None = None,
+    *,
+    units: Units = NO_UNITS,
 ) -> Pending:
     """A new restore."""
     created = time.time() if now is None else now
-    return Pending(secrets.token_hex(6), line, session, label, created, root, tuple(moves))
+    return Pending(secrets.token_hex(6), line, session, label, created, root, tuple(moves), units)
 
 
 @contextmanager
@@ -126,6 +136,7 @@ def _record(pending: Pending) -> dict[str, object]:
         "label": pending.label,
         "created": pending.created,
         "root": pending.root,
+        "units": dict(pending.units.places),
         "moves": [[move.path, entry_record(move.now), entry_record(move.wanted)] for move in pending.moves],
     }
 
@@ -139,7 +150,10 @@ def _pending(data: bytes) -> Pending:
         moves = tuple(
             Move(str(path), entry_of(now), entry_of(wanted)) for path, now, wanted in record["moves"]
         )
+        units = Units({str(place): str(kind) for place, kind in record.get("units", {}).items()})
         texts = (str(record[name]) for name in ("id", "line", "session", "label"))
-        return Pending(*texts, created=float(record["created"]), root=str(record["root"]), moves=moves)
-    except (KeyError, TypeError, StoreError) as error:
+        return Pending(
+            *texts, created=float(record["created"]), root=str(record["root"]), moves=moves, units=units
+        )
+    except (AttributeError, KeyError, TypeError, StoreError) as error:
         raise ValueError("this is no restore") from error

@@ -10,72 +10,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints import states
-from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.git_index import lists_the_same
-from agent.workspace.checkpoints.git_paths import is_index, is_note, repository, split, uncovered
 from agent.workspace.checkpoints.git_words import repository_change
 from agent.workspace.checkpoints.kept_outside import refusal
 from agent.workspace.checkpoints.objects import MissingObjectError, ObjectStore
 from agent.workspace.checkpoints.restore.merge import Merged, merge
+from agent.workspace.checkpoints.restore.plan_items import (
+    CHANGED_BETWEEN,
+    CHANGED_SINCE,
+    PlanItem,
+    PlanState,
+)
+from agent.workspace.checkpoints.restore.unit_plan import UnitPlan
 from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.unit_marks import units_of
+from agent.workspace.checkpoints.units import NO_UNITS, Units, uncovered
 from agent.workspace.ignored_names import is_noise
-
-PlanState = Literal["change", "conflict", "lost"]
-"""`lost`: cannot be made as it was; it is left as it is now."""
-
-Way = Literal["mine", "checkpoint", "merge"]
-"""What becomes of a path: what stands there now, what the checkpoint has, or both put together."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartialRestore:
-    """Only some hunks of a file are taken; they count between exactly these two contents."""
-
-    now: str
-    """SHA-256 of what stood there when they were chosen, in hex."""
-    then: str
-    """SHA-256 of what the file would become as a whole."""
-    hunks: frozenset[int]
-    """Numbers from 1."""
-    merging: bool = False
-    """Whether the whole is both sides put together."""
-
-
-Choice = Way | PartialRestore
-"""What was chosen for a path. A conflict without a choice stays as it is; anything else goes back."""
 
 COMMAND = "run "
 """What the labels of shell commands begin with; of other programs nothing tells what they name."""
-CHANGED_SINCE = "changed since by somebody else"
-CHANGED_BETWEEN = "changed by somebody else between two steps"
-
-
-@dataclass(frozen=True, slots=True)
-class PlanItem:
-    """One path that is not as it was."""
-
-    path: str
-    now: PathEntry | None
-    """How it stands; its contents are in the store by now, so that the restore can be undone."""
-    target: PathEntry | None
-    """How it stood at the position."""
-    state: PlanState
-    reason: str = ""
-    """Why it is no plain change; empty for one."""
-    taking_back: tuple[PathChange, ...] = ()
-    """Our changes since the position, newest first; those of others lie between them."""
-    unnamed: bool = False
-    """Whether only commands that do not name the path changed it: a person may have, while they ran."""
-
-    @property
-    def is_repository(self) -> bool:
-        """Whether it stands for all that goes back together of a repository; see `RestorePlan.shown`."""
-        return self.target is not None and self.target.kind is PathKind.OTHER and bool(self.target.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +44,20 @@ class RestorePlan:
     position: int
     items: tuple[PlanItem, ...]
     git: tuple[PathChange, ...] = ()
-    """One change for each repository of which files are in the plan, see `git_words.repository_change`."""
+    """One change for each unit of which files are in the plan, see `git_words.repository_change`."""
+    units: Units = NO_UNITS
+    """Those that the steps taken back changed files of."""
+    whole: bool = True
+    """Whether the steps taken back could vouch for all they did."""
 
     @property
     def shown(self) -> tuple[PlanItem, ...]:
-        """The items for a person: all that goes back together of a repository is one, named by its folder."""
+        """The items for a person: all that goes back together of a unit is one, named by its folder."""
         told = {change.path: change for change in self.git}
         groups: dict[str, list[PlanItem]] = {}
         items: list[PlanItem] = []
         for item in self.items:
-            folder = repository(item.path)
+            folder = self.units.group(item.path)
             if folder in told:
                 groups.setdefault(folder, []).append(item)
             else:
@@ -142,28 +103,35 @@ def plan_restore(
     question. Raises `StoreError`.
     """
     wanted = states.targets(steps, position)
-    ours = _runs(states.between(steps, position, steps[-1].number if steps else 0))
+    since = states.between(steps, position, steps[-1].number if steps else 0)
+    units = units_of(since)
+    ours = _runs(since, units)
+    planned = UnitPlan(root, units, since, wanted, objects, limit)
     items: list[PlanItem] = []
-    whole = {each for path in paths or () if (each := repository(path))}
+    whole = {each for path in paths or () if (each := units.group(path))}
     for path in sorted(wanted):
-        if uncovered(path):
+        if uncovered(units, path):
             continue
-        # A repository goes back as a whole, whichever of its files was named.
-        if paths is not None and not _chosen(path, paths) and repository(path) not in whole:
+        # A unit goes back as a whole, whichever of its files was named.
+        if paths is not None and not _chosen(path, paths) and units.group(path) not in whole:
             continue
         if reason := refusal(path, wanted[path], objects):
             items.append(PlanItem(path, None, wanted[path], "lost", reason))
             continue
         runs = ours[path]
-        now = _with_twin(take(root, path, objects, limit=limit), runs.left)
+        now = _with_twin(planned.take(path), runs.left)
         target = wanted[path]
         if alike(now, target) or all(alike(each.before, each.after) for each in runs.ours):
             # As it was, or nothing of ours is to be taken back: what stands there is somebody else's.
             continue
-        refreshed = is_index(path) and lists_the_same(now, runs.left, objects)
+        refreshed = planned.lists_the_same(path, now, runs.left)
         state, reason = _judged(now, target, runs, objects, refreshed=refreshed)
-        items.append(PlanItem(path, now, target, state, reason, tuple(runs.ours), runs.unnamed))
-    return _with_git(RestorePlan(str(root), position, tuple(items)), objects)
+        item = PlanItem(path, now, target, state, reason, tuple(runs.ours), runs.unnamed)
+        items += planned.judged(item, runs.left) if units.part(path) else [item]
+    items = planned.completed(items)
+    complete = all(step.coverage.complete for step in since)
+    plan = RestorePlan(str(root), position, tuple(items), units=units, whole=complete)
+    return _with_units(plan, planned, objects)
 
 
 def with_others(
@@ -182,36 +150,41 @@ def with_others(
     known = {item.path for item in plan.items}
     items = list(plan.items)
     wanted: dict[str, PathEntry | None] = {}
+    units = plan.units | units_of(theirs)
     for step in theirs:
         for change in step.changes:
             wanted.setdefault(change.path, change.before)
     for path, target in wanted.items():
-        if path in known or uncovered(path) or (paths is not None and not _chosen(path, paths)):
+        # What others did to a unit, beside what the steps did to it, is theirs, and no news here.
+        if path in known or units.group(path) or (paths is not None and not _chosen(path, paths)):
             continue
         if reason := refusal(path, target, objects):
             items.append(PlanItem(path, None, target, "lost", reason))
             continue
         now = take(root, path, objects, limit=limit)
-        if alike(now, target) or (is_index(path) and lists_the_same(now, target, objects)):
+        if alike(now, target):
             continue
         reason = _lost(now, target, objects)
         items.append(PlanItem(path, now, target, "lost" if reason else "conflict", reason or CHANGED_SINCE))
-    return _with_git(replace(plan, items=tuple(sorted(items, key=lambda item: item.path))), objects)
+    return replace(plan, items=tuple(sorted(items, key=lambda item: item.path)))
 
 
-def _with_git(plan: RestorePlan, objects: ObjectStore) -> RestorePlan:
-    """The plan with what is to be said of repositories."""
-    grouped = [item for item in plan.items if repository(item.path)]
-    changes = [PathChange(item.path, item.now, item.target) for item in grouped]
-    folders = dict.fromkeys(repository(item.path) for item in grouped)
-    git = tuple(repository_change(folder, changes, objects.read) for folder in folders)
+def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> RestorePlan:
+    """The plan with what is to be said of units."""
+    grouped = [item for item in plan.items if plan.units.group(item.path)]
+    changes = [PathChange(item.path, item.now, item.target) for item in plan.items]
+    folders = dict.fromkeys(plan.units.group(item.path) for item in grouped)
+    git = tuple(
+        repository_change(folder, changes, objects.read, plan.units, planned.moves(folder))
+        for folder in folders
+    )
     return replace(plan, git=git)
 
 
 def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
-    """What becomes of a repository as a whole: it stays if anything of it has to."""
+    """What becomes of a unit as a whole: it stays if anything of it has to."""
     for state in ("lost", "conflict"):
-        found = next((each for each in items if each.state == state and not is_note(each.path)), None)
+        found = next((each for each in items if each.state == state), None)
         if found is not None:
             return PlanItem(told.path, told.before, told.after, state, found.reason)
     return PlanItem(told.path, told.before, told.after, "change")
@@ -251,7 +224,7 @@ class _Runs:
     """Whether all of our changes are those of commands in which the path does not occur."""
 
 
-def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
+def _runs(steps: Sequence[Step], units: Units) -> dict[str, _Runs]:
     found: dict[str, _Runs] = {}
     for step in steps:
         for change in step.changes:
@@ -260,7 +233,7 @@ def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
             runs.left, runs.others = change.after, step.kind == "outside"
             if step.kind == "outside":
                 continue
-            runs.unnamed = runs.unnamed and _leaves_unnamed(step, change.path)
+            runs.unnamed = runs.unnamed and _leaves_unnamed(step, change.path, units)
             if broken:
                 runs.ours.insert(0, change)
             else:
@@ -268,9 +241,9 @@ def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
     return found
 
 
-def _leaves_unnamed(step: Step, path: str) -> bool:
+def _leaves_unnamed(step: Step, path: str, units: Units) -> bool:
     """Whether a step is a command in which neither the path nor a folder above it occurs."""
-    if step.kind != "command" or not step.label.startswith(COMMAND) or split(path) is not None:
+    if step.kind != "command" or not step.label.startswith(COMMAND) or units.part(path):
         return False
     parts = path.split("/")
     return not any(part in step.label or is_noise(part, folder=True) for part in parts)

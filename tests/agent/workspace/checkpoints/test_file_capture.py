@@ -14,7 +14,7 @@ import pytest
 from agent.errors import StoreError
 from agent.workspace.checkpoints import file_capture
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
-from agent.workspace.checkpoints.file_capture import take, uncovered
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.objects import ObjectStore
 
 LIMIT = 10_000_000
@@ -118,29 +118,6 @@ def test_files_above_the_limit_are_described_and_not_kept(root: Path, objects: O
     assert huge is not None
     assert huge.reason == "larger than 100 MB"
     assert list(objects.names()) == []
-
-
-def test_of_git_only_objects_and_what_passes_are_not_covered(root: Path, objects: ObjectStore) -> None:
-    (root / "sub/.git/objects").mkdir(parents=True)
-    (root / "sub/.git/config").write_text("[core]")
-    (root / "sub/.git/index.lock").write_text("")
-    (root / "module").mkdir()
-    (root / "module/.GIT").write_text("gitdir: elsewhere")
-    for path, reason in {
-        "sub/.git/objects": "belongs to git",
-        "sub/.git/objects/ab/cd": "belongs to git",
-        "sub/.git/modules/lib/objects": "belongs to git",
-        "sub/.git/lfs/objects/x": "belongs to git",
-        "sub/.git/index.lock": "is git's for a moment only",
-    }.items():
-        entry = take(root, path, objects, limit=LIMIT)
-        assert entry is None or (entry.kind, entry.reason) == (PathKind.OTHER, reason)
-        assert uncovered(path) == reason
-    for path in ("sub/.git/config", "module/.GIT"):
-        entry = take(root, path, objects, limit=LIMIT)
-        assert entry is not None and entry.digest
-    for path in ("sub/.git", "sub/.git/refs/heads/objects", "sub/.git/logs/refs/heads/lfs", "a/.github/x"):
-        assert not uncovered(path)
 
 
 def test_other_file_systems_are_not_covered(objects: ObjectStore) -> None:

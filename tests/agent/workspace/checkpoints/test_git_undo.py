@@ -23,7 +23,7 @@ from agent.workspace.checkpoints.git_keep import GitKeep, only_here, tidy
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.git_group import AT_WORK
-from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, Choice, Way
+from agent.workspace.checkpoints.restore.plan_items import CHANGED_SINCE, Choice, Way
 from agent.workspace.checkpoints.restore.step_range import plan_back
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 

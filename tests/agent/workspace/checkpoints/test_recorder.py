@@ -284,14 +284,14 @@ async def test_a_store_that_cannot_be_written_is_told_once_and_then_no_call_may_
 
 
 async def test_git_folders_at_any_depth_go_back_but_for_their_objects(opened: Open, root: Path) -> None:
-    (root / "nested" / ".git" / "objects").mkdir(parents=True)
+    (root / "nested" / ".git" / "objects" / "ab").mkdir(parents=True)
     (root / "nested" / ".git" / "HEAD").write_text("ref: x")
     (root / "nested" / "file").write_text("one")
     recorder = opened()
     recorder.start()
     await recorder.ready()
     step = await command(
-        recorder, "echo y >nested/.git/HEAD; echo z >nested/.git/objects/z; echo y >nested/file"
+        recorder, "echo y >nested/.git/HEAD; echo z >nested/.git/objects/ab/z; echo y >nested/file"
     )
     assert step is not None
     assert [change.path for change in step.changes] == ["nested/.git/HEAD", "nested/file"]

@@ -1,0 +1,143 @@
+"""Values of the refs of a repository, in whichever files they stand: single, packed or in tables.
+
+A ref is compared by its value: the id of an object, `ref: NAME` for one that leads to another, nothing where
+it is not there. Packing moves values from file to file and changes none. Beside refs of the repository,
+`HEAD` (of each work tree) has a value, and `HEAD^0`, the commit it comes to. Formats: gitformat-packed-refs
+(`packed-refs`), `git_tables` (reftable). Pure but for what `Side` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+
+from agent.workspace.checkpoints.git_tables import table_values
+from agent.workspace.checkpoints.units import within
+
+Side = Callable[[str], bytes | None]
+"""Contents of a file by its path in the workspace, as they were at one moment; None where there is none."""
+Values = dict[str, tuple[str, str]]
+"""Values before and after, by path of a ref in its unit."""
+
+PACKED = "packed-refs"
+HEAD, COMMIT = "HEAD", "HEAD^0"
+_LINKS = 5
+_TREES = "worktrees/"
+
+
+def holds_refs(rest: str) -> bool:
+    """Whether a file of a repository says what refs point to, so that its bytes alone do not count."""
+    return rest.startswith("refs/") or rest == PACKED or _in_tables(rest)
+
+
+def without(data: bytes, names: Iterable[str]) -> bytes:
+    """A file `packed-refs` without some of its refs."""
+    gone, kept, dropping = {name.encode("utf-8", "surrogateescape") for name in names}, [], False
+    for line in data.splitlines(keepends=True):
+        if not line.startswith(b"^"):
+            dropping = line.rstrip(b"\n").partition(b" ")[2] in gone and not line.startswith(b"#")
+        if not dropping:
+            kept.append(line)
+    return b"".join(kept)
+
+
+class Refs:
+    """What refs of repositories pointed to at one moment; each file is read once."""
+
+    def __init__(self, read: Side) -> None:
+        self._read = cache(read)
+        self._stacks: dict[str, Mapping[str, str] | None] = {}
+
+    def value(self, inner: str, name: str) -> str:
+        """What the ref `name` of the repository in `inner` points to; empty where it is not there."""
+        tree = tree_of(name)
+        tables = self.tables(inner, tree)
+        if tables is not None:
+            return tables.get(name.removeprefix(tree), "")
+        if (data := self._read(within(inner, name))) is not None:
+            return _plain(data)
+        return self.packed(inner).get(name, "") if name.startswith("refs/") else ""
+
+    def current(self, inner: str, name: str) -> str:
+        """The value of a name that a step wrote down, `HEAD^0` too."""
+        if not name.endswith(COMMIT):
+            return self.value(inner, name)
+        found = self.value(inner, name[:-2])
+        for _ in range(_LINKS):
+            if not found.startswith("ref: "):
+                break
+            found = self.value(inner, found[5:])
+        return found
+
+    def packed(self, inner: str) -> Mapping[str, str]:
+        """The refs in `packed-refs`."""
+        data = self._read(within(inner, PACKED))
+        return _packed(data) if data else {}
+
+    def tables(self, inner: str, tree: str = "") -> Mapping[str, str] | None:
+        """The refs in tables, of the repository or one of its work trees; None where there are none."""
+        folder = within(inner, f"{tree}reftable")
+        if folder not in self._stacks:
+            listed = self._read(f"{folder}/tables.list")
+            names = table_names(listed or b"")
+            found = table_values(self._read(f"{folder}/{name}") for name in names)
+            self._stacks[folder] = None if listed is None else found
+        return self._stacks[folder]
+
+
+def moved(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> Values:
+    """The refs of the repository in `inner` that changed with its files `rests`, and HEADs that depend on it.
+
+    Of a HEAD what it comes to is told where the index of its work tree changed, and its own value where that
+    or the ref it leads to changed: both may be as before.
+    """
+    changed = set(rests)
+    names = {rest for rest in changed if rest.startswith("refs/")}
+    sides = [(before.packed(inner), after.packed(inner))] if PACKED in changed else []
+    if any(map(_in_tables, changed)):
+        sides.append((before.tables(inner) or {}, after.tables(inner) or {}))
+    for one, other in sides:
+        names |= {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+    names.discard(HEAD)
+    values = {name: (before.value(inner, name), after.value(inner, name)) for name in names}
+    found = {name: pair for name, pair in values.items() if pair[0] != pair[1]}
+    for tree in {"", *map(tree_of, changed)}:
+        head = before.value(inner, tree + HEAD), after.value(inner, tree + HEAD)
+        leads = head[0] != head[1] or any(each[5:] in found for each in head)
+        if leads:
+            found[tree + HEAD] = head
+        if leads or f"{tree}index" in changed:
+            name = tree + COMMIT
+            found[name] = before.current(inner, name), after.current(inner, name)
+    return found
+
+
+def tree_of(rest: str) -> str:
+    """What the files of the work tree begin with to which a file belongs; empty for the first one."""
+    return "/".join(rest.split("/", 2)[:2]) + "/" if rest.startswith(_TREES) and rest.count("/") > 1 else ""
+
+
+def _in_tables(rest: str) -> bool:
+    return rest.removeprefix(tree_of(rest)).startswith("reftable/")
+
+
+def table_names(listed: bytes) -> list[str]:
+    """The names in a file `tables.list`, oldest first."""
+    return [name for name in listed.decode("utf-8", "replace").split("\n") if name and "/" not in name]
+
+
+def _plain(data: bytes) -> str:
+    text = data.decode("utf-8", "surrogateescape").strip()
+    return f"ref: {text[4:].strip()}" if text.startswith("ref:") else text.partition("\n")[0]
+
+
+@lru_cache(4)
+def _packed(data: bytes) -> Mapping[str, str]:
+    return dict(_lines(data))
+
+
+def _lines(data: bytes) -> Iterator[tuple[str, str]]:
+    for line in data.decode("utf-8", "surrogateescape").split("\n"):
+        if line and line[0] not in "#^":
+            id, _, name = line.partition(" ")
+            yield name.rstrip("\r"), id

@@ -1,0 +1,174 @@
+"""The plan for the refs of a repository: what each is to point to, and the files that make it so.
+
+Refs are judged by what they point to, never by the file they stand in. Where nobody wrote to their files
+since, the files go back byte for byte. Where somebody packed them, or moved others, only what the steps
+moved is moved back: in a file of its own, out of `packed-refs`, or by one more table.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
+from agent.workspace.checkpoints.git_refs import (
+    COMMIT,
+    HEAD,
+    PACKED,
+    Refs,
+    Values,
+    table_names,
+    tree_of,
+    without,
+)
+from agent.workspace.checkpoints.git_tables import last_update, table_of
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.restore.plan_items import CHANGED_BETWEEN, CHANGED_SINCE, PlanItem, PlanState
+from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.unit_marks import changed_sides, disk, ref_changes
+from agent.workspace.checkpoints.units import Units, within
+
+Take = Callable[[str], PathEntry | None]
+"""How a path of the workspace stands, its contents kept."""
+
+
+@dataclass(slots=True)
+class RefHistory:
+    """What the steps since a position did to the refs of one repository."""
+
+    before: dict[str, str] = field(default_factory=dict)
+    after: dict[str, str] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    """Those that somebody else moved between two of the steps."""
+
+
+def ref_histories(steps: Iterable[Step], units: Units, objects: ObjectStore) -> dict[str, RefHistory]:
+    """What steps, oldest first, did to refs, by the folder of each repository."""
+    found: dict[str, RefHistory] = {}
+    for step in steps:
+        known: Mapping[str, Mapping[str, tuple[str, str]]]
+        known = {place: mark.refs for place, mark in step.units.items() if mark.refs}
+        if not known:
+            known = ref_changes(step.changes, units, *changed_sides(step.changes, objects.read))
+        for place, refs in known.items():
+            history = found.setdefault(place, RefHistory())
+            for name, (before, after) in refs.items():
+                if history.after.get(name, before) != before:
+                    history.broken.add(name)
+                history.before.setdefault(name, before)
+                history.after[name] = after
+    return found
+
+
+class RefPlan:
+    """The plan for the refs of the repository in the folder `inner`."""
+
+    def __init__(self, root: Path, inner: str, history: RefHistory, objects: ObjectStore, take: Take) -> None:
+        self._root = root
+        self._inner = inner
+        self._history = history
+        self._objects = objects
+        self._take = take
+        now = Refs(disk(root))
+        self._now = {name: now.current(inner, name) for name in history.after}
+        self._tables = now.tables(inner) is not None
+
+    @property
+    def moves(self) -> Values:
+        """What going back does to each ref."""
+        return {name: (self._now[name], before) for name, before in self._history.before.items()}
+
+    def judged(self, name: str) -> tuple[PlanState, str]:
+        """State and reason of one of the refs."""
+        now, history = self._now[name], self._history
+        if now == history.before[name] or (now == history.after[name] and name not in history.broken):
+            return "change", ""
+        return "conflict", CHANGED_SINCE if now != history.after[name] else CHANGED_BETWEEN
+
+    def items(self, files: Sequence[PlanItem]) -> list[PlanItem]:
+        """Items for all files of refs. `files` are those that hold them, as their bytes are judged."""
+        clean = {item.path: item for item in files if item.state == "change"}
+        if self._tables and len(clean) < len(files):
+            clean = {path: item for path, item in clean.items() if "/reftable/" not in f"/{path}"}
+        planned = Refs(disk(self._root, {path: self._bytes(item.target) for path, item in clean.items()}))
+        found = dict(clean)
+        unlisted: list[str] = []
+        tables: dict[str, dict[str, str]] = {}
+        for name, target in self._history.before.items():
+            state, reason = self.judged(name)
+            stands = planned.current(self._inner, name) == target
+            if name.endswith(COMMIT):
+                path = within(self._inner, name.removesuffix(COMMIT) + HEAD)
+                if state == "conflict" and path not in found:
+                    now = self._take(path)
+                    found[path] = PlanItem(path, now, now, state, reason, about=HEAD)
+            elif self._tables:
+                if not stands:
+                    tables.setdefault(tree_of(name), {})[name] = target
+            elif not stands or state == "conflict":
+                path = within(self._inner, name)
+                found[path] = PlanItem(path, self._take(path), self._entry(target), state, reason, about=name)
+                unlisted += [name] if not target else []
+        if unlisted:
+            self._unlist(found, unlisted)
+        for tree, values in tables.items():
+            found |= {item.path: item for item in self._table(tree, values)}
+        kept = {
+            path: each
+            for path, each in found.items()
+            if each.state != "change" or not alike(each.now, each.target)
+        }
+        return [*kept.values(), *self._folders(kept)]
+
+    def _unlist(self, found: dict[str, PlanItem], names: Sequence[str]) -> None:
+        """Take refs out of `packed-refs`, and leave all others in it."""
+        path = within(self._inner, PACKED)
+        now = found[path].now if path in found else self._take(path)
+        data = self._bytes(found[path].target if path in found else now)
+        if data is not None and (left := without(data, names)) != data:
+            mode = now.mode if now is not None else 0o644
+            found[path] = PlanItem(path, now, self._file(left, mode), "change")
+
+    def _table(self, tree: str, values: Mapping[str, str]) -> list[PlanItem]:
+        """One more table that sets refs, and the list with it."""
+        folder = within(self._inner, f"{tree}reftable")
+        listed = self._take(f"{folder}/tables.list")
+        data = self._bytes(listed) or b""
+        tables = [self._bytes(self._take(f"{folder}/{name}")) or b"" for name in table_names(data)]
+        if listed is None or not tables:
+            return []
+        update = max(map(last_update, tables)) + 1
+        plain = {name.removeprefix(tree): value for name, value in values.items()}
+        name = f"0x{update:012x}-0x{update:012x}-{secrets.token_hex(4)}.ref"
+        table = self._file(table_of(plain, tables[-1], update), listed.mode)
+        longer = self._file(data + name.encode() + b"\n", listed.mode)
+        judged = {each: self.judged(each) for each in values}
+        about = next((each for each, (state, _) in judged.items() if state == "conflict"), "")
+        state, reason = judged.get(about, ("change", ""))
+        return [
+            PlanItem(f"{folder}/{name}", None, table, "change"),
+            PlanItem(f"{folder}/tables.list", listed, longer, state, reason, about=about),
+        ]
+
+    def _folders(self, found: Mapping[str, PlanItem]) -> list[PlanItem]:
+        """The folders that refs are to stand in and that packing took away."""
+        wanted: dict[str, PlanItem] = {}
+        for path, item in found.items():
+            folder = path.rpartition("/")[0] if item.target is not None else self._inner
+            while len(folder) > len(self._inner) and folder not in wanted and self._take(folder) is None:
+                wanted[folder] = PlanItem(folder, None, PathEntry(PathKind.FOLDER, 0o755), "change")
+                folder = folder.rpartition("/")[0]
+        return list(wanted.values())
+
+    def _entry(self, value: str) -> PathEntry | None:
+        return self._file(f"{value}\n".encode("utf-8", "surrogateescape"), 0o644) if value else None
+
+    def _file(self, data: bytes, mode: int) -> PathEntry:
+        return PathEntry(PathKind.FILE, mode, len(data), 0, self._objects.put(data))
+
+    def _bytes(self, entry: PathEntry | None) -> bytes | None:
+        if entry is None or entry.digest is None:
+            return None
+        return self._objects.read(entry.digest)

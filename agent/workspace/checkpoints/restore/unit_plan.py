@@ -1,0 +1,225 @@
+"""The part of a plan that is about units: a repository or a database goes back as a whole, or stays as one.
+
+The role of each file decides (`units`): state that somebody else changed keeps the unit as it is; what a mere
+look writes never does. Files of a work tree that belong to what a unit records go with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
+from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.git_index import listed, lists_the_same
+from agent.workspace.checkpoints.git_keep import object_ids
+from agent.workspace.checkpoints.git_refs import Refs, Values, holds_refs
+from agent.workspace.checkpoints.git_trees import tree_of_index
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.restore.plan_items import PlanItem
+from agent.workspace.checkpoints.restore.ref_plan import RefPlan, ref_histories
+from agent.workspace.checkpoints.states import State, alike
+from agent.workspace.checkpoints.unit_marks import disk
+from agent.workspace.checkpoints.unit_noise import is_index
+from agent.workspace.checkpoints.units import UnitPart, Units, kinds, within
+
+MORE = "holds what came later, and would go with it"
+_STASH = "logs/refs/stash"
+
+
+class UnitPlan:
+    """The units of a plan below `root`. `steps` are those taken back, `wanted` how paths stood before."""
+
+    def __init__(
+        self,
+        root: Path,
+        units: Units,
+        steps: Sequence[Step],
+        wanted: State,
+        objects: ObjectStore,
+        limit: int,
+    ) -> None:
+        self._root = root
+        self._units = units
+        self._steps = steps
+        self._wanted = wanted
+        self._objects = objects
+        self._limit = limit
+        histories = ref_histories(steps, units, objects) if units.places or _of_older(steps, units) else {}
+        self._refs = {
+            place: RefPlan(root, place, each, objects, self.take) for place, each in histories.items()
+        }
+        self._ref_files: dict[str, list[PlanItem]] = {}
+        self._indexes: dict[str, tuple[UnitPart, PathEntry | None, PathEntry | None]] = {}
+        self._going: dict[str, bool] = {}
+
+    def take(self, path: str) -> PathEntry | None:
+        """How a path stands now, its contents kept. Raises `StoreError`."""
+        link = self._units.role(path) == "contents"
+        return take(self._root, path, self._objects, limit=self._limit, link=link)
+
+    def moves(self, place: str) -> Values | None:
+        """What going back does to the refs of a repository; None where no step told."""
+        return self._refs[place].moves if place in self._refs else None
+
+    def lists_the_same(self, path: str, now: PathEntry | None, left: PathEntry | None) -> bool:
+        """Whether a path is an index that somebody wrote again without listing anything else."""
+        part = self._units.part(path)
+        if part is None or not is_index(part):
+            return False
+        return lists_the_same(now, left, self._objects, (self._root / path).parent)
+
+    def judged(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
+        """What becomes of a path of a unit; nothing where it is left as it is without a word.
+
+        `item` is how it would be judged as an ordinary file, `left` how the last step left it.
+        """
+        part = self._units.part(item.path)
+        if part is None or not part.rest:
+            return [item]
+        if part.kind == "git" and holds_refs(part.rest) and not _is_folder(item):
+            self._ref_files.setdefault(part.inner, []).append(item)
+            return []
+        whole, role = self._is_whole(part.root), part.role
+        if role in ("store", "contents") and not whole and (item.target is None or item.now is not None):
+            return []
+        if role == "beside" and not whole:
+            return []
+        if role in ("beside", "bookkeeping") and not alike(item.now, left) and not whole:
+            return []
+        if role in ("beside", "bookkeeping", "store", "contents") and item.state == "conflict":
+            return [replace(item, state="change", reason="")]
+        if part.kind == "git" and part.rest.startswith("logs/") and part.rest != _STASH:
+            return self._log(item, left)
+        if is_index(part):
+            self._indexes[item.path] = part, item.target, left
+        if _is_folder(item) and item.state == "conflict" and item.now is None:
+            # Packing takes empty folders away; git makes them again.
+            return []
+        return [item]
+
+    def completed(self, items: Sequence[PlanItem]) -> list[PlanItem]:
+        """All items, with those of refs, and with what a unit that goes as a whole needs to go."""
+        found = {item.path: item for item in items}
+        for place, files in self._ref_files.items():
+            if place not in self._refs:
+                found |= {item.path: item for item in files}
+        for place, plan in self._refs.items():
+            found |= {item.path: item for item in plan.items(self._ref_files.get(place, ()))}
+        for place in [place for place in self._units.places if self._goes(place)]:
+            found |= {item.path: item for item in self._rest_of(place, found)}
+        belongs = self._belonging()
+        return [
+            replace(item, unit=belongs[item.path]) if item.path in belongs else item
+            for _, item in sorted(found.items())
+        ]
+
+    def _log(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
+        """A reflog: where somebody added to it, only the lines of the steps go."""
+        if item.state == "change" or item.now is None or left is None:
+            return [item] if item.state != "conflict" else []
+        try:
+            now, ours = self._objects.read(item.now.digest or ""), self._objects.read(left.digest or "")
+            then = self._objects.read(item.target.digest or "") if item.target is not None else b""
+        except StoreError:
+            return []
+        added = ours[len(then) :]
+        if not added or not ours.startswith(then) or now.count(added) != 1:
+            return []
+        data = now.replace(added, b"")
+        entry = PathEntry(PathKind.FILE, item.now.mode, len(data), 0, self._objects.put(data))
+        return [replace(item, target=entry, state="change", reason="")]
+
+    def _is_whole(self, root: str) -> bool:
+        """Whether the unit comes back, or goes, as a whole."""
+        return self._goes(root) or (root in self._wanted and not os.path.lexists(self._root / root))
+
+    def _goes(self, root: str) -> bool:
+        """Whether the steps made the unit, so that nothing of it is to be left."""
+        if root not in self._going:
+            made = root in self._wanted and self._wanted[root] is None
+            self._going[root] = made and bool(self._units.places.get(root)) and (self._root / root).is_dir()
+        return self._going[root]
+
+    def _rest_of(self, root: str, found: Mapping[str, PlanItem]) -> Iterator[PlanItem]:
+        """What else stands in a unit that goes: it goes too if a look or packing made it; else all stays."""
+        for path in _walked(self._root, root, self._units):
+            if path in found:
+                continue
+            part = self._units.part(path)
+            now = self.take(path)
+            known = path in self._wanted or now is None
+            plain = part is None or part.role in ("state", "alone", "store", "contents")
+            logs = part is not None and part.kind == "git" and part.rest.startswith("logs/")
+            refs = part is not None and part.kind == "git" and holds_refs(part.rest)
+            folder = now is not None and now.kind is PathKind.FOLDER
+            if not known and plain and not (logs or refs or folder):
+                yield PlanItem(path, now, None, "conflict", MORE)
+            elif now is not None:
+                yield PlanItem(path, now, None, "change")
+        if self._units.places[root] == "git" and (reason := self._later(root)):
+            yield PlanItem(
+                within(root, "objects"), self.take(within(root, "objects")), None, "conflict", reason
+            )
+
+    def _later(self, root: str) -> str:
+        """Why a repository that the steps made has to stay; empty where all in it is theirs."""
+        refs = Refs(disk(self._root))
+        known = self._refs[root].moves if root in self._refs else {}
+        names = [path for path in _walked(self._root, root, self._units) if holds_refs(path[len(root) + 1 :])]
+        names = [path[len(root) + 1 :] for path in names] + [*refs.packed(root), *(refs.tables(root) or {})]
+        if any(refs.value(root, name) and name not in known for name in names if name.startswith("refs/")):
+            return MORE
+        marks = [step.units[root].objects for step in self._steps if root in step.units]
+        ids = next((mark for mark in reversed(marks) if mark), "")
+        return MORE if ids and len(marks) == 1 and object_ids(self._root / root / "objects") != ids else ""
+
+    def _belonging(self) -> dict[str, str]:
+        """Files of work trees by the unit they go with: what its states before and after do not share."""
+        found: dict[str, str] = {}
+        for path, (part, target, left) in self._indexes.items():
+            tree = tree_of_index(self._root, part)
+            if tree is None:
+                continue
+            folder = (self._root / path).parent
+            sides = [set(self._listed(entry, folder)) for entry in (target, left)]
+            for name, _ in sides[0] ^ sides[1]:
+                found[within(tree, os.fsdecode(name))] = part.root
+        for place, kind in self._units.places.items():
+            if kind not in ("git", "") and kinds()[kind].versions:
+                above = place.rpartition("/")[0]
+                for step in self._steps:
+                    if place in step.units:
+                        names = (each.path for each in step.changes if not self._units.part(each.path))
+                        found |= {name: place for name in names if not above or name.startswith(f"{above}/")}
+        return found
+
+    def _listed(self, entry: PathEntry | None, folder: Path) -> list[tuple[bytes, bytes]]:
+        if entry is None or entry.digest is None:
+            return []
+        try:
+            return listed(self._objects.read(entry.digest), folder)
+        except (StoreError, OSError, ValueError, IndexError):
+            return []
+
+
+def _of_older(steps: Sequence[Step], units: Units) -> bool:
+    return any(units.part(change.path) for step in steps for change in step.changes)
+
+
+def _is_folder(item: PlanItem) -> bool:
+    return any(each is not None and each.kind is PathKind.FOLDER for each in (item.now, item.target))
+
+
+def _walked(root: Path, folder: str, units: Units) -> Iterator[str]:
+    """All paths below the folder of a unit that may be files of a step."""
+    for place, folders, files in os.walk(root / folder):
+        prefix = os.path.relpath(place, root)
+        names = [within(prefix, name) for name in (*folders, *files)]
+        folders[:] = [
+            name for name in folders if units.role(within(prefix, name)) not in ("passing", "objects")
+        ]
+        yield from (name for name in names if units.role(name) not in ("passing", "objects"))

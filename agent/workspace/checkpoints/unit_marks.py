@@ -1,0 +1,100 @@
+"""Marks that a step writes down of the units it changed files of: their kinds, and what refs pointed to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from agent.errors import HermesError
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark
+from agent.workspace.checkpoints.git_keep import object_ids
+from agent.workspace.checkpoints.git_refs import Refs, Side, Values, moved
+from agent.workspace.checkpoints.units import Units
+from tools.files.descriptors import read_bytes
+
+LARGEST = 50_000_000
+"""Bytes of a file that tells what refs point to."""
+
+
+def unit_marks(
+    changes: Sequence[PathChange], units: Units, before: Side, after: Side, root: Path | None = None
+) -> dict[str, UnitMark]:
+    """What to write down of a step with these changes.
+
+    `root` is where the workspace is: then what the objects of a repository come to that the step made is
+    written down too. Blocking.
+    """
+    found = units.of(change.path for change in changes)
+    refs = ref_changes(changes, units, before, after)
+    made = {change.path for change in changes if change.before is None}
+    marks: dict[str, UnitMark] = {}
+    for place, kind in found.places.items():
+        objects = object_ids(root / place / "objects") if root and place in made and kind == "git" else ""
+        marks[place] = UnitMark(kind, refs.get(place, {}), objects)
+    return marks
+
+
+def ref_changes(changes: Iterable[PathChange], units: Units, before: Side, after: Side) -> dict[str, Values]:
+    """What happened to refs, by the folder of each repository."""
+    rests: dict[str, set[str]] = {}
+    for change in changes:
+        part = units.part(change.path)
+        if part is not None and part.kind == "git" and part.rest and not is_folder(change):
+            rests.setdefault(part.inner, set()).add(part.rest)
+    one, other = Refs(before), Refs(after)
+    return {inner: moved(inner, names, one, other) for inner, names in rests.items()}
+
+
+def units_of(steps: Iterable[Step]) -> Units:
+    """The units that steps changed files of."""
+    return Units({place: mark.kind for step in steps for place, mark in step.units.items()})
+
+
+def side(entries: Callable[[str], PathEntry | None], contents: Callable[[str], bytes]) -> Side:
+    """Contents by the entries of paths at one moment; `contents` gives those of a digest. Never raises."""
+
+    def read(path: str) -> bytes | None:
+        entry = entries(path)
+        if entry is None or entry.kind is PathKind.FOLDER:
+            return None
+        if entry.kind is PathKind.LINK:
+            return b"ref: " + os.fsencode(entry.target)
+        if entry.digest is None or entry.size > LARGEST:
+            return b""
+        try:
+            return contents(entry.digest)
+        except (HermesError, OSError):
+            return b""
+
+    return read
+
+
+def disk(root: Path, instead: Mapping[str, bytes | None] | None = None) -> Side:
+    """Contents as they stand on the disk, but for what is given. Never raises."""
+
+    def read(path: str) -> bytes | None:
+        if instead is not None and path in instead:
+            return instead[path]
+        file = root / path
+        try:
+            if file.is_symlink():
+                return b"ref: " + os.fsencode(file.readlink())
+            return read_bytes(file, LARGEST)[0]
+        except (OSError, ValueError):
+            return None
+
+    return read
+
+
+def changed_sides(changes: Iterable[PathChange], contents: Callable[[str], bytes]) -> tuple[Side, Side]:
+    """What changes alone tell of both moments."""
+    known = tuple(changes)
+    before = {each.path: each.before for each in known}
+    after = {each.path: each.after for each in known}
+    return side(before.get, contents), side(after.get, contents)
+
+
+def is_folder(change: PathChange) -> bool:
+    """Whether a folder stood or stands at the path of a change."""
+    return PathKind.FOLDER in (change.before and change.before.kind, change.after and change.after.kind)

@@ -1,0 +1,221 @@
+"""Units: state that many files tell together, known by its contents, and what becomes of each file in it.
+
+`units.yaml` is the table. The role of a file says what a step and a restore make of it:
+
+- `passing`: there for a moment only; never covered.
+- `objects`: git's objects; not looked into, kept by second names (`git_keep`), never taken away.
+- `contents`: like `store`, but as large as it likes: kept by second names (`large_files`).
+- `store`: only ever added to. It comes back when it is missing, and goes only with the whole unit.
+- `state`: goes back together with the other state of the unit, or stays together with it.
+- `alone`: goes back by itself, such as settings and hooks.
+- `beside`: made out of the others; comes back, or goes, with the whole unit only.
+- `bookkeeping`: written again by whoever looks: by itself no step, and never a conflict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+Role = Literal["passing", "objects", "contents", "store", "state", "alone", "beside", "bookkeeping"]
+
+TABLE = Path(__file__).with_name("units.yaml")
+ORDINARY = ""
+"""In place of a kind: a folder within a unit from which on files are ordinary ones, such as a work tree."""
+TOP = "."
+"""The workspace itself, where that is a unit: a bare repository with its work trees in it."""
+PASSING = "is there for a moment only"
+APART = "belongs to git"
+"""Why objects are not looked into: they are kept by name (see `git_keep`)."""
+_NAME = ".git"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitKind:
+    """A row of the table."""
+
+    name: str
+    holds: tuple[str, ...]
+    roles: re.Pattern[str]
+    named: str = ""
+    versions: bool = False
+    locks: tuple[str, ...] = ()
+    """Files that the programs of this kind respect as locks, and that are held while it goes back."""
+
+    def role(self, rest: str) -> Role:
+        """What becomes of a file, by its path in the unit. Pure."""
+        found = self.roles.match(rest)
+        return found.lastgroup if found else "state"  # type: ignore[return-value]
+
+    def fits(self, name: str, entries: Mapping[str, bool]) -> bool:
+        """Whether a folder called `name` with these entries (whether each is a folder) is of this kind."""
+        wanted = any if self.named and name.casefold() == self.named else all
+        return wanted(_stands(sign, entries) for sign in self.holds)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPart:
+    """Where in a unit a path lies."""
+
+    root: str
+    """The folder of the outermost unit: what goes back or stays as a whole."""
+    kind: str
+    """The kind of the innermost one, of which the path is a part."""
+    inner: str
+    """The folder of the innermost one; most often the same as `root`."""
+    rest: str
+    """The path within that; empty for the folder itself."""
+
+    @property
+    def role(self) -> Role:
+        return kinds()[self.kind].role(self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of a workspace, or of some of its steps: kinds by folder."""
+
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def part(self, path: str) -> UnitPart | None:
+        """Where in a unit a path lies; None for an ordinary path.
+
+        What is called `.git` counts even where nothing is known of it: steps of older versions do not tell.
+        """
+        if not self.places and _NAME not in path and _NAME not in path.casefold():
+            return None
+        root = inner = kind = None
+        for folder in (TOP, *above(path), path):
+            found = self.places.get(folder)
+            if found is None and root is None and is_git_name(folder.rpartition("/")[2]) and folder != path:
+                found = "git"
+            if found == ORDINARY:
+                root = inner = kind = None
+            elif found is not None:
+                root, inner, kind = root if root is not None else folder, folder, found
+        if root is None or inner is None or kind is None:
+            return UnitPart(path, "git", path, "") if is_git_name(path.rpartition("/")[2]) else None
+        return UnitPart(root, kind, inner, path if inner == TOP else path[len(inner) + 1 :])
+
+    def role(self, path: str) -> Role | None:
+        """The role of a path; None for an ordinary one, and for the folder of a unit itself."""
+        found = self.part(path)
+        return found.role if found is not None and found.rest else None
+
+    def group(self, path: str) -> str:
+        """The folder of the unit of which a path goes back together with others; empty for any other."""
+        found = self.part(path)
+        return found.root if found is not None and found.rest and found.role != "alone" else ""
+
+    def kind(self, root: str) -> str:
+        """The kind of the unit in a folder."""
+        return self.places.get(root) or "git"
+
+    def of(self, paths: Iterable[str]) -> Units:
+        """Only those that some of these paths lie in."""
+        wanted: dict[str, str] = {}
+        for path in paths:
+            for folder in (TOP, *above(path), path):
+                if folder in self.places:
+                    wanted[folder] = self.places[folder]
+        return Units(wanted)
+
+    def __or__(self, other: Units) -> Units:
+        return Units({**self.places, **other.places}) if other.places else self
+
+
+NO_UNITS = Units()
+
+
+def uncovered(units: Units, path: str) -> str:
+    """Why no checkpoint ever covers this path; empty when one may."""
+    return {"passing": PASSING, "objects": APART}.get(units.role(path) or "", "")
+
+
+def is_git_name(name: str) -> bool:
+    """Whether something of that name is what git usually keeps its things in."""
+    return len(name) == len(_NAME) and name.casefold() == _NAME
+
+
+def within(folder: str, rest: str) -> str:
+    """The path of something in a folder of the workspace."""
+    return rest if folder == TOP else f"{folder}/{rest}"
+
+
+def above(path: str) -> Iterator[str]:
+    """The folders above a path, the topmost first."""
+    cut = path.find("/", 1)
+    while cut >= 0:
+        yield path[:cut]
+        cut = path.find("/", cut + 1)
+
+
+@cache
+def kinds() -> Mapping[str, UnitKind]:
+    """The table, by names of kinds."""
+    import yaml
+
+    rows = yaml.load(TABLE.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return {
+        name: UnitKind(
+            name,
+            tuple(row["holds"]),
+            _roles(row.get("roles", {})),
+            row.get("named", ""),
+            bool(row.get("versions", False)),
+            tuple(row.get("locks", ())),
+        )
+        for name, row in rows.items()
+    }
+
+
+@cache
+def signs() -> frozenset[str]:
+    """The names by which a folder may be of some kind: without any of them it is of none."""
+    return frozenset(
+        sign.rstrip("/") for kind in kinds().values() for sign in kind.holds[: 1 + 9 * bool(kind.named)]
+    )
+
+
+def kind_of(name: str, entries: Mapping[str, bool]) -> str:
+    """The kind of a folder called `name` with these entries (whether each is a folder); empty for none."""
+    return next((kind.name for kind in kinds().values() if kind.fits(name, entries)), "")
+
+
+def units_among(paths: Iterable[str]) -> Units:
+    """The units that paths of a workspace tell of, of which all are given."""
+    keys = signs()
+    known = set(paths) if not isinstance(paths, (set, Mapping)) else paths
+    folders = {path.rpartition("/")[0] for path in known if path[path.rfind("/") + 1 :] in keys}
+    found: dict[str, str] = {}
+    for folder in folders:
+        entries: dict[str, bool] = {}
+        for sign in {each for kind in kinds().values() for each in kind.holds}:
+            name = sign.rstrip("/")
+            if within(folder or TOP, name) in known:
+                entries[name] = sign.endswith("/")
+        if kind := kind_of(folder.rpartition("/")[2], entries):
+            found[folder or TOP] = kind
+    return Units(found)
+
+
+def _stands(sign: str, entries: Mapping[str, bool]) -> bool:
+    name, folder = sign.rstrip("/"), sign.endswith("/")
+    if "*" not in name:
+        return entries.get(name) is folder
+    pattern = re.compile(_regex(name))
+    return any(pattern.fullmatch(each) for each, is_folder in entries.items() if is_folder is folder)
+
+
+def _roles(rows: Mapping[str, list[str]]) -> re.Pattern[str]:
+    groups = [f"(?P<{role}>{'|'.join(map(_regex, patterns))})" for role, patterns in rows.items()]
+    return re.compile(f"(?:{'|'.join(groups)})\\Z" if groups else r"(?!)")
+
+
+def _regex(pattern: str) -> str:
+    text = re.escape(pattern).replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
+    return re.sub(r"\\\[(.*?)\\\]", lambda found: f"[{found[1].replace(chr(92), '')}]", text)
