@@ -207,9 +207,9 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     watch = await _watch(base, turn_queue)
     if steps is not None:
         steps.own_work = partial(watch.during, "")
-        place.steps, place.position = steps, lambda: steps.position
+        place.keep_steps(steps, base.home.scripts / session.id)
         looks.append(_background(base, place, steps, turn_queue))
-        place.before_programs = [looks[0].acting]
+        place.before_programs = [looks[0].acting, *place.before_programs]
     hooks, waiting = await _hooks(base, talk)
     services = replace(
         _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks),

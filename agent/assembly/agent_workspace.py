@@ -14,6 +14,8 @@ from agent.turns.tool_context import Acting
 
 if TYPE_CHECKING:
     from agent.assembly.shared_services import Closer
+    from agent.workspace.checkpoints.recorder import StepRecorder
+    from agent.workspace.git_origins import GitOrigins
     from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy
 
 log = logging.getLogger(__name__)
@@ -34,9 +36,20 @@ class AgentWorkspace:
     """The workspace that was copied; None for an agent that works in it."""
     news: str = ""
     """What an agent that begins there is told."""
+    origins: GitOrigins | None = None
+    """Tells what git brought from commits that are not the agent's own; None where no steps are kept."""
     before_programs: Sequence[Acting] = ()
     """Hear of a program that is about to run, before anything else does."""
     closers: list[Closer] = field(default_factory=list)
+
+    def keep_steps(self, steps: StepRecorder, folder: Path) -> None:
+        """From here on `steps` keeps what calls do; `folder` is for what is to be known of them later."""
+        from agent.workspace.git_origins import GitOrigins
+
+        self.steps, self.position = steps, lambda: steps.position
+        line = steps.store.line(steps.line)
+        self.origins = GitOrigins(steps.root, folder / "commits.json", line.steps, self.reach.ask_remote)
+        self.before_programs = [self.origins.acting]
 
     async def close(self) -> None:
         """Close what was opened for it alone. Never raises."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from agent.safety.permissions.policy import Permissions
 from agent.safety.reach import let_through
 from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.sandbox.opening import open_boundary
+from agent.safety.sandbox.remotes import ask_remote
 from agent.safety.undo import NO_UNDO, UndoCoverage
 from agent.sessions.permission_notices import policy_publisher
 from agent.turns.script_calls import warm_up
@@ -60,6 +61,8 @@ class ExecutionContext:
     """Whether the operating system confines scripts."""
     closed_places: Callable[[], Sequence[Path] | None]
     """Guarded places that are read-only to programs now; None where nothing can be."""
+    ask_remote: Callable[[str], Awaitable[Sequence[str]]]
+    """The commits that the repository at an address has; empty where it is not asked."""
     runs_in: str
     """What confines commands, or the machine they run on, for the person."""
 
@@ -149,6 +152,7 @@ async def open_execution(
         diagnostics=_diagnostics(base, wanted),
         confined=boundary.level != "none",
         closed_places=boundary.closed_places,
+        ask_remote=partial(ask_remote, boundary, base.environ),
         runs_in=boundary.level if far is None else far.title,
     )
 

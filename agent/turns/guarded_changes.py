@@ -8,7 +8,7 @@ that nobody said yes to goes back before anything else runs, and a person is ask
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,10 +35,20 @@ _STATE = frozenset({(".yarn", "install-state.gz"), (".yarn", "build-state.yml")}
 class GuardedChanges:
     """What a step of a program did to guarded places, by paths relative to the workspace, in order."""
 
-    made: tuple[str, ...] = ()
-    """To be taken back."""
+    changes: tuple[PathChange, ...] = ()
     brought: tuple[str, ...] = ()
     """What came with a repository that was fetched as a whole into a folder of its own: only told."""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """To be taken back."""
+        return _paths(self.changes)
+
+    def without(self, known: frozenset[str]) -> GuardedChanges:
+        """The same without what git brought from commits that are not the agent's own."""
+        above = {folder for path in known for folder in _above(path)}
+        rest = tuple(change for change in self.changes if change.path not in known | above)
+        return replace(self, changes=rest if any(not _is_folder(change) for change in rest) else ())
 
 
 def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChanges:
@@ -61,7 +71,7 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
             continue
         came_along = change.path.startswith(fetched) and ".git" not in change.path.split("/")
         (brought if came_along else made).append(change)
-    return GuardedChanges(_paths(made), _paths(brought))
+    return GuardedChanges(tuple(made), _paths(brought))
 
 
 def _paths(changes: Sequence[PathChange]) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ _OVERRIDES = (
         "gpg.program=false",
     ),
     *("diff.external=", "log.showSignature=false", "protocol.allow=never", "submodule.recurse=false"),
-    *("credential.helper=", "core.quotePath=false", "diff.autoRefreshIndex=false"),
+    *("credential.helper=", "core.quotePath=false", "diff.autoRefreshIndex=false", "core.commitGraph=false"),
 )
 
 _SETTINGS = (
@@ -132,6 +132,21 @@ async def run_git(
         places = (f"--git-dir={folder / 'git'}", f"--work-tree={top}", "--no-pager", "--literal-pathspecs")
         whole = [program, *overrides, *places, *command]
         return await _run(whole, top, folder, seconds, input, limit)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 10.0) -> bytes:
+    """What git makes of two versions of a text, with marks where they overlap. Raises `GitError`."""
+    program = shutil.which("git", path=_SYSTEM_PATH)
+    if program is None:
+        raise GitError("Git is not installed.")
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-git-"))
+    try:
+        names = ("ours", "base", "theirs")
+        for name, text in zip(names, (ours, base, theirs), strict=True):
+            await asyncio.to_thread((folder / name).write_bytes, text)
+        return (await _run([program, "merge-file", "-p", *names], folder, folder, seconds)).output
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -287,6 +302,7 @@ def _environment(home: Path) -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": os.devnull,
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "false",
         "GIT_EDITOR": "false",

@@ -227,6 +227,11 @@ class SessionBoundary:
             # What cannot be made here cannot be made by a command either.
             return _nothing
 
+    def lets_write(self, path: Path) -> bool:
+        """Whether commands can change what lies at a path (resolved)."""
+        roots = (self._workspace, self._tmp.resolve(), *self._writable, *repository_of(self._workspace).store)
+        return self.level == "none" or any(path.is_relative_to(root) for root in roots)
+
     def private(self) -> tuple[Path, ...]:
         return () if self.level == "none" else tuple(secrets.in_workspace(self._workspace))
 

@@ -191,36 +191,6 @@ def git(top: Path, *words: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("stands", [False, True])
-@pytest.mark.parametrize("choice", ["once", "deny"])
-async def test_what_git_brings_along_is_asked_about(tmp_path: Path, stands: bool, choice: str) -> None:
-    command = "git checkout -q other"
-    async with bench(tmp_path, by_step([call("terminal", command=command), say("done")])) as b:
-        top = b.workspace
-        place = top / ".github" / "workflows" / "ci.yml"
-        git(top, "init", "-q", "-b", "main")
-        place.parent.mkdir(parents=True)
-        if stands:
-            place.write_text("before")
-        (top / "code").write_text("before")
-        git(top, "add", ".")
-        git(top, "commit", "-qm", "first")
-        git(top, "checkout", "-qb", "other")
-        place.write_text("evil")
-        (top / "code").write_text("other")
-        git(top, "add", ".")
-        git(top, "commit", "-qm", "second")
-        git(top, "checkout", "-q", "main")
-        async with attended(b, choice) as (engine, asked):
-            await engine.run("go")
-        assert len(asked) == 1 and (top / "code").read_text() == "other", b.server.requests[-1].messages[-1]
-        if choice == "once":
-            assert place.read_text() == "evil" and git(top, "status", "--porcelain") == ""
-        else:
-            assert (place.read_text() if place.exists() else None) == ("before" if stands else None)
-        assert git(top, "rev-parse", "--abbrev-ref", "HEAD") == "other\n"
-
-
 EVERYDAY = """
 git init -q -b main . && touch a && git add a && git -c user.name=a -c user.email=a@b.c commit -qm a
 git clone -q . sub && cd sub && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m b
