@@ -170,7 +170,7 @@ class SessionBoundary:
                 *files.pinned,
                 *need.write,
             ),
-            readable=(*self._readable, *caches[1:], *need.read, *own_files()),
+            readable=(*self._readable, *caches[1:], *repository.alternates, *need.read, *own_files()),
             # A gap would be filled for nothing: what the start needs hidden is a file that stands.
             hidden=(*self._hidden, *(path for path in need.hide if os.path.lexists(path))),
             protected=tuple(

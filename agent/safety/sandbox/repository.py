@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +15,11 @@ _RUNS_PROGRAMS = ("hooks", "config", "config.worktree", "commondir")
 _HARMLESS = {"commondir": b".\n"}
 """The repository is its own common folder; an empty file would stop git."""
 _LONGEST = 4096
-"""Bytes read of a file that holds one path."""
+"""Bytes read of a file that holds one path, or of a configuration."""
+_INDEX = 65_536
+_MOST = 64
+_WORD = 0xFFFFFFFF
+_WORK_TREE = re.compile(r"^\[core\][^\[]*?^\s*worktree\s*=\s*(.+)$", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,8 @@ class Repository:
 
     store: tuple[Path, ...]
     guarded: tuple[Path, ...]
+    alternates: tuple[Path, ...] = ()
+    """Folders that git reads objects from besides."""
 
     def gaps(self) -> tuple[list[Path], dict[Path, bytes]]:
         """Folders and files of `guarded` that are missing, the files with a content that means nothing."""
@@ -52,10 +62,35 @@ def _plain(store: Path) -> Repository:
     if not (store / "HEAD").exists():
         return NONE
     guarded = [store / name for name in _RUNS_PROGRAMS]
-    modules = store / "modules"
-    if modules.is_dir() and not modules.is_symlink():
-        guarded += [module / name for module in modules.iterdir() for name in ("hooks", "config")]
-    return Repository((store,), tuple(guarded))
+    guarded += [module / name for module in _modules(store) for name in ("hooks", "config")]
+    return Repository((store,), tuple(guarded), tuple(_alternates(store)))
+
+
+def _modules(store: Path) -> list[Path]:
+    """Repositories of submodules, whose names may hold slashes, and of theirs."""
+    found: list[Path] = []
+    queue = [store / "modules"]
+    for folder in queue:
+        if len(queue) > _MOST or folder.is_symlink():
+            break
+        try:
+            below = [each for each in sorted(folder.iterdir()) if each.is_dir() and not each.is_symlink()]
+        except OSError:
+            continue
+        for each in below:
+            if (each / "HEAD").exists():
+                found.append(each)
+                queue.append(each / "modules")
+            else:
+                queue.append(each)
+    return found
+
+
+def _alternates(store: Path) -> Iterator[Path]:
+    """Folders of objects that are read besides its own."""
+    for line in _line(store / "objects" / "info" / "alternates").splitlines()[:_MOST]:
+        if (folder := (store / "objects" / line)).is_dir():
+            yield folder.resolve()
 
 
 def _linked(marker: Path) -> Repository:
@@ -64,13 +99,60 @@ def _linked(marker: Path) -> Repository:
         return NONE
     own = (marker.parent / named.removeprefix("gitdir: ")).resolve()
     back, common = _line(own / "gitdir"), _line(own / "commondir")
+    if not back and (not common or (own / common).resolve() == own):
+        plain = _plain(own) if _belongs(own, marker.parent) else NONE
+        return Repository(plain.store, (*plain.guarded, marker), plain.alternates) if plain.store else NONE
     if not back or not common or (own / back).resolve() != marker.resolve():
         return NONE
     store = (own / common).resolve()
     if own.parent != store / "worktrees":
         return NONE
     plain = _plain(store)
-    return Repository(plain.store, (*plain.guarded, marker, own / "config.worktree", own / "commondir"))
+    guarded = (*plain.guarded, marker, own / "config.worktree", own / "commondir")
+    return Repository(plain.store, guarded, plain.alternates)
+
+
+def _belongs(store: Path, tree: Path) -> bool:
+    """Whether a repository beside its work tree, as of a submodule, is that of `tree`.
+
+    It says so itself. Where it does not (`git init --separate-git-dir`), its index does, which holds the
+    numbers of the files it was made from, or it is new and nothing in it can be lost.
+    """
+    for name in ("config", "config.worktree"):
+        if named := _WORK_TREE.search(_line(store / name)):
+            return (store / named[1].strip().strip('"')).resolve() == tree.resolve()
+    if store.is_relative_to(tree):
+        return True
+    if store.name == ".git" or (store / "worktrees").exists():
+        return False
+    try:
+        with (store / "index").open("rb") as file:
+            return _is_index_of(file.read(_INDEX), tree)
+    except FileNotFoundError:
+        refs = store / "refs"
+        named = (store / "packed-refs").exists() or any(each.is_file() for each in refs.rglob("*"))
+        return (refs / "heads").is_dir() and not named
+    except OSError:
+        return False
+
+
+def _is_index_of(data: bytes, tree: Path) -> bool:
+    """Whether one of the first entries of an index (versions 2 and 3) is a file of `tree` as it stands."""
+    place = 12
+    while data[:4] == b"DIRC" and data[7] in (2, 3) and place + 64 < len(data):
+        device, number = struct.unpack_from(">II", data, place + 16)
+        start = place + (64 if data[place + 60] & 0x40 else 62)
+        end = data.find(b"\0", start)
+        if end < 0:
+            return False
+        try:
+            status = (tree / os.fsdecode(data[start:end])).lstat()
+            if (status.st_dev & _WORD, status.st_ino & _WORD) == (device, number):
+                return True
+        except (OSError, ValueError):
+            pass
+        place += (end - place + 8) & ~7
+    return False
 
 
 def _line(path: Path) -> str:

@@ -96,6 +96,58 @@ def test_a_linked_work_tree_commits_into_its_repository(repository: Cell):
     assert ended.code == 0 and ended.output.split()[-1] == "2", ended.output
 
 
+LIBRARY = (
+    "git init -q {out}/lib; echo a > {out}/lib/a; git -C {out}/lib add a; git -C {out}/lib commit -qm x;"
+)
+SEPARATE = "git init -q --separate-git-dir={out}/store ."
+BESIDE = {
+    "a separate folder": SEPARATE,
+    "one with files": f"{SEPARATE}; echo a > a; git add a; git commit -qm x",
+    "one that names it": f"{SEPARATE}; git config core.worktree {{ws}}",
+    "a bare one inside": "git init -q --bare .bare; echo 'gitdir: ./.bare' > .git; "
+    "git config core.bare false",
+    "a linked work tree": f"{LIBRARY} git -C {{out}}/lib worktree add -q -f {{ws}}",
+    "a submodule": f"{LIBRARY} cd ..; rmdir project; git init -q; "
+    "git -c protocol.file.allow=always submodule -q add -f {out}/lib project",
+    "one that borrows objects": f"{LIBRARY} "
+    "git clone -q --shared --separate-git-dir={out}/store {out}/lib {ws}",
+}
+
+
+@pytest.mark.parametrize("layout", list(BESIDE))
+def test_git_works_wherever_the_repository_of_the_workspace_lies(cell: Cell, layout: str):
+    script = BESIDE[layout].format(out=cell.outside, ws=cell.workspace)
+    names = [f"GIT_{each}_{kind}" for each in ("AUTHOR", "COMMITTER") for kind in ("NAME", "EMAIL")]
+    who = dict.fromkeys(names, "a@example.org")
+    subprocess.run(["bash", "-ec", script], cwd=cell.workspace, check=True, env={**os.environ, **who})
+    text = " ".join(f"{name}={value}" for name, value in who.items())
+    ended = cell.shell(
+        f"export {text}; echo b > b && git add b && git commit -qm more && git log --oneline | head -1; "
+        "echo evil > $(git rev-parse --git-path hooks)/pre-commit; git config alias.x '!evil'"
+    )
+    assert "more" in ended.output, ended.output
+    said = subprocess.run(["git", "log", "--format=%s"], cwd=cell.workspace, check=True, capture_output=True)
+    assert said.stdout.startswith(b"more")
+    if cell.sandbox.lays_read_only:
+        ask = ["git", "rev-parse", "--git-path", "hooks"]
+        hooks = subprocess.run(ask, cwd=cell.workspace, check=True, capture_output=True, text=True).stdout
+        assert not (cell.workspace / hooks.strip() / "pre-commit").exists()
+        assert subprocess.run(["git", "config", "alias.x"], cwd=cell.workspace, check=False).returncode == 1
+
+
+def test_a_marker_opens_no_repository_of_another_work_tree(cell: Cell):
+    victim = cell.outside / "store"
+    subprocess.run(
+        ["bash", "-ec", f"git init -q --separate-git-dir={victim} victim; cd victim; echo a > a; git add a"],
+        cwd=cell.outside, check=True,
+    )  # fmt: skip
+    (cell.workspace / ".git").write_text(f"gitdir: {victim}\n")
+    (cell.workspace / "a").write_text("a\n")
+    ended = cell.shell(f"git status; echo evil > {victim}/description; git add -f a; git hash-object -w a")
+    assert ended.code != 0
+    assert "evil" not in (victim / "description").read_text()
+
+
 def test_devices_pipes_and_temporary_files_work(cell: Cell):
     ended = cell.shell(
         "echo x > /dev/null; head -c 4 /dev/urandom | wc -c; cat <(echo sub); "
