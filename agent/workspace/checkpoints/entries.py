@@ -52,6 +52,8 @@ class PathEntry:
     """Another path of the workspace that is the same file (a hard link); empty for most."""
     reason: str = ""
     """Why the contents of a file are not kept; empty when they are."""
+    inode: str = ""
+    """The number of a file that has several names, here or elsewhere; empty for most."""
 
     @property
     def kept(self) -> bool:
@@ -163,7 +165,7 @@ def entry_record(entry: PathEntry | None) -> list[Any] | None:
     if entry is None:
         return None
     record: list[Any] = [entry.kind.value, entry.mode, entry.size, entry.modified, entry.digest]
-    rest = [entry.target, entry.twin, entry.reason]
+    rest = [entry.target, entry.twin, entry.reason, entry.inode]
     return record + rest if any(rest) else record
 
 

@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -68,6 +69,11 @@ def take(
         return PathEntry(PathKind.OTHER, 0, reason=_unreadable(error))
 
 
+def inode_of(status: os.stat_result) -> str:
+    """What tells a file that has several names from others; empty for anything else. Pure."""
+    return str(status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else ""
+
+
 def _parts(path: str) -> list[str]:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\0" in path:
@@ -102,7 +108,8 @@ def _below(
             if reason:
                 return _plain(status, PathKind.OTHER, reason=reason)
             try:
-                return _entry(folder, parts[-1], status, objects, limit, known, link)
+                entry = _entry(folder, parts[-1], status, objects, limit, known, link)
+                return replace(entry, inode=inode_of(status))
             except _ChangedError:
                 attempts -= 1
                 if not attempts:

@@ -28,7 +28,7 @@ from agent.workspace.checkpoints.entries import (
     UnitMark,
     is_outside,
 )
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import inode_of, take
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, read_index
 from agent.workspace.checkpoints.git_trust import bytes_are_gits
@@ -198,7 +198,8 @@ class FileRegister:
             entry = take(self._root, path, None, limit=0)
             return KnownPath(stamp, settled, entry) if entry is not None else None
         mode, twin = stat.S_IMODE(status.st_mode), found.twin(path, status)
-        entry = PathEntry(PathKind.FILE, mode, status.st_size, status.st_mtime_ns, twin=twin, reason=NOT_YET)
+        size, modified, inode = status.st_size, status.st_mtime_ns, inode_of(status)
+        entry = PathEntry(PathKind.FILE, mode, size, modified, twin=twin, reason=NOT_YET, inode=inode)
         tracked = index.files.get(path)
         # A file written no earlier than the index may have changed after git looked at it.
         seen = status.st_mtime_ns < index.written and status.st_ctime_ns < index.written

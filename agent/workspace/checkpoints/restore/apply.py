@@ -13,12 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import LeftOut, PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_words import marked_line, step_apart
 from agent.workspace.checkpoints.kept_outside import refusal
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import pending as keeping
+from agent.workspace.checkpoints.restore.file_times import redate, with_times
 from agent.workspace.checkpoints.restore.files_in_use import spared
 from agent.workspace.checkpoints.restore.git_group import (
     LEFT,
@@ -33,6 +35,7 @@ from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, 
 from agent.workspace.checkpoints.restore.pending import Pending
 from agent.workspace.checkpoints.restore.plan import RestorePlan, merged
 from agent.workspace.checkpoints.restore.plan_items import Choice, PartialRestore, PlanItem
+from agent.workspace.checkpoints.restore.shared_plan import changed_elsewhere, with_inode
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
@@ -124,18 +127,26 @@ def apply_restore(
     with store.sharing():
         moves, skipped = together(plan.items, plan.units, *_decided(plan, choices, store.objects))
         spare = spared(root, moves, skipped)
-        moves, skipped = [*spare.moves, *_narrow_folders(root, spare.moves)], spare.skipped
+        known = states.targets(store.line(line).steps(plan.position), plan.position)
+        known |= {item.path: item.target for item in plan.items}
+        moves, skipped = with_times(root, spare.moves, known, store.objects), spare.skipped
+        remarks = (*spare.remarks, *changed_elsewhere(root, plan, moves))
+        moves = [*moves, *_narrow_folders(root, moves)]
         pending = keeping.begun(line, session, label, plan.root, moves, units=plan.units)
         if not moves:
             units = _units(plan, skipped, spare.databases)
-            return Restored(None, skipped, remarks=spare.remarks, units=units)
+            return Restored(None, skipped, remarks=remarks, units=units)
         with keeping.held(store.pending, pending):
             _make_again(root)
             failed = _carry_out(pending, store, expect)
+            if failed:
+                stays = {item.path for item in failed}
+                done = [move for move in pending.moves if move.path not in stays]
+                redate(root, done, with_times(root, done, known, store.objects))
             step = _appended(store, pending, failed)
         stays = (*skipped, *collapsed(failed, plan.units))
         units = _units(plan, stays, spare.databases)
-        return Restored(step, stays, _unnamed(plan, step), spare.remarks, units)
+        return Restored(step, stays, _unnamed(plan, step), remarks, units)
 
 
 def _units(
@@ -208,6 +219,7 @@ def _decided(
         except (ChangedError, _KeptError) as reason:
             skipped.append(LeftOut(item.path, str(reason)))
             continue
+        wanted = with_inode(item, wanted)
         if not alike(item.now, wanted):
             moves.append(Move(item.path, item.now, wanted))
     return moves, skipped

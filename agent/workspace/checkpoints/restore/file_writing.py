@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
+from agent.workspace.checkpoints.entries import PathEntry
 from agent.workspace.checkpoints.objects import write_all
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -22,6 +23,13 @@ def write_sparsely(descriptor: int, chunks: Iterable[bytes]) -> None:
         else:
             write_all(descriptor, chunk)
     os.ftruncate(descriptor, size)
+
+
+def set_time(folder: int, name: str, entry: PathEntry) -> None:
+    """Give a file or a link its time, as far as that is allowed; one without a time keeps that of now."""
+    if entry.modified > 0:
+        with suppress(OSError):
+            os.utime(name, ns=(entry.modified, entry.modified), dir_fd=folder, follow_symlinks=False)
 
 
 def take_over(folder: int, name: str, descriptor: int) -> None:

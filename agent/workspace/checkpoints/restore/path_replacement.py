@@ -20,8 +20,14 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore.file_writing import take_over, write_sparsely
+from agent.workspace.checkpoints.restore.file_writing import set_time, take_over, write_sparsely
 from agent.workspace.checkpoints.restore.open_writers import OpenWriters
+from agent.workspace.checkpoints.restore.shared_files import (
+    is_half_written,
+    is_shared,
+    read_pieces,
+    write_through,
+)
 from agent.workspace.checkpoints.states import alike
 from tools.files.atomic_swap import exchange, move_new
 from tools.files.descriptors import open_folder
@@ -98,6 +104,8 @@ class Placer:
         assert move.wanted is not None
         try:
             with self._parent(move) as folder:
+                if move.now is not None and is_shared(folder, move.name, move.wanted):
+                    return self._put_through(folder, move)
                 beside = self._name(number)
                 like = move.name if move.now is not None and move.now.kind is PathKind.FILE else ""
                 self._prepare(folder, beside, move.wanted, like)
@@ -163,6 +171,7 @@ class Placer:
             with self._parent(move) as folder:
                 with suppress(FileNotFoundError):
                     os.unlink(f"{beside}.part", dir_fd=folder)
+                self._finished(folder, move)
                 return "".join(self._tidied(folder, move, name) for name in (f"{beside}~", beside))
         except OSError:
             return ""
@@ -183,6 +192,38 @@ class Placer:
 
     # Small steps
 
+    def _put_through(self, folder: int, move: Move) -> str:
+        """Write into the very file that a step wrote to, as its other names have to go back as well."""
+        now, wanted = move.now, move.wanted
+        assert now is not None
+        assert now.digest is not None
+        assert wanted is not None
+        assert wanted.digest is not None
+        if self._is(move, move.name, wanted):
+            # By another of its names.
+            return ""
+        if reason := self._kept_from(folder, move, move.name):
+            return reason
+        try:
+            chunks = self._objects.chunks(wanted.digest)
+            write_through(folder, move.name, chunks, wanted.mode, wanted.modified)
+        except (OSError, StoreError):
+            chunks = self._objects.chunks(now.digest)
+            write_through(folder, move.name, chunks, now.mode, now.modified)
+            raise
+        return ""
+
+    def _finished(self, folder: int, move: Move) -> None:
+        """Complete what a killed restore began to write into a file with several names."""
+        now, wanted = move.now, move.wanted
+        if now is None or wanted is None or not is_shared(folder, move.name, wanted):
+            return
+        found = b"".join(read_pieces(folder, move.name))
+        if now.digest and wanted.digest:
+            old, new = self._objects.read(now.digest), self._objects.read(wanted.digest)
+            if found not in (old, new) and is_half_written(found, old, new):
+                write_through(folder, move.name, [new], wanted.mode, wanted.modified)
+
     def _prepare(self, folder: int, beside: str, wanted: PathEntry, like: str) -> None:
         """Write what is wanted beside the path: whole under the name `beside`, or not at all.
 
@@ -190,6 +231,7 @@ class Placer:
         """
         if wanted.kind is PathKind.LINK:
             os.symlink(wanted.target, beside, dir_fd=folder)
+            set_time(folder, beside, wanted)
             return
         assert wanted.digest is not None
         part = f"{beside}.part"
@@ -202,6 +244,7 @@ class Placer:
                 os.fchmod(descriptor, wanted.mode)
             finally:
                 os.close(descriptor)
+            set_time(folder, part, wanted)
             os.rename(part, beside, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):
