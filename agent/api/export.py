@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent.export.shortening import shortened as shortened
     from agent.export.shortening import tokens_of as tokens_of
     from agent.export.trajectories import atif_trajectory as atif_trajectory
+    from agent.export.trajectories import called_tools as called_tools
     from agent.export.trajectories import openai_messages as openai_messages
     from agent.export.trajectories import tool_statistics as tool_statistics
     from agent.store.export import line as line
@@ -28,7 +29,7 @@ __getattr__ = exports(
         "agent.export.html_page": "page_of",
         "agent.export.patch": "patch_between",
         "agent.export.shortening": "shortened tokens_of",
-        "agent.export.trajectories": "atif_trajectory openai_messages tool_statistics",
+        "agent.export.trajectories": "atif_trajectory called_tools openai_messages tool_statistics",
         "agent.store.export": "line masked node_record portable_line trajectory",
     },
 )

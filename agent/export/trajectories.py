@@ -5,13 +5,15 @@ ATIF is the Agent Trajectory Interchange Format, version 1.8. Nodes come in with
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from agent.store.export import said_to_model, value_of
 from agent.store.nodes import Node, Session
+from tools.registry import Registry
 
 ATIF = "ATIF-v1.8"
 
@@ -47,6 +49,35 @@ def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
         elif (role := _role(node)) is not None:
             messages.append({"role": role, "content": said_to_model(node)})
     return {"messages": messages}
+
+
+def called_tools(nodes: Sequence[Node], tools: Registry) -> list[dict[str, Any]]:
+    """The definitions of the tools that a branch calls, as a request and a line for fine-tuning hold them.
+
+    What is not ours, such as the tool of an MCP server, is described by the arguments it was called with.
+    """
+    called: dict[str, set[str]] = {}
+    for node in nodes:
+        for call in _calls(node) if node.kind == "assistant" else ():
+            called.setdefault(str(call["name"]), set()).update(_argument_names(call))
+    known = {each["name"]: each for each in tools.definitions(called)}
+    functions = [known.get(name) or _plain_function(name, called[name]) for name in sorted(called)]
+    return [{"type": "function", "function": each} for each in functions]
+
+
+def _argument_names(call: Mapping[str, Any]) -> set[str]:
+    try:
+        given = json.loads(call["arguments"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return set()
+    return set(map(str, given)) if isinstance(given, dict) else set()
+
+
+def _plain_function(name: str, arguments: Collection[str]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "parameters": {"type": "object", "properties": {each: {} for each in sorted(arguments)}},
+    }
 
 
 def _results(nodes: Sequence[Node]) -> dict[str, str]:

@@ -215,12 +215,17 @@ def _branch(known: Mapping[int, Node], end: int) -> list[Node]:
 
 
 def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[str, Any]:
-    from agent.api.export import atif_trajectory, openai_messages, tool_statistics, trajectory
+    from agent.api.export import atif_trajectory, called_tools, openai_messages, tool_statistics, trajectory
     from app.version import version
 
     match layout:
         case "openai":
-            return openai_messages(nodes)
+            from tools.discovery import discover
+            from tools.registry import registry
+
+            discover()
+            tools = called_tools(nodes, registry)
+            return openai_messages(nodes) | ({"tools": tools} if tools else {})
         case "atif":
             return atif_trajectory(session, nodes, version())
         case _:

@@ -8,6 +8,7 @@ last message of its turn. An approval waits for a device that may say yes, or is
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import secrets
 import time
@@ -146,9 +147,11 @@ class OpenAiApi:
         data = await json_body(request, ATTACHMENTS)
         known = request.headers.get(HEADER)
         if (before := data.get("previous_response_id")) is not None:
-            if not isinstance(before, str) or not before.startswith("resp_"):
-                raise TurnedAwayError(400, "`previous_response_id` is none of ours.")
-            known = before.removeprefix("resp_").rpartition("_")[0]
+            if not isinstance(before, str):
+                raise TurnedAwayError(400, "`previous_response_id` has to be a text.")
+            known = session_of_response(before)
+            if not known:
+                raise TurnedAwayError(404, "There is no response of this `previous_response_id`.")
         given = data.get("input")
         messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
         if not isinstance(messages, list) or not messages:
@@ -157,7 +160,7 @@ class OpenAiApi:
             messages = [{"role": "system", "content": instructions}, *messages]
         turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
         session = turn.session
-        id = f"resp_{session.id}_{secrets.token_hex(6)}"
+        id = response_id(session.id)
         base = {"id": id, "object": "response", "created_at": int(time.time()), "model": str(data["model"])}
         base |= {"previous_response_id": before, "instructions": data.get("instructions")}
         base |= {"parallel_tool_calls": False, "tool_choice": "none", "tools": []}
@@ -299,6 +302,23 @@ class _Turn:
         self._unsubscribe()
         for each in self._waits.values():
             each.cancel()
+
+
+def response_id(session: str) -> str:
+    """A new id for a response of a session; the session and a check of both stand in it."""
+    nonce = secrets.token_hex(3)
+    return f"resp_{session}_{nonce}{_check(session, nonce)}"
+
+
+def session_of_response(id: str) -> str:
+    """The session of a response; empty for an id that `response_id` never gave."""
+    session, _, end = id.removeprefix("resp_").rpartition("_")
+    is_ours = id.startswith("resp_") and len(end) == 12 and end[6:] == _check(session, end[:6])
+    return session if is_ours else ""
+
+
+def _check(session: str, nonce: str) -> str:
+    return hashlib.sha256(f"{session}_{nonce}".encode("utf-8", "replace")).hexdigest()[:6]
 
 
 def _model(name: str) -> dict[str, Any]:

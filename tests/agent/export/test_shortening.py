@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agent.export.shortening import KEPT, shortened, tokens_of
-from agent.export.trajectories import openai_messages
+from agent.export.trajectories import called_tools, openai_messages
 from agent.store.nodes import Node
+from tools.discovery import discover
+from tools.registry import registry
 
 
 def path(exchanges: int) -> list[Node]:
@@ -44,3 +46,17 @@ def test_what_has_to_stay_may_be_more_and_what_is_left_out_is_told() -> None:
     assert found[-1].content == "It is done." and shortened([], 1) == []
     # Results of the last exchanges, too, are cut where nothing else is left.
     assert tokens_of(found) < 400 and "shortened" in found[-2].content
+
+
+def test_a_line_for_fine_tuning_defines_the_tools_that_it_calls() -> None:
+    discover()
+    other = {"id": "m1", "name": "mcp_box_look", "arguments": '{"where": "here", "deep": true}'}
+    odd = {"id": "m2", "name": "odd", "arguments": "not json"}
+    nodes = [*path(2), Node(90, "s", 89, "assistant", 0.0, "", {"calls": [other, odd]})]
+    found = called_tools(nodes, registry)
+    assert [each["function"]["name"] for each in found] == ["mcp_box_look", "odd", "read_file"]
+    assert {each["type"] for each in found} == {"function"}
+    assert set(found[0]["function"]["parameters"]["properties"]) == {"deep", "where"}
+    assert found[1]["function"]["parameters"]["properties"] == {}
+    assert "path" in found[2]["function"]["parameters"]["properties"]
+    assert found[2]["function"]["description"]

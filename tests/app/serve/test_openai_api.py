@@ -73,6 +73,9 @@ def test_responses_follow_each_other(client: openai.OpenAI) -> None:
         kinds = [each.type for each in stream]
         assert kinds[0] == "response.created" and kinds[-1] == "response.completed"
     assert first.id.rpartition("_")[0] in stream.get_final_response().id
+    with pytest.raises(openai.NotFoundError):
+        forged = f"{first.id.rpartition('_')[0]}_{'0' * 12}"
+        client.responses.create(model="hermes", input="greet", previous_response_id=forged)
 
 
 def test_what_needs_a_yes_is_a_no_when_nobody_comes(client: openai.OpenAI, head: Head) -> None:
@@ -96,6 +99,10 @@ def test_what_needs_a_yes_is_a_no_when_nobody_comes(client: openai.OpenAI, head:
         ("chat/completions", {"model": "hermes", "messages": [{"role": "tool", "content": "x"}]}, 400),
         ("chat/completions", {"messages": [{"role": "user", "content": "x"}]}, 400),
         ("responses", {"model": "hermes", "input": "x", "previous_response_id": "resp_../x_1"}, 404),
+        ("responses", {"model": "hermes", "input": "x", "previous_response_id": "resp_abc"}, 404),
+        ("responses", {"model": "hermes", "input": "x", "previous_response_id": "resp_"}, 404),
+        ("responses", {"model": "hermes", "input": "x", "previous_response_id": "chatcmpl-1"}, 404),
+        ("responses", {"model": "hermes", "input": "x", "previous_response_id": ""}, 404),
         ("responses", {"model": "hermes", "input": "x", "previous_response_id": 7}, 400),
         (
             "chat/completions",
