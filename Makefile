@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-acp test-conformance lint style types house bench test-realmodel test-thorough test-ray constraints clean
+.PHONY: run test test-acp test-conformance test-servers lint style types house bench test-realmodel test-thorough test-ray constraints clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -66,6 +66,12 @@ test-conformance:
 test-acp:
 	@sh .ci/environment dev
 	@$(BIN)/python -m tests.acp_suite $(ARGS)
+
+# Gives tasks to real gateways and model servers (LiteLLM, llama.cpp, transformers serve), installed under
+# build/servers at first, and prints the table of docs/models.md. One of them: make test-servers ARGS="llamacpp"
+test-servers:
+	@sh .ci/environment dev
+	@$(BIN)/python -m tests.model_servers $(ARGS)
 
 # Runs the same batch on this machine and on an embedded Ray with two workers, in an environment of its own under build/.
 RAY := build/ray/bin/python
