@@ -239,10 +239,10 @@ async def with_litellm(folder: Path) -> list[list[str]]:
     script = Script()
     forms = {"/v1/messages": Thoughtful(MessagesForm()), "/v1/responses": Lenient(ResponsesForm())}
     async with ModelServer(script, forms=forms) as upstream:
-        chat = upstream._forms["/v1/chat/completions"]
-        upstream._forms["/v1/chat/completions"] = Lenient(chat)
+        taken: dict[str, Any] = upstream._forms
+        taken["/v1/chat/completions"] = Lenient(taken["/v1/chat/completions"])
         for path in ("/anthropic/v1/messages", "/v1/anthropic/v1/messages"):
-            upstream._forms[path] = upstream._forms["/v1/messages"]
+            taken[path] = taken["/v1/messages"]
         async with real.litellm(upstream.base_url.removesuffix("/v1"), folder) as address:
             return await rows("LiteLLM", address, list(real.KINDS), folder, upstream, script)
 

@@ -49,11 +49,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
 words = {each: number for number, each in enumerate([*alphabet, "<|end|>"])}
 tokenizer = Tokenizer(models.BPE(vocab=words, merges=[]))
-tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+tokenizer.decoder = decoders.ByteLevel()
 fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>")
 fast.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\\n{% endfor %}assistant: "
 config = LlamaConfig(vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-    num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=65536, eos_token_id=words["<|end|>"])
+    num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=65536,
+    eos_token_id=words["<|end|>"])
 LlamaForCausalLM(config).save_pretrained(sys.argv[1])
 fast.save_pretrained(sys.argv[1])
 """
