@@ -30,10 +30,17 @@ _WIDE = 1_000_000
 def set_setting(home: Home, key: str, text: str) -> Any:
     """Set the dotted `key` in `config.yaml` to what `text` means for it, and return that value.
 
+    `null` unsets a key that cannot be nothing, so that its default holds.
+
     Raises `ConfigError` when the key is unknown, the value is not allowed, or the file
     cannot be changed safely; the file is untouched then.
     """
     path = _setting(key)
+    field = setting_names.field_at(path)
+    has_default = field is not None and not field.is_required() and not setting_names.takes_nothing(field)
+    if text.strip() == "null" and field is not None and has_default:
+        unset_setting(home, key)
+        return field.get_default(call_default_factory=True)
     value = _value(path, text)
     before = _read(home)
     document = parse(before or b"", home.config.name)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from agent.config import gateways as messengers
 from agent.config import senses
@@ -77,8 +78,23 @@ class ModelInfoSettings(SettingsSection):
 KeyVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
+def _model_address(text: str) -> str:
+    """The address of an API as it is written; a variable `${NAME}` may stand in it."""
+    parts = urlsplit(re.sub(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", "x", text))
+    is_open = text.startswith("${")
+    if not is_open and (parts.scheme not in ("http", "https") or not parts.hostname or " " in text):
+        raise ValueError("it takes an address such as https://api.example.com/v1")
+    return text
+
+
+ModelAddress = Annotated[str, AfterValidator(_model_address)]
+
+
 class ProviderSettings(SettingsSection):
-    base_url: str = Field(description="Address of an API, ending in /v1 as a rule.")
+    base_url: ModelAddress = Field(
+        description="Address of an API, ending in /v1 as a rule.",
+        json_schema_extra={"takes": "an address such as https://api.example.com/v1"},
+    )
     api_key_env: str = Field(
         "",
         pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",

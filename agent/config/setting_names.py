@@ -134,8 +134,17 @@ def settings(section: type[SettingsSection] = Settings, prefix: str = "") -> Ite
             yield key, field
 
 
+def takes_nothing(field: FieldInfo) -> bool:
+    """Whether `null` is a value of a setting."""
+    return NoneType in get_args(field.annotation)
+
+
 def takes(field: FieldInfo) -> str:
     """What a setting takes, in words: `a whole number, at least 1`."""
+    if isinstance(field.json_schema_extra, dict) and isinstance(
+        said := field.json_schema_extra.get("takes"), str
+    ):
+        return said
     kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
     nullable = get_origin(field.annotation) in (Union, UnionType) and len(kinds) == 1
     words = _words(kinds[0] if nullable else field.annotation)

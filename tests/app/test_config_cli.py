@@ -176,3 +176,26 @@ def test_trust_shows_what_it_allows_and_can_be_taken_back(hermes, workspace: Pat
 def test_a_variable_that_hides_the_new_value_is_named(hermes) -> None:
     result = hermes("config", "set", "model.name", "a", HERMES_MODEL="b")
     assert "HERMES_MODEL is set and overrides it" in result.stdout
+
+
+def test_null_unsets_what_cannot_be_nothing(hermes, home: Path) -> None:
+    assert hermes("config", "set", "model.name", "some/model").returncode == 0
+    assert hermes("config", "set", "agent.max_turns", "7").returncode == 0
+    assert hermes("config", "set", "model.name", "null").stdout.startswith("model.name = ")
+    assert hermes("config", "set", "agent.max_turns", "null").stdout.startswith("agent.max_turns = 90")
+    data = json.loads(hermes("config", "show", "--json").stdout)
+    assert data["model.name"] == {"value": "", "source": "default"}
+    assert data["agent.max_turns"]["source"] == "default"
+
+
+@pytest.mark.parametrize("address", ["not-a-url", "http://", "ftp://host/v1", "https://a b/v1", "null", ""])
+def test_an_address_of_a_provider_that_is_not_one_is_refused(hermes, home: Path, address: str) -> None:
+    done = hermes("config", "set", "providers.mine.base_url", address)
+    assert done.returncode == 2
+    assert "address such as https://api.example.com/v1" in done.stderr
+    assert not (home / "config.yaml").exists()
+
+
+@pytest.mark.parametrize("address", ["http://localhost:11434/v1", "https://[::1]:8/x", "https://${HOST}/v1"])
+def test_an_address_of_a_provider_may_hold_a_variable(hermes, address: str) -> None:
+    assert hermes("config", "set", "providers.mine.base_url", address).returncode == 0
