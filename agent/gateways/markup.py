@@ -128,9 +128,17 @@ def _parser() -> MarkdownIt:
 
 
 def _rendered(text: str, form: _Form) -> str:
-    tokens = _parser().parse(text)
+    tokens = _parser().parse(_with_products(text))
     written, _ = _blocks(tokens, 0, form, "")
     return written.strip("\n")
+
+
+def _with_products(text: str) -> str:
+    """Markdown in which a star within a word, as in `2*3*4`, is a star; in code it always is one."""
+    pieces = re.split(r"(^ {0,3}```.*?(?:^ {0,3}```|\Z)|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(
+        each if number % 2 else re.sub(r"(?<=\w)\*(?=\w)", r"\\*", each) for number, each in enumerate(pieces)
+    )
 
 
 def _blocks(tokens: Sequence[Token], at: int, form: _Form, until: str) -> tuple[str, int]:

@@ -108,7 +108,8 @@ class SkillSources:
         text = text.strip()
         if not text or len(text) > 1_000:
             raise HubError("Name a skill: owner/repository/folder, SOURCE:NAME, an address or a folder.")
-        if text.startswith((".", "/", "~", "file://")) and not text.endswith(".git"):
+        is_path = text.startswith((".", "/", "~", "file://"))
+        if is_path and not text.partition("#")[0].endswith(".git") and ".git@" not in text:
             return SkillReference(SourcePlace("folder", "folder", str(self._path(text))), "")
         prefix, colon, rest = text.partition(":")
         if colon and not rest.startswith("//"):

@@ -50,6 +50,22 @@ def test_markdown_is_written_in_the_form_of_the_platform(form, expected):
     assert translated(text, form) == expected
 
 
+@pytest.mark.parametrize("form", ["telegram", "slack", "whatsapp", "plain"])
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("2*3*4 is 24", "2*3*4 is 24"),
+        ("a*b and c*d", "a*b and c*d"),
+        ("f(x)*g(x)*2", "f(x)*g(x)*2"),
+        ("`2*3*4`", "2*3*4"),
+        ("```\n2*3*4\n```", "2*3*4"),
+    ],
+)
+def test_a_star_within_a_word_is_a_star(form, text, plain):
+    found = re.sub(r"<[^>]+>|`", "", translated(text, form)).strip()
+    assert found == plain
+
+
 def test_raw_html_and_lists_and_tables_are_shown_as_text():
     told = translated("<script>x</script>\n\n1. a\n2. b\n\n|h|i|\n|-|-|\n|1|2|", "telegram")
     assert told.splitlines()[0] == "&lt;script&gt;x&lt;/script&gt;"

@@ -40,7 +40,11 @@ def act(arguments):
             while True: os.write(1, b"x" * 65536)
         case "env": return dict(os.environ)
         case "large": return "x" * 5_000_000
-        case "odd": return {1: object}
+        case "odd": return {1: object, "at": pathlib.Path("/x"), "all": (1, {2}), object(): 0, "raw": b"x"}
+        case "circle":
+            circle = []
+            circle.append(circle)
+            return circle
         case "fetch":
             return urllib.request.urlopen(arguments["url"], timeout=3).read().decode()
 
@@ -189,7 +193,14 @@ async def test_one_that_fails_at_a_call_goes_on(tmp_path: Path) -> None:
         for do, said in (("big", "MemoryError"), ("leave", "SystemExit"), ("large", "larger than")):
             with pytest.raises(PluginFailedError, match=f"The plugin p failed: .*{said}"):
                 await act(process, do)
-        assert await act(process, "odd") == {"1": "<class 'object'>"}
+        assert await act(process, "odd") == {
+            "1": "[left out: a value of the type object, which JSON cannot hold]",
+            "at": "/x",
+            "all": [1, [2]],
+            "[a key of the type object]": 0,
+            "raw": "[left out: a value of the type bytes, which JSON cannot hold]",
+        }
+        assert "left out: nested too deep" in str(await act(process, "circle"))
         assert await act(process, "print") == "printed"
     logged = (tmp_path / "home/logs/plugins/p.log").read_text()
     assert "red\n" in logged and "\x1b" not in logged and "owned" not in logged

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from datetime import date, time
+from decimal import Decimal
+from pathlib import Path, PurePath
 from typing import Any
+from uuid import UUID
+
+_DEEPEST = 60
+"""Levels of a result that are read."""
 
 
 class RegistrationError(TypeError):
@@ -81,7 +88,7 @@ class Context:
         """What the handlers of something make of `given`. Raises whatever they raise, and `KeyError`."""
         answer: Any = None
         for handler in self._handlers[kind, name]:
-            said = await run(handler, given)
+            said = as_data(await run(handler, given))
             if kind != "hook":
                 return said
             answer = _joined(answer, said)
@@ -119,6 +126,32 @@ def _joined(first: Any, second: Any) -> Any:
     if not is_stricter:
         both |= {key: first[key] for key in ("decision", "reason") if key in first}
     return both
+
+
+def as_data(value: Any, depth: int = 0) -> Any:
+    """A value as JSON can hold it. What has no such form is left out by name, never shown as `<object …>`."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if depth >= _DEEPEST:
+        return "[left out: nested too deep, or within itself]"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {_key(key): as_data(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [as_data(each, depth + 1) for each in value]
+    if isinstance(value, PurePath | date | time | Decimal | UUID):
+        return str(value)
+    return f"[left out: a value of the type {_type_name(value)}, which JSON cannot hold]"
+
+
+def _key(key: Any) -> str:
+    plain = isinstance(key, str | int | float | bool | PurePath | date | UUID) or key is None
+    return str(key) if plain else f"[a key of the type {_type_name(key)}]"
+
+
+def _type_name(value: Any) -> str:
+    return (value if isinstance(value, type) else type(value)).__qualname__
 
 
 async def run(handler: Callable[..., Any], given: Any) -> Any:

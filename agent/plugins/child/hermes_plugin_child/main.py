@@ -61,7 +61,7 @@ class _Service:
         answer: dict[str, Any] = {"id": number}
         try:
             answer["result"] = await self._done(frame)
-            data = json.dumps(answer, default=str, ensure_ascii=True).encode("ascii")
+            data = json.dumps(answer, ensure_ascii=True).encode("ascii")
             if len(data) > LARGEST:
                 raise ValueError(f"the result is larger than {LARGEST:,} bytes")
         except asyncio.CancelledError:
