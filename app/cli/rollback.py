@@ -299,7 +299,9 @@ def _back(
     told = {"finished_before": list(finished)}
     if not plan.items:
         _say_or_print(
-            args, f"All files are as they were after step {position}.", _plan_record(session, plan) | told
+            args,
+            f"All files are as they were after step {position}.",
+            _plan_record(session, plan) | told | {"units": [], "coverage": "full"},
         )
         return ExitCode.DONE
     choice = args.conflicts or "mine"
@@ -326,8 +328,11 @@ def _back(
         session=session.id,
         label=f"back to step {position}",
     )
-    _say_or_print(args, outcome(restored), _plan_record(session, plan) | outcome_record(restored) | told)
-    chosen = {item.path for item in plan.having("conflict")} if args.conflicts == "mine" else set()
+    _say_or_print(
+        args, outcome(restored), _plan_record(session, plan) | outcome_record(restored, plan) | told
+    )
+    conflicts = (*plan.having("conflict"), *(item for item in plan.shown if item.state == "conflict"))
+    chosen = {item.path for item in conflicts} if args.conflicts == "mine" else set()
     missed = [item for item in restored.skipped if item.path not in chosen]
     return ExitCode.FAILED if missed else ExitCode.DONE
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.checkpoints import Choice, PlanItem, Restored, Step
+    from agent.api.checkpoints import Choice, PlanItem, Restored, RestorePlan, Step
 
 
 NAMED = 20
@@ -67,10 +67,21 @@ def step_record(step: Step) -> dict[str, Any]:
     }
 
 
-def outcome_record(restored: Restored) -> dict[str, Any]:
+def outcome_record(restored: Restored, plan: RestorePlan) -> dict[str, Any]:
     """What was done, for programs."""
     changes = restored.step.changes if restored.step else ()
+    whole = plan.whole and not plan.having("lost")
     return {
+        "units": [
+            {
+                "path": each.path,
+                "kind": each.kind,
+                "state": "left" if each.reason else "restored",
+                "reason": each.reason,
+            }
+            for each in restored.units
+        ],
+        "coverage": "full" if whole else "partial",
         "step": restored.step.number if restored.step else None,
         "restored": [change.path for change in changes],
         "unnamed": list(restored.unnamed),

@@ -36,7 +36,7 @@ from agent.workspace.checkpoints.manifest import KnownPath, ManifestScan, is_set
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.precapture import NOT_YET, Precapture, waits
 from agent.workspace.checkpoints.states import alike
-from agent.workspace.checkpoints.unit_marks import side, unit_marks
+from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, unit_marks
 from agent.workspace.checkpoints.unit_noise import is_index, without_noise
 from agent.workspace.checkpoints.units import NO_UNITS, Units, uncovered, units_among, within
 from agent.workspace.sorting import in_order
@@ -286,6 +286,14 @@ class FileRegister:
 
         read = self._objects.read
         return unit_marks(changes, units, side(before, read), side(after, read), self._root)
+
+    def without_noise(self, changes: Sequence[PathChange], units: Units) -> tuple[PathChange, ...]:
+        """Changes up to now, but none where all of them only write down again what units say."""
+        known, now = {change.path for change in changes}, disk(self._root)
+        told, _ = changed_sides(changes, self._objects.read)
+        units |= self._units
+        marks = unit_marks(changes, units, lambda path: (told if path in known else now)(path), now)
+        return without_noise(changes, units, marks, self._root, self._objects)
 
     def _taken_along(self, fresh: Mapping[str, KnownPath | None]) -> tuple[LeftOut, ...]:
         """Folders of objects that are gone and were not kept."""

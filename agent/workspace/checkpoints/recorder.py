@@ -323,7 +323,8 @@ class StepRecorder:
         moment = seen_at if since is None else min(seen_at, since)
         earlier = steps_since(self.store, str(self.root), moment)
         known = [step for step in earlier if step.created > seen_at]
-        news = replace(found, changes=unexplained(found.changes, known))
+        unknown = unexplained(found.changes, known)
+        news = replace(found, changes=self._register.without_noise(unknown, found.units))
         if not self._keeps:
             self._missed = news.changes
             return True
@@ -366,7 +367,7 @@ class StepRecorder:
             await self._widen(recording)
 
     def _follow(self) -> None:
-        """Take in the steps that another process made, such as `hermes rollback`: they are no news."""
+        """Take in the steps of another process, such as `hermes rollback`: they are no news."""
         steps = self._line.steps(after=self._position)
         paths = {change.path for step in steps for change in step.changes if not is_outside(change.path)}
         if paths:

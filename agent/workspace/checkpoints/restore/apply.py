@@ -29,6 +29,7 @@ from agent.workspace.checkpoints.restore.git_group import (
     at_rest,
     collapsed,
     together,
+    with_unit,
 )
 from agent.workspace.checkpoints.restore.hunk_restore import ChangedError, part_entry
 from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer
@@ -284,11 +285,9 @@ class _Run:
     ) -> None:
         self._root = Path(pending.root)
         self._units = pending.units
-        self.failed = {
-            move.path: staying[folder]
-            for move in pending.moves
-            if (folder := self._units.group(move.path) or move.path) in staying
-        }
+        stays = with_unit(pending.moves, self._units, staying)
+        reason = next(iter(staying.values()), "")
+        self.failed = {path: staying.get(self._units.group(path) or path, reason) for path in stays}
         self._moves = [
             (number, self._current(move, again))
             for number, move in enumerate(pending.moves)
@@ -314,13 +313,14 @@ class _Run:
             for folder in (*above(move.path), move.path)
         }
         going = [each for each in sorted(moving, key=_depth, reverse=True) if _must_go(each[1])]
-        late = [each for each in going if self._units.group(each[1].path) and each[1].path not in needed]
-        self._clear([each for each in going if each not in late])
+        of_units = {move.path for _, move in going if self._units.part(move.path)} - needed
+        waiting = of_units | {folder for path in of_units for folder in above(path)}
+        late = [each for each in going if each[1].path in waiting]
+        self._clear(each for each in going if each[1].path not in waiting)
         for number, move in sorted(moving, key=lambda each: (_names_others(each[1]), _depth(each))):
             if move.path not in self.failed and move.wanted is not None:
                 self._make(number, move)
         self._clear(late)
-        complete()
         for number, move in moving:
             if move.wanted is not None and move.wanted.twin and move.path not in self.failed:
                 self._do(move, lambda move=move, number=number: self._placer.join(move, number))
@@ -329,6 +329,7 @@ class _Run:
                 self._do(move, lambda move=move: self._placer.set_mode(move))
             elif _is_folder(move.now) and move.path in self.failed:
                 self._placer.set_mode(Move(move.path, move.now, move.now))
+        complete()
 
     def _clear(self, going: Iterable[tuple[int, Move]]) -> None:
         for number, move in going:

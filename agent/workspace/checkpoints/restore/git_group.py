@@ -53,7 +53,8 @@ def together(
     """
     told = {item.path: item for item in items}
     staying: dict[str, LeftOut] = {}
-    for item in sorted(skipped, key=lambda each: each.reason == LEFT):
+    # Of all that stays a ref tells the most, and what was not chosen more than what was.
+    for item in sorted(skipped, key=lambda each: (each.reason == LEFT, each.path.endswith("HEAD"))):
         if (folder := units.group(item.path)) and folder not in staying:
             about = (told[item.path].about if item.path in told else "") or _rest(item.path, folder)
             staying[folder] = LeftOut(
@@ -65,7 +66,7 @@ def together(
     for move in moves:
         if move.path in told and (unit := told[move.path].unit) in staying:
             along.setdefault(unit, []).append(move.path)
-    stay = {path for paths in along.values() for path in paths}
+    stay = {path for paths in along.values() for path in paths} | with_unit(moves, units, staying)
     others = [
         item
         for item in skipped
@@ -74,10 +75,25 @@ def together(
     units_left = [
         LeftOut(place, f"{each.reason}{_with(along.get(place, ()))}") for place, each in staying.items()
     ]
-    return [m for m in moves if units.group(m.path) not in staying and m.path not in stay], [
+    return [move for move in moves if move.path not in stay], [
         *others,
         *units_left,
     ]
+
+
+def with_unit(moves: Sequence[Move], units: Units, staying: Iterable[str]) -> set[str]:
+    """Paths that stay because units do: of one that would come or go, all in and above it. Pure."""
+    found: set[str] = set()
+    for root in staying:
+        whole = any(move.path == root for move in moves)
+        found |= {
+            move.path
+            for move in moves
+            if units.group(move.path) == root
+            or (whole and (move.path == root or move.path.startswith(f"{root}/")))
+            or (root.startswith(f"{move.path}/") and move.wanted is None)
+        }
+    return found
 
 
 def _with(paths: Sequence[str]) -> str:
@@ -111,9 +127,9 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
     groups: dict[tuple[str, str, str], list[str]] = {}
     going: set[str] = set()
     for move in moves:
+        going |= {move.path} if move.wanted is None else set()
         if (part := units.part(move.path)) and part.rest and part.role != "alone":
             groups.setdefault((part.root, part.inner, part.kind), []).append(move.path)
-            going |= {move.path} if move.wanted is None else set()
     try:
         for (folder, inner, kind), paths in groups.items():
             if not os.path.lexists(root / within(inner, kinds()[kind].holds[0].rstrip("/"))):
@@ -122,7 +138,9 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
             own += [
                 f"{path}.lock" for path in paths if path.rpartition("/")[2] in POINTERS and path not in going
             ]
-            own = [path for path in dict.fromkeys(own) if (root / path).parent.is_dir()]
+            # Of one that goes as a whole only others' locks are looked for.
+            gone = folder in going
+            own = [path for path in dict.fromkeys(own) if not gone and (root / path).parent.is_dir()]
             taken = [f"{path}.lock" for path in paths if os.path.lexists(root / f"{path}.lock")]
             for path in [*own, *(path for path in taken if path not in own)]:
                 if path in own and _lock(root / path, token):

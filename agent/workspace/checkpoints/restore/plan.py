@@ -7,7 +7,7 @@ path is a conflict that a person decides.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,10 +25,10 @@ from agent.workspace.checkpoints.restore.plan_items import (
     PlanItem,
     PlanState,
 )
-from agent.workspace.checkpoints.restore.unit_plan import UnitPlan
+from agent.workspace.checkpoints.restore.unit_plan import UnitPlan, committed
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.unit_marks import units_of
-from agent.workspace.checkpoints.units import NO_UNITS, Units, uncovered
+from agent.workspace.checkpoints.units import NO_UNITS, Units, above, uncovered
 from agent.workspace.ignored_names import is_noise
 
 COMMAND = "run "
@@ -151,12 +151,15 @@ def with_others(
     items = list(plan.items)
     wanted: dict[str, PathEntry | None] = {}
     units = plan.units | units_of(theirs)
+    safe = committed(root, theirs, units, objects)
     for step in theirs:
         for change in step.changes:
             wanted.setdefault(change.path, change.before)
+    # What others did to a unit, and committed with it, is theirs and safe, and no news here.
+    known |= {path for path in wanted if path in safe or units.part(path)}
+    known |= {folder for path in known for folder in above(path) if wanted.get(folder, path) is None}
     for path, target in wanted.items():
-        # What others did to a unit, beside what the steps did to it, is theirs, and no news here.
-        if path in known or units.group(path) or (paths is not None and not _chosen(path, paths)):
+        if path in known or (paths is not None and not _chosen(path, paths)):
             continue
         if reason := refusal(path, target, objects):
             items.append(PlanItem(path, None, target, "lost", reason))
@@ -257,13 +260,7 @@ def _with_twin(now: PathEntry | None, left: PathEntry | None) -> PathEntry | Non
 
 
 def _chosen(path: str, paths: Collection[str]) -> bool:
-    return path in paths or any(above in paths for above in _above(path)) or "" in paths
-
-
-def _above(path: str) -> Iterator[str]:
-    while (cut := path.rfind("/")) >= 0:
-        path = path[:cut]
-        yield path
+    return path in paths or any(folder in paths for folder in above(path)) or "" in paths
 
 
 def _judged(

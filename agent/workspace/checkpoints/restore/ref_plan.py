@@ -105,7 +105,8 @@ class RefPlan:
                     now = self._take(path)
                     found[path] = PlanItem(path, now, now, state, reason, about=HEAD)
             elif self._tables:
-                if not stands:
+                # Where the tables go as a whole nothing is to be set in them.
+                if not stands and planned.tables(self._inner, tree_of(name)) is not None:
                     tables.setdefault(tree_of(name), {})[name] = target
             elif not stands or state == "conflict":
                 path = within(self._inner, name)

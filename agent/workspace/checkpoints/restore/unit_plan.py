@@ -24,7 +24,7 @@ from agent.workspace.checkpoints.restore.ref_plan import RefPlan, ref_histories
 from agent.workspace.checkpoints.states import State, alike
 from agent.workspace.checkpoints.unit_marks import disk
 from agent.workspace.checkpoints.unit_noise import is_index
-from agent.workspace.checkpoints.units import UnitPart, Units, kinds, within
+from agent.workspace.checkpoints.units import UnitPart, Units, kinds, uncovered, within
 
 MORE = "holds what came later, and would go with it"
 _STASH = "logs/refs/stash"
@@ -111,11 +111,27 @@ class UnitPlan:
             found |= {item.path: item for item in plan.items(self._ref_files.get(place, ()))}
         for place in [place for place in self._units.places if self._goes(place)]:
             found |= {item.path: item for item in self._rest_of(place, found)}
+        for path in sorted(found, reverse=True):
+            if self._holds_more(path, found):
+                del found[path]
         belongs = self._belonging()
         return [
             replace(item, unit=belongs[item.path]) if item.path in belongs else item
             for _, item in sorted(found.items())
         ]
+
+    def _holds_more(self, path: str, found: Mapping[str, PlanItem]) -> bool:
+        """Whether a folder in a unit is to go that others have put something into since."""
+        item, part = found[path], self._units.part(path)
+        if item.target is not None or not _is_folder(item) or part is None or not part.rest:
+            return False
+        try:
+            names = os.listdir(self._root / path)  # noqa: PTH208
+        except OSError:
+            return False
+        paths = (f"{path}/{name}" for name in names)
+        below = [found.get(each) for each in paths if not uncovered(self._units, each)]
+        return any(each is None or each.target is not None for each in below)
 
     def _log(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
         """A reflog: where somebody added to it, only the lines of the steps go."""
@@ -148,6 +164,7 @@ class UnitPlan:
         """What else stands in a unit that goes: it goes too if a look or packing made it; else all stays."""
         for path in _walked(self._root, root, self._units):
             if path in found:
+                yield replace(found[path], target=None)
                 continue
             part = self._units.part(path)
             now = self.take(path)
@@ -181,13 +198,7 @@ class UnitPlan:
         """Files of work trees by the unit they go with: what its states before and after do not share."""
         found: dict[str, str] = {}
         for path, (part, target, left) in self._indexes.items():
-            tree = tree_of_index(self._root, part)
-            if tree is None:
-                continue
-            folder = (self._root / path).parent
-            sides = [set(self._listed(entry, folder)) for entry in (target, left)]
-            for name, _ in sides[0] ^ sides[1]:
-                found[within(tree, os.fsdecode(name))] = part.root
+            found |= dict.fromkeys(differing(self._root, path, part, target, left, self._objects), part.root)
         for place, kind in self._units.places.items():
             if kind not in ("git", "") and kinds()[kind].versions:
                 above = place.rpartition("/")[0]
@@ -197,13 +208,40 @@ class UnitPlan:
                         found |= {name: place for name in names if not above or name.startswith(f"{above}/")}
         return found
 
-    def _listed(self, entry: PathEntry | None, folder: Path) -> list[tuple[bytes, bytes]]:
-        if entry is None or entry.digest is None:
-            return []
-        try:
-            return listed(self._objects.read(entry.digest), folder)
-        except (StoreError, OSError, ValueError, IndexError):
-            return []
+
+def committed(root: Path, steps: Sequence[Step], units: Units, objects: ObjectStore) -> frozenset[str]:
+    """Files of work trees that steps changed together with the index that lists them. Blocking."""
+    found: set[str] = set()
+    for step in steps:
+        for change in step.changes:
+            if (part := units.part(change.path)) and is_index(part):
+                found |= differing(root, change.path, part, change.before, change.after, objects)
+    return frozenset(found)
+
+
+def differing(
+    root: Path,
+    path: str,
+    part: UnitPart,
+    one: PathEntry | None,
+    other: PathEntry | None,
+    objects: ObjectStore,
+) -> set[str]:
+    """The files of a work tree that two states of its index at `path` do not list alike. Blocking."""
+    tree = tree_of_index(root, part)
+    if tree is None:
+        return set()
+    names = _listed(one, (root / path).parent, objects) ^ _listed(other, (root / path).parent, objects)
+    return {within(tree, os.fsdecode(name)) for name, _ in names}
+
+
+def _listed(entry: PathEntry | None, folder: Path, objects: ObjectStore) -> set[tuple[bytes, bytes]]:
+    if entry is None or entry.digest is None:
+        return set()
+    try:
+        return set(listed(objects.read(entry.digest), folder))
+    except (StoreError, OSError, ValueError, IndexError):
+        return set()
 
 
 def _of_older(steps: Sequence[Step], units: Units) -> bool:
