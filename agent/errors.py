@@ -72,6 +72,8 @@ class ModelError(HermesError):
         status: int | None = None,
         retry_after: float | None = None,
         limit: int | None = None,
+        said: str = "",
+        words: str = "",
     ) -> None:
         super().__init__(message)
         self.kind: ModelErrorKind = kind
@@ -80,3 +82,9 @@ class ModelError(HermesError):
         self.status = status
         self.retry_after = retry_after
         """Seconds the provider asked us to wait, if it did."""
+        self.said = said
+        """What the provider said, as it came: never shown, only searched."""
+        self.words = words
+        """Code and type of what it said."""
+        self.no_tools = False
+        """Whether the model takes no tools in their own field."""

@@ -1,4 +1,4 @@
-"""Events of tool servers: lines of their logs, and forms for a person."""
+"""Events of servers: what models taught, lines of the logs of tool servers, and forms for a person."""
 
 from __future__ import annotations
 
@@ -32,3 +32,14 @@ class FormAsked(Asked):
     server: str
     message: str
     fields: tuple[FormField, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialectLearned(Event):
+    """A refusal taught how a model is spoken to: `rule` names the repair, `reason` what the provider said."""
+
+    type: ClassVar[str] = "dialect_learned"
+    provider: str
+    model: str
+    rule: str
+    reason: str

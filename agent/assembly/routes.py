@@ -12,14 +12,16 @@ from agent.errors import ConfigError, HermesError, ModelError
 from agent.events import Event, Noticed
 from agent.home import Home
 from agent.model.codecs import codec_for
+from agent.model.dialect_book import DialectBook, LearnedRule, SpokenDialect
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.profile import COMPACT, SMALL_WINDOW, STANDARD, Profile
 from agent.model.protocol import Delta, ModelClient, ModelRequest, ToolSpec
-from agent.model.providers import NoModelError, Target, resolve
+from agent.model.providers import NoModelError, Target, resolve, seller
 from agent.model.server_watch import ServerWatches
 from agent.model.transport.reply import ModelRoute
 from agent.model.usage import Meter
 from agent.model.wire import Wire
+from agent.server_events import DialectLearned
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -89,9 +91,35 @@ def profile_of(target: Target) -> Profile:
     return LOCAL
 
 
-def wire_of(target: Target) -> Wire:
+def wire_of(target: Target, spoken: SpokenDialect | None = None) -> Wire:
     """The format and the tool mode of a model. Raises `ConfigError` for a format that cannot be read."""
-    return Wire(FORMATS.get(target.format), codec_for(target.tool_mode))
+    mode = target.tool_mode
+    if mode == "native" and spoken is not None:
+        mode = spoken.current.tools.mode or mode
+    return Wire(FORMATS.get(target.format), codec_for(mode))
+
+
+def book_of(home: Home, emit: Callable[[Event], None]) -> DialectBook:
+    """The dialects of one session; what is learned is told to `emit`."""
+
+    def tell(learned: LearnedRule) -> None:
+        emit(
+            DialectLearned(
+                provider=learned.provider, model=learned.model, rule=learned.rule, reason=learned.reason
+            )
+        )
+        lost = learned.rule in ("drop_image", "drop_tool")
+        emit(Noticed(kind="warning" if lost else "info", text=learned.sentence))
+
+    return DialectBook(home.root, tell)
+
+
+def spoken_of(target: Target, book: DialectBook) -> SpokenDialect:
+    """How a model is spoken to. Reads files. Raises `ConfigError` for a dialect that cannot be read."""
+    if target.kind != "chat":
+        return SpokenDialect()
+    url = target.base_url
+    return book.of(target.provider, url, target.model, chosen=target.dialect, seller=seller(url))
 
 
 def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
@@ -134,11 +162,16 @@ def open_summary_route(
     known = next((route for route in routes if route.name == target.label), None)
     if known is not None:
         return known
-    client = _client(target, settings, home, emit)
+    spoken = spoken_of(target, book_of(home, emit))
+    client = _client(target, settings, home, emit, spoken)
     closers.append(client.aclose)
-    output = target.info.max_output
     return ModelRoute(
-        name=target.label, model=target.model, client=client, wire=wire_of(target), usual_output=output
+        name=target.label,
+        model=target.model,
+        client=client,
+        wire=wire_of(target),
+        usual_output=target.info.max_output,
+        spoken=spoken,
     )
 
 
@@ -152,19 +185,23 @@ async def open_routes(
 ) -> tuple[ModelRoute, ...]:
     """A route per target. Nothing is connected yet; what must be closed is added to `closers`."""
     routes = []
+    book = book_of(home, emit)
     for target in plan.targets:
-        client = _client(target, settings, home, emit)
+        spoken = await asyncio.to_thread(spoken_of, target, book)
+        client = _client(target, settings, home, emit, spoken)
         closers.append(client.aclose)
+        wire = wire_of(target, spoken)
         routes.append(
             ModelRoute(
                 name=target.label,
                 model=target.model,
                 client=client,
-                wire=wire_of(target),
+                wire=wire,
                 tools=tuple(tools),
-                images=target.info.images is not False and target.tool_mode == "native",
+                images=target.info.images is not False and wire.mode.mode == "native",
                 usual_output=target.info.max_output,
                 watched=plan.servers.watched(target),
+                spoken=spoken,
             )
         )
     return tuple(routes)
@@ -193,7 +230,7 @@ def open_adviser(
     # A local model that is asked already is not started a second time.
     client = next((route.client for route in routes if route.name == target.label), None)
     if client is None:
-        client = _client(target, settings, home, emit)
+        client = _client(target, settings, home, emit, spoken_of(target, book_of(home, emit)))
         closers.append(client.aclose)
     return Adviser(
         metered(client, target.label),
@@ -208,7 +245,9 @@ def open_adviser(
     )
 
 
-def _client(target: Target, settings: Settings, home: Home, emit: Callable[[Event], None]) -> ModelClient:
+def _client(
+    target: Target, settings: Settings, home: Home, emit: Callable[[Event], None], spoken: SpokenDialect
+) -> ModelClient:
     match target.kind:
         case "demo":
             from agent.model.demo import DemoClient
@@ -217,10 +256,12 @@ def _client(target: Target, settings: Settings, home: Home, emit: Callable[[Even
         case "local":
             return LocalClient(target, settings, home, emit)
         case _:
-            return _remote(target, settings.model.stall_timeout, emit)
+            return _remote(target, settings.model.stall_timeout, emit, spoken)
 
 
-def _remote(target: Target, stall_timeout: float, emit: Callable[[Event], None]) -> ModelClient:
+def _remote(
+    target: Target, stall_timeout: float, emit: Callable[[Event], None], spoken: SpokenDialect
+) -> ModelClient:
     from agent.model.transport.client import FormatClient
 
     def client(variable: str, key: str) -> FormatClient:
@@ -232,6 +273,7 @@ def _remote(target: Target, stall_timeout: float, emit: Callable[[Event], None])
             stall_timeout=stall_timeout,
             provider=target.provider,
             key_hint=variable,
+            spoken=lambda _: spoken,
         )
 
     if not target.more_keys:

@@ -29,6 +29,7 @@ from agent.modes import ModeName
 
 ToolMode = Literal["native", "schema", "text"]
 FORMAT_NAME = r"^[a-z][a-z0-9_]*$"
+VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]*)?$"
 
 
 class ModelSettings(SettingsSection):
@@ -96,9 +97,7 @@ class ProviderSettings(SettingsSection):
         json_schema_extra={"takes": "an address such as https://api.example.com/v1"},
     )
     api_key_env: str = Field(
-        "",
-        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
-        description="Name of the environment variable that holds the key, never the key itself.",
+        "", pattern=VARIABLE, description="Name of the variable that holds the key, never the key itself."
     )
     more_key_envs: list[KeyVariable] = Field(
         [], description="Variables of further keys, used in turn when one is refused for now."
@@ -108,6 +107,7 @@ class ProviderSettings(SettingsSection):
         pattern=FORMAT_NAME,
         description="Wire format: `chat`, `anthropic`, `responses`; unset = the provider's own, else `chat`.",
     )
+    dialect: str = Field("", description="Table of what it takes (docs/models.md); empty = found by itself.")
     tool_mode: ToolMode = Field("native", description="How tool calls travel.")
     headers: dict[str, str] = Field({}, description="Further HTTP headers.")
     models: dict[str, ModelInfoSettings] = Field({}, description="What is known about single models.")
@@ -173,9 +173,7 @@ class SkillSourceSettings(SettingsSection):
     )
     url: str = Field(min_length=1, description="An address, `owner/repository` on GitHub, or a folder.")
     token_env: str = Field(
-        "",
-        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
-        description="Name of the environment variable that holds a token for it.",
+        "", pattern=VARIABLE, description="Name of the environment variable that holds a token for it."
     )
 
 

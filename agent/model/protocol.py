@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from agent.model.trial import RequestTrial
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "pause", "unknown"]
 """Why a reply ended. `pause`: the provider wants the same conversation again, to go on with the reply."""
@@ -150,6 +153,8 @@ class ModelRequest:
         default=None, compare=False, repr=False
     )
     """Hears of the body that was accepted: the request as it was sent, its bytes, the dialect."""
+    trial: RequestTrial | None = field(default=None, compare=False, repr=False)
+    """What is done when it is refused for its form."""
 
 
 class ModelClient(Protocol):

@@ -45,6 +45,8 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     format: str = DEFAULT_FORMAT
     """Name of the wire format."""
+    dialect: str = ""
+    """The dialect that the settings name; empty: that of provider, host or model."""
     tool_mode: ToolMode = "native"
     info: ModelInfo = UNKNOWN
     key_hint: str = ""
@@ -202,6 +204,7 @@ class _Resolver:
             headers=dict(own.headers) if own else {},
             format=_format(info.format or provider.format, name),
             tool_mode=mode or "native",
+            dialect=own.dialect if own else "",
             info=info,
             key_hint=provider.key_env,
             chosen=chosen,

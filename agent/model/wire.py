@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.messages import Message
 from agent.model.codecs.codec import Codec, Decoder
+from agent.model.dialect import ANY, Dialect
 from agent.model.protocol import Frame, Thinking, ToolSpec
+from agent.model.tool_schemas import plain, sound
 from agent.model.wire_format import Framer, WireFormat
 
 
@@ -23,20 +27,34 @@ class Wire:
         """The wire form of the system prompt, with what the mode says about calling tools."""
         return self.format.system(self.mode.system(prompt, tools))
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+    def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
         """The wire form of the tools; empty if the mode does not use the format's field for them."""
-        return self.format.tools(self.mode.offered(tools))
+        return self.format.tools(offered(self.mode.offered(tools), dialect), dialect)
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
         """The JSON schema that binds the whole reply, or None."""
         return self.mode.reply_schema(tools)
 
-    def framer(self, owner: str = "", head: bytes = b"") -> Framer:
+    def framer(self, owner: str = "", head: bytes = b"", dialect: Dialect = ANY) -> Framer:
         """See `WireFormat.framer`; messages pass the mode first."""
-        return _ModeFramer(self.mode, self.format.framer(owner, head))
+        return _ModeFramer(self.mode, self.format.framer(owner, head, dialect))
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
         return self.mode.decoder(tools)
+
+
+def offered(tools: Sequence[ToolSpec], dialect: Dialect) -> Sequence[ToolSpec]:
+    """The tools with schemas as the model takes them, without those it refused as they are."""
+    if dialect.tools.form == "any" and not dialect.tools.without:
+        return tools
+    kept = [tool for tool in tools if f"{tool.name}:{schema_digest(tool)}" not in dialect.tools.without]
+    made = plain if dialect.tools.form == "plain" else sound
+    return kept if dialect.tools.form == "any" else [replace(t, parameters=made(t.parameters)) for t in kept]
+
+
+def schema_digest(tool: ToolSpec) -> str:
+    """What tells a tool that was refused from the same one with another schema."""
+    return hashlib.sha256(json.dumps(tool.parameters, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class _ModeFramer:

@@ -8,10 +8,13 @@ says how calls travel where a model has no field for them. A format declares its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.messages import Message
 from agent.model.protocol import Delta, FinishReason, Frame, ModelRequest, Thinking, ToolSpec
+
+if TYPE_CHECKING:
+    from agent.model.dialect import Dialect
 
 
 class Framer(Protocol):
@@ -62,14 +65,6 @@ class EventReader(Protocol):
         ...
 
 
-class Dialect(Protocol):
-    """What one model at one provider takes; learned from what it refuses."""
-
-    def without(self, complaint: str) -> Self | None:
-        """The dialect to try after a refusal, None if the complaint names nothing that can be changed."""
-        ...
-
-
 class WireFormat(Protocol):
     """One form of requests and replies. Formats have no state; frames and readers do."""
 
@@ -97,20 +92,16 @@ class WireFormat(Protocol):
         """The wire form of the system prompt; empty for none."""
         ...
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+    def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ...) -> bytes:
         """The wire form of the tools on offer (a JSON array), or empty if there are none."""
         ...
 
-    def framer(self, owner: str, head: bytes) -> Framer:
+    def framer(self, owner: str, head: bytes, dialect: Dialect = ...) -> Framer:
         """A framer for one conversation. `owner` is the label of the model that reads it, `head` what
         precedes the conversation: tools and system prompt."""
         ...
 
-    def dialect(self, model: str) -> Dialect:
-        """What is assumed of a model before it has refused anything."""
-        ...
-
-    def body(self, request: ModelRequest, dialect: Any) -> bytes:
+    def body(self, request: ModelRequest, dialect: Dialect = ...) -> bytes:
         """The body of a request. Frames, system prompt and tools go in as the bytes they are."""
         ...
 

@@ -11,6 +11,7 @@ from agent.context.message_history import calls_of, conversation, sealed_of
 from agent.errors import ConfigError, ModelError
 from agent.messages import Message, ToolCall
 from agent.model.codecs.codec import Codec, DecodedReply, Decoder
+from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.profile import Profile
 from agent.model.protocol import (
     THOUGHT,
@@ -49,6 +50,13 @@ class Compared:
     """Not at all: their session was written before requests were recorded."""
 
 
+def recorded_dialect(record: Mapping[str, Any]) -> Dialect:
+    """How the model was spoken to in a request. Records of earlier versions say nothing about messages."""
+    told = (record.get("sent") or {}).get("dialect") or {}
+    base = load(DEFAULT)
+    return base.changed({name: values for name, values in told.items() if isinstance(values, dict)})
+
+
 class RecordedAnswers:
     """A `ModelClient` for one route, whose answers are on the tape."""
 
@@ -69,6 +77,11 @@ class RecordedAnswers:
             raise ModelError("not_found", f"{self._route} gave no answer here.")
         record = node.data.get("request")
         if isinstance(record, Mapping):
+            dialect = recorded_dialect(record)
+            if (trial := request.trial) is not None and trial.rebuild is not None:
+                trial.dialect = dialect
+                request = await trial.rebuild(request, dialect)
+                trial.dialect = None
             self._compare(request, record, node)
             self._check_answer(record, node)
         else:
@@ -100,15 +113,9 @@ class RecordedAnswers:
 
     def _body(self, request: ModelRequest, sent: Mapping[str, Any]) -> bytes:
         """The body as it would leave; marks and limit, put to it on the way, are those on record."""
-        wire = self._wire.format
-        dialect = wire.dialect(request.model)
-        told = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in sent["dialect"].items()
-            if hasattr(dialect, name)
-        }
+        dialect = recorded_dialect({"sent": sent})
         leaving = replace(request, max_output=sent["max_output"], marks=tuple(sent["marks"]), told=None)
-        return wire.body(leaving, replace(dialect, **told))  # type: ignore[type-var]
+        return self._wire.format.body(leaving, dialect)
 
     def _name_part(self, request: ModelRequest, record: Mapping[str, Any], node: Node) -> None:
         """Raises `ReplayDifference` that names the part of the request that differs, if one does."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from agent.attachments import AttachmentStore
 from agent.context.context_table import ContextTable, Sent, build_table
-from agent.context.message_history import MessageHistory, conversation
-from agent.context.prefix_ledger import Break, PrefixLedger
+from agent.context.message_history import conversation
+from agent.context.prefix_ledger import Break
 from agent.errors import HermesError, ModelError
 from agent.events import (
     CallDrafted,
@@ -25,15 +25,14 @@ from agent.events import (
     TextAdded,
     UsageChanged,
 )
-from agent.messages import Image, Message
 from agent.model.codecs import codec_for
-from agent.model.codecs.pictures import COUNTED, surplus, without_images
+from agent.model.codecs.pictures import COUNTED, without_images
+from agent.model.dialect import Dialect
 from agent.model.profile import Profile
 from agent.model.protocol import (
     THOUGHT,
     CallFragment,
     Delta,
-    Frame,
     ModelRequest,
     ReasoningDelta,
     TextDelta,
@@ -41,11 +40,12 @@ from agent.model.protocol import (
 )
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.retry import RetryPolicy
+from agent.model.trial import RequestTrial
 from agent.model.usage import Meter
-from agent.model.wire import Wire
-from agent.model.wire_format import Framer
+from agent.model.wire import Wire, schema_digest
 from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
+from agent.turns.lanes import Lane, LaneFraming
 from agent.turns.request_record import RequestRecorder
 from agent.turns.room import ContextRoom, Remember
 from agent.turns.server_news import ServerNews
@@ -67,32 +67,8 @@ RECORD = "The record of a request"
 """What helps, as notices name it."""
 
 THINKING_CHANGED = "thinking was switched for this turn"
-
-
-@dataclass(slots=True, kw_only=True)
-class _Lane:
-    """The conversation in the wire form of one route."""
-
-    system: bytes
-    tools: bytes
-    framer: Framer
-    ledger: PrefixLedger = field(default_factory=PrefixLedger)
-    framed: int = 0
-    """Messages of the session that are in the ledger."""
-    images: bool = True
-    """Whether images are sent; a server that refused one is sent none any more."""
-    surplus: int = 0
-    """Bytes by which the images in the ledger are larger than what they count for."""
-
-    @property
-    def size(self) -> int:
-        """What the next request counts as in estimates, in bytes."""
-        return self.ledger.size + len(self.head) - self.surplus
-
-    @property
-    def head(self) -> bytes:
-        """What precedes the conversation."""
-        return self.tools + self.system
+DIALECT = "dialect"
+"""Why a prefix breaks when a refusal taught another form of what was sent already."""
 
 
 class Dialogue:
@@ -129,14 +105,14 @@ class Dialogue:
         self._profile = profile
         self._meter = meter
         self._emit = emit
-        self._attachments = attachments
         self._after_compaction = after_compaction
         self._policy = policy
         self._temperature = temperature
         self._max_output = max_output
         self._thinking = thinking
         self._extra = dict(extra or {})
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, Lane] = {}
+        self._framing = LaneFraming(session, attachments, profile)
         self._breaks: list[Break] = []
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -146,6 +122,8 @@ class Dialogue:
         self._attempt = 0
         self._asked = ""
         """Label of the model that was asked last."""
+        self._trials: dict[str, RequestTrial] = {}
+        """What was repaired of the request in work, by route."""
         self._recorder = RequestRecorder()
         self._record: dict[str, Any] = {}
         self._servers = ServerNews(meter, emit)
@@ -164,8 +142,13 @@ class Dialogue:
     async def next_reply(self, step: int) -> ModelReply:
         """The model's next message. Raises `ModelError` when no route gives one."""
         self._step = step
+        self._trials.clear()
         if step == 1:
             await self._helpers.ask("Asking a model server", self._hear_of_servers, None)
+        for route in self._routes:
+            lane = self._lanes.get(route.name)
+            if lane is not None and not lane.dialect.framed_as(route.spoken.current):
+                await self._reframe(route, DIALECT)
         await self._frame(self._routes[0])
         room = partial(self._room.keep, self._estimate())
         await self._helpers.ask("Making room in the window", room, None, through=HermesError)
@@ -176,7 +159,7 @@ class Dialogue:
                 if await self._saw_tools(reply):
                     return reply
             except ModelError as error:
-                if error.kind == "images" and await self._leave_images_out(error):
+                if error.no_tools and await self._write_calls_as_text(self._named(self._asked), ""):
                     continue
                 overflows += error.kind == "overflow"
                 if error.kind != "overflow" or overflows > MAX_OVERFLOWS:
@@ -243,9 +226,8 @@ class Dialogue:
         route = next(route for route in self._routes if route.name == reply.route)
         await self._helpers.ask("Asking a model server", self._hear_of_servers, None)
         self._helpers.hear("Counting what was used", lambda: self._account(reply, route), None)
-        self._record = await self._helpers.ask(
-            RECORD, lambda: self._recorder.record(route, reply, images=self._lane(route).images), {}
-        )
+        record = partial(self._recorder.record, route, reply, images=route.images)
+        self._record = await self._helpers.ask(RECORD, record, {})
         return reply
 
     # What `fetch_reply` tells while it works.
@@ -287,7 +269,7 @@ class Dialogue:
         messages = self._session.messages()
         fresh = messages[lane.framed :]
         if fresh:
-            lane.ledger.extend(self._frames(lane.framer, lane, fresh))
+            lane.ledger.extend(self._framing.frames(lane.framer, lane, fresh, route.images))
             lane.framed = len(messages)
         wanted = self._thinking()
         thinks = lane.framer.may_think(wanted)
@@ -314,60 +296,66 @@ class Dialogue:
             digest=lane.framer.digest if thinks else "",
             extra=self._extra,
             told=self._recorder.sent.told,
+            trial=self._trial(route),
         )
         self._helpers.hear(RECORD, lambda: self._recorder.begin(request), None)
         return request
 
-    def _lane(self, route: ModelRoute) -> _Lane:
+    def _trial(self, route: ModelRoute) -> RequestTrial:
+        trial = self._trials.get(route.name)
+        if trial is None:
+
+            async def rebuild(_: ModelRequest, dialect: Dialect) -> ModelRequest:
+                now = self._named(route.name)
+                if not dialect.framed_as(self._lane(now).dialect):
+                    await self._reframe(now, DIALECT, dialect)
+                return self._build(now)
+
+            digests = {tool.name: schema_digest(tool) for tool in route.tools}
+            trial = RequestTrial(rebuild=rebuild, images=self._framing.image_digests, tools=digests)
+            self._trials[route.name] = trial
+        return trial
+
+    def _named(self, name: str) -> ModelRoute:
+        return next(route for route in self._routes if route.name == name)
+
+    def _lane(self, route: ModelRoute) -> Lane:
         lane = self._lanes.get(route.name)
         if lane is None:
-            lane = self._lanes[route.name] = self._new_lane(route)
-            lane.ledger.extend(self._examples(lane.framer))
+            lane = self._lanes[route.name] = self._framing.lane(route)
+            lane.ledger.extend(self._framing.examples(lane.framer))
         return lane
-
-    def _new_lane(self, route: ModelRoute) -> _Lane:
-        node = self._session.system()
-        system = route.wire.system(node.content if node is not None else "", route.tools)
-        tools = route.wire.tools(route.tools)
-        framer = route.wire.framer(route.name, tools + system)
-        return _Lane(system=system, tools=tools, framer=framer, images=route.images)
-
-    def _examples(self, framer: Framer) -> list[Frame]:
-        """Worked examples, which precede the conversation."""
-        return [frame for message in self._profile.examples for frame in framer.frames(message)]
 
     async def _frame(self, route: ModelRoute) -> None:
         """Serialise a large backlog (a resumed session) and images off the event loop."""
         lane = self._lane(route)
         fresh = self._session.messages()[lane.framed :]
-        if len(fresh) > BULK or any(turned.message.images for turned in fresh):
-            frames = await asyncio.to_thread(self._frames, lane.framer, lane, list(fresh))
+        if any(turned.message.images for turned in fresh) and self._framing.left_out(lane.dialect):
+            # Older images may have to make place for new ones.
+            await self._reframe(route, DIALECT)
+        elif len(fresh) > BULK or any(turned.message.images for turned in fresh):
+            frames = await asyncio.to_thread(
+                self._framing.frames, lane.framer, lane, list(fresh), route.images
+            )
             lane.ledger.extend(frames)
             lane.framed += len(fresh)
 
-    def _frames(self, framer: Framer, lane: _Lane, messages: Sequence[MessageHistory]) -> list[Frame]:
-        """Messages in wire form. Reads the files of their images."""
-        frames: list[Frame] = []
-        for turned in messages:
-            message = self._loaded(turned.message) if lane.images else without_images(turned.message)
-            lane.surplus += surplus(message)
-            frames += framer.frames(message)
-        return frames
-
-    def _loaded(self, message: Message) -> Message:
-        images = (Image(each.attachment, self._attachments.read(each.attachment)) for each in message.images)
-        return replace(message, images=tuple(images)) if message.images else message
-
-    async def _reframe(self, route: ModelRoute, reason: str) -> None:
+    async def _reframe(self, route: ModelRoute, reason: str, dialect: Dialect | None = None) -> None:
         """Serialise the whole conversation again: a declared break of the prefix, named by `reason`."""
-        lane, fresh = self._lane(route), self._new_lane(route)
+        lane = self._lane(route)
+        fresh = self._framing.lane(route, dialect or self._spoken_now(route))
         messages = list(self._session.messages())
-        lane.surplus = 0
-        frames = self._examples(fresh.framer)
-        frames += await asyncio.to_thread(self._frames, fresh.framer, lane, messages)
+        lane.surplus, lane.dialect = 0, fresh.dialect
+        frames = self._framing.examples(fresh.framer)
+        frames += await asyncio.to_thread(self._framing.frames, fresh.framer, lane, messages, route.images)
         lane.system, lane.tools, lane.framer = fresh.system, fresh.tools, fresh.framer
         lane.ledger.rewrite(frames, reason)
         lane.framed = len(messages)
+
+    def _spoken_now(self, route: ModelRoute) -> Dialect:
+        """The dialect of the request in work."""
+        trial = self._trials.get(route.name)
+        return trial.dialect if trial is not None and trial.dialect is not None else route.spoken.current
 
     async def begin_again(self, reason: str) -> None:
         """The conversation became another one: a declared break of the prefix on every route."""
@@ -375,16 +363,6 @@ class Dialogue:
         names = {route.name: route for route in self._routes}
         for name in list(self._lanes):
             await self._reframe(names[name], reason)
-
-    async def _leave_images_out(self, error: ModelError) -> bool:
-        """The server does not take an image: go on without any. False when none was sent."""
-        lane = self._lane(self._routes[0])
-        if not lane.images or not any(turned.message.images for turned in self._session.messages()):
-            return False
-        lane.images = False
-        self._emit(Noticed(kind="warning", text=f"{error} From here on the model is not sent images."))
-        await self._reframe(self._routes[0], "images are no longer sent")
-        return True
 
     # Servers of one's own
 
@@ -401,15 +379,16 @@ class Dialogue:
             await self._write_calls_as_text(route, reason)
         return not reason
 
-    async def _write_calls_as_text(self, route: ModelRoute, reason: str) -> None:
+    async def _write_calls_as_text(self, route: ModelRoute, reason: str) -> bool:
         if route.wire.mode.mode != "native":
-            return
+            return False
         changed = replace(route, wire=Wire(route.wire.format, codec_for("text")), images=False)
         self._routes = tuple(changed if each is route else each for each in self._routes)
-        self._emit(Noticed(kind="warning", text=f"Calls travel as text from here on: {reason}."))
+        if reason:
+            self._emit(Noticed(kind="warning", text=f"Calls travel as text from here on: {reason}."))
         if route.name in self._lanes:
-            self._lanes[route.name].images = False
             await self._reframe(changed, "calls travel as text")
+        return True
 
     # ContextRoom
 
@@ -430,8 +409,8 @@ class Dialogue:
     def _measure(self, path: Sequence[Node]) -> int:
         """Tokens of the request that a path would make on the first route. Any thread may ask."""
         route = self._routes[0]
-        fresh = self._new_lane(route)
-        size = len(fresh.head) + sum(map(len, self._examples(fresh.framer)))
+        fresh = self._framing.lane(route)
+        size = len(fresh.head) + sum(map(len, self._framing.examples(fresh.framer)))
         for turned in conversation(path):
             size += COUNTED * len(turned.message.images)
             size += sum(map(len, fresh.framer.frames(without_images(turned.message))))
@@ -463,6 +442,11 @@ class Dialogue:
 
     def _account(self, reply: ModelReply, route: ModelRoute) -> None:
         lane = self._lane(route)
+        roles = route.spoken.current.roles
+        if lane.ordered not in (None, roles):
+            self._breaks.append(Break(DIALECT, declared=True))
+            self._emit(PrefixBroken(reason=DIALECT, declared=True))
+        lane.ordered = roles
         self._meter.add(reply.usage, lane.size, reply.route)
         totals = self._meter.totals()
         self._emit(

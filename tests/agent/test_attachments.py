@@ -292,8 +292,7 @@ async def test_a_server_that_refuses_images_is_asked_again_without_them(
             async with b.engine(resume_last=True) as engine:
                 assert (await engine.run("go on")).text == "on we go"
         warning = next(event.text for event in b.seen(Noticed) if event.kind == "warning")
-        assert "does not take an image of the conversation (HTTP 400)" in warning
-        assert warning.endswith("From here on the model is not sent images.")
+        assert warning.startswith("custom/scripted is sent no images from now on, as it refused ")
         assert all(event.declared for event in b.seen(PrefixBroken))
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Container
 from dataclasses import replace
 
 from agent.messages import Image, Message
+from agent.model.dialect import ImageRules
 
 COUNTED = 5_000
 """Characters an image counts for in estimates: about 1,250 tokens, whatever its file weighs."""
 
 NOT_READ = "this model does not read images"
 GONE = "its file is gone"
+REFUSED = "this model refused it, or takes no more of them"
 
 _STEP = 3 * 65_536
 """Bytes encoded at once: small, so that other threads get their turn; a multiple of 3."""
@@ -21,6 +24,25 @@ _STEP = 3 * 65_536
 def without_images(message: Message, reason: str = NOT_READ) -> Message:
     """The message with a sentence in place of each image."""
     return _told(message, [(image, reason) for image in message.images]) if message.images else message
+
+
+def with_fitting(message: Message, images: ImageRules, left_out: Container[str]) -> Message:
+    """The message with a sentence in place of each image that the model does not take: none, one that is
+    too large, or one whose SHA-256 is among `left_out`."""
+    if not images.taken:
+        return without_images(message)
+    refused: list[tuple[Image, str]] = []
+    for image in message.images:
+        if image.attachment.sha256 in left_out:
+            refused.append((image, REFUSED))
+        elif images.bytes and image.attachment.size > images.bytes:
+            refused.append((image, f"this model takes {images.bytes:,} bytes at most"))
+    if not refused:
+        return message
+    gone = [image for image, _ in refused]
+    return replace(
+        _told(message, refused), images=tuple(image for image in message.images if image not in gone)
+    )
 
 
 def without_lost(message: Message) -> Message:

@@ -17,17 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.messages import Image, Message, Sealed, SealedPart
-from agent.model.call_ids import CallIds
+from agent.model.calls.call_ids import CallIds
+from agent.model.claude_thinking import keeps_thoughts, least_output, thinking_fields
 from agent.model.codecs.pictures import base64_of, without_lost
+from agent.model.dialect import ANY, Dialect
 from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.transport.block_events import BlockReader
-from agent.model.transport.claude_dialect import (
-    ClaudeDialect,
-    binds_thoughts,
-    initial,
-    thinks_always,
-    thinks_unasked,
-)
 from agent.model.wire_text import compact, filled, object_text, wire_name
 
 VERSION = "2023-06-01"
@@ -58,38 +53,37 @@ class AnthropicFormat:
         """The system prompt as a block; nothing for an empty one."""
         return compact({"type": "text", "text": prompt}) if prompt.strip() else b""
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+    def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
         return compact([_wire_tool(tool) for tool in tools]) if tools else b""
 
-    def framer(self, owner: str, head: bytes) -> AnthropicFramer:
-        return AnthropicFramer(owner, head)
+    def framer(self, owner: str, head: bytes, dialect: Dialect = ANY) -> AnthropicFramer:
+        return AnthropicFramer(owner, head, dialect)
 
-    def dialect(self, model: str) -> ClaudeDialect:
-        return initial(model)
-
-    def body(self, request: ModelRequest, dialect: ClaudeDialect) -> bytes:
+    def body(self, request: ModelRequest, dialect: Dialect = ANY) -> bytes:
         """The body of a request; blocks, system prompt and tools go in as the bytes they are."""
         limit = _limit(request, dialect)
-        thinking = dialect.thinking(request.model, request.thinking, limit)
+        thinking = thinking_fields(request.model, request.thinking, limit, dialect)
         head: dict[str, Any] = {"model": request.model, "max_tokens": limit, "stream": True, **thinking}
-        if request.temperature is not None and dialect.temperature and "thinking" not in thinking:
+        if request.temperature is not None and "thinking" not in thinking:
             head["temperature"] = min(request.temperature, 1.0)
         if request.reply_schema is not None:
             form = {"type": "json_schema", "schema": request.reply_schema}
             head["output_config"] = {**head.get("output_config", {}), "format": form}
         head |= {name: value for name, value in request.extra.items() if name not in _OWN_FIELDS}
+        head = {name: value for name, value in head.items() if not dialect.lacks(name)}
+        marks = not dialect.lacks("cache_control")
         system, tools = request.system, request.tools
-        if dialect.marks and system:
+        if marks and system:
             system = system[:-1] + _MARK
-        elif dialect.marks and tools:
+        elif marks and tools:
             tools = tools[:-2] + _MARK + b"]"
         pieces = [compact(head)[:-1]]
         if system:
             pieces += [b',"system":[', system, b"]"]
         if tools:
             pieces += [b',"tools":', tools]
-        keeps = dialect.keeps_thoughts(request.model, request.thinking, thinking)
-        pieces += [b',"messages":[', *_messages(request, marks=dialect.marks, thoughts=keeps), b"]}"]
+        keeps = keeps_thoughts(request.model, request.thinking, thinking, dialect)
+        pieces += [b',"messages":[', *_messages(request, marks=marks, thoughts=keeps), b"]}"]
         return b"".join(pieces)
 
     def headers(self, api_key: str) -> Mapping[str, str]:
@@ -102,11 +96,12 @@ class AnthropicFormat:
 class AnthropicFramer:
     """Content blocks of one conversation."""
 
-    def __init__(self, owner: str, head: bytes) -> None:
+    def __init__(self, owner: str, head: bytes, dialect: Dialect = ANY) -> None:
         self._owner = owner
-        self._binds = binds_thoughts(owner)
+        self._thinks = dialect.thinks(owner)
         self._hash = hashlib.sha256(head)
-        self._ids = CallIds()
+        form = dialect.calls.id
+        self._ids = CallIds(form="plain" if form == "any" else form)
         self._after_results = False
         """Whether the newest message of the person's side holds results, so that its loop goes on."""
         self._loop_thinks: bool | None = None
@@ -136,9 +131,9 @@ class AnthropicFramer:
 
     def may_think(self, wanted: Thinking | None) -> bool:
         """Not if it is off, and not in a turn that went on without the thoughts it began with."""
-        if wanted == "off" or (wanted is None and not thinks_unasked(self._owner)):
+        if wanted == "off" or (wanted is None and not self._thinks.unasked):
             return False
-        return self._loop_thinks is not False or thinks_always(self._owner)
+        return self._loop_thinks is not False or self._thinks.always
 
     def _result(self, message: Message) -> Frame:
         call_id = self._ids.answered(message.call_id)
@@ -165,7 +160,7 @@ class AnthropicFramer:
         """The parts that may be sent: thoughts of some models only behind what they had read."""
         if sealed is None or sealed.format != FORMAT.name:
             return ()
-        if not self._binds or sealed.prefix == self.digest:
+        if not self._thinks.binds or sealed.prefix == self.digest:
             return sealed.parts
         return tuple(part for part in sealed.parts if not _is_thought(part))
 
@@ -225,11 +220,12 @@ def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, **described, "input_schema": schema}
 
 
-def _limit(request: ModelRequest, dialect: ClaudeDialect) -> int:
+def _limit(request: ModelRequest, dialect: Dialect) -> int:
     """Tokens of the reply at most, thoughts included."""
     usual = min(request.usual_output, USUAL_OUTPUT) if request.usual_output else UNKNOWN_OUTPUT
-    limit = request.max_output or max(usual, dialect.least_output(request.thinking))
-    return min(limit, dialect.limit) if dialect.limit else limit
+    limit = request.max_output or max(usual, least_output(request.model, request.thinking, dialect))
+    most = dialect.limits.output_max
+    return min(limit, most) if most else limit
 
 
 def _messages(request: ModelRequest, *, marks: bool, thoughts: bool) -> list[bytes]:

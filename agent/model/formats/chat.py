@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.messages import Message, Sealed, ToolCall
+from agent.messages import Message, ToolCall
+from agent.model.calls.call_ids import CallIds
 from agent.model.codecs.pictures import content_parts, without_lost
+from agent.model.dialect import ANY, Dialect
+from agent.model.message_order import in_order
 from agent.model.protocol import Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.thinking_levels import effort_of
 from agent.model.transport.chunk_seals import BLOCKS, DETAILS, EXTRA
@@ -24,37 +25,10 @@ LONGEST_ID = 40
 """Characters of a call's id that every provider takes."""
 
 _OWN_FIELDS = ("model", "messages")
-_UNKNOWN_FIELD = re.compile(
-    r"unsupported|not support|unrecognized|not recognized|unknown|unexpected|not permitted|extra|not allowed"
-    r"|deprecated|not a valid|invalid (?:field|parameter|argument)|max_completion_tokens",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ChatDialect:
-    """How one model wants its request; learned from what it refuses."""
-
-    stream_options: bool = True
-    limit_field: str = "max_tokens"
-    temperature: bool = True
-    effort: bool = True
-
-    def without(self, complaint: str) -> ChatDialect | None:
-        """The dialect to try after a refusal, or None if it does not name a field we can leave out."""
-        if self.stream_options and re.search(r"stream_options|include_usage", complaint):
-            return replace(self, stream_options=False)
-        if self.effort and "reasoning_effort" in complaint:
-            return replace(self, effort=False)
-        if not _UNKNOWN_FIELD.search(complaint) or "too large" in complaint:
-            return None
-        if self.limit_field == "max_tokens" and "max_tokens" in complaint:
-            return replace(self, limit_field="max_completion_tokens")
-        if self.limit_field == "max_completion_tokens" and "max_completion_tokens" in complaint:
-            return replace(self, limit_field="")
-        if self.temperature and "temperature" in complaint:
-            return replace(self, temperature=False)
-        return None
+CALLS_ONLY = "(calls only)"
+"""Text of a message that only calls, for models that take neither null nor nothing."""
+NO_THOUGHT = "(none)"
+"""What stands for thoughts that there are none of, for models that want some."""
 
 
 class ChatFormat:
@@ -69,25 +43,25 @@ class ChatFormat:
         """The system prompt as a message; an empty one too, as some templates need it."""
         return compact({"role": "system", "content": filled(prompt, "system")})
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+    def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
         """The `tools` field, or nothing if no tool is on offer."""
         return compact([_wire_tool(tool) for tool in tools]) if tools else b""
 
-    def framer(self, owner: str, head: bytes) -> ChatFramer:
-        return ChatFramer(owner)
+    def framer(self, owner: str, head: bytes, dialect: Dialect = ANY) -> ChatFramer:
+        return ChatFramer(owner, dialect)
 
-    def dialect(self, model: str) -> ChatDialect:
-        return ChatDialect()
-
-    def body(self, request: ModelRequest, dialect: ChatDialect = ChatDialect()) -> bytes:  # noqa: B008, RUF100 - frozen
+    def body(self, request: ModelRequest, dialect: Dialect = ANY) -> bytes:
         """The body of a request. Messages and tools go in as the bytes they are."""
         settings = _settings(request, dialect)
         settings |= {name: value for name, value in request.extra.items() if name not in _OWN_FIELDS}
+        settings = {name: value for name, value in settings.items() if not dialect.lacks(name)}
         head = b'{"model":' + json.dumps(request.model).encode() + b',"messages":['
         tail = b"]" + (b',"tools":' + request.tools if request.tools else b"")
-        tail += b"," + json.dumps(settings, separators=(",", ":")).encode()[1:]
+        tail += (b"," + json.dumps(settings, separators=(",", ":")).encode()[1:]) if settings else b"}"
         messages = [request.system] if request.system else []
         messages += [frame.data for frame in request.frames]
+        if dialect.roles != ANY.roles:
+            messages = in_order(request.system, request.frames, dialect.roles)
         if len(messages) < 2:
             return head + b"".join(messages) + tail
         # Joined in one go: a long conversation is copied once.
@@ -103,56 +77,82 @@ class ChatFormat:
 
 
 class ChatFramer:
-    """Messages one by one; nothing depends on what came before. Of reasoning only what was signed or
-    encrypted is sent, and only to the model that wrote it."""
+    """Messages one by one. What was signed or encrypted of a model's thoughts goes back to it alone, plain
+    thoughts in the field and under the rules of the dialect."""
 
     digest = ""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, dialect: Dialect = ANY) -> None:
         self._owner = owner
+        self._dialect = dialect
+        form = dialect.calls.id
+        self._ids = CallIds(form=form) if form != "any" else None
 
     def frames(self, message: Message) -> list[Frame]:
         """The message. Arguments of calls are always the text of a JSON object."""
         own = message.role == "assistant" and message.model == self._owner
         if message.images:
             message = without_lost(message)
-        sealed = message.sealed if own and message.sealed and message.sealed.format == FORMAT.name else None
-        return [Frame(_wire(message, sealed), message.role, images=len(message.images), own=own)]
+        return [Frame(self._wire(message, own), message.role, images=len(message.images), own=own)]
 
     def may_think(self, wanted: Thinking | None) -> bool:
         return True
 
+    def _wire(self, message: Message, own: bool) -> bytes:
+        if message.images:
+            text = compact(message.content) if message.content.strip() else b""
+            return b'{"role":"user","content":' + content_parts(text, message.images) + b"}"
+        content: str | None = message.content if message.content.strip() else EMPTY[message.role]
+        wire: dict[str, Any] = {"role": message.role, "content": content}
+        if message.role == "tool":
+            wire = {"role": "tool", "tool_call_id": self._answered(message.call_id), "content": content}
+        elif message.role == "assistant":
+            if message.tool_calls:
+                bare = {"null": None, "empty": "", "filled": CALLS_ONLY}[self._dialect.calls.content]
+                wire["content"] = message.content if message.content.strip() else bare
+                ids = self._given(message.tool_calls)
+                wire["tool_calls"] = [
+                    _wire_call(call, id) for call, id in zip(message.tool_calls, ids, strict=True)
+                ]
+            self._think(wire, message, own)
+        return compact(wire)
 
-def _settings(request: ModelRequest, dialect: ChatDialect) -> dict[str, Any]:
-    settings: dict[str, Any] = {"stream": True}
-    if dialect.stream_options:
-        settings["stream_options"] = {"include_usage": True}
-    if request.max_output is not None and dialect.limit_field:
-        settings[dialect.limit_field] = request.max_output
-    if request.temperature is not None and dialect.temperature:
+    def _think(self, wire: dict[str, Any], message: Message, own: bool) -> None:
+        """Put thoughts back where the provider wants them."""
+        rules = self._dialect.thinking
+        if rules.sent_back == "never":
+            return
+        if rules.key and (message.tool_calls or rules.sent_back == "always"):
+            if own and message.reasoning:
+                wire[rules.key] = message.reasoning
+            elif rules.foreign != "drop":
+                wire[rules.key] = "" if rules.foreign == "empty" else NO_THOUGHT
+        if own and message.sealed is not None and message.sealed.format == FORMAT.name:
+            for part in message.sealed.parts:
+                _put_back(wire, json.loads(part.data))
+
+    def _given(self, calls: Sequence[ToolCall]) -> list[str]:
+        return self._ids.add(calls) if self._ids is not None else [_wire_id(call.id) for call in calls]
+
+    def _answered(self, call_id: str) -> str:
+        given = self._ids.answered(call_id) if self._ids is not None else None
+        return given or _wire_id(call_id)
+
+
+def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
+    settings: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    limit = dialect.limits.output_name or "max_tokens"
+    if request.max_output is not None and limit != "-":
+        most = dialect.limits.output_max
+        settings[limit] = min(request.max_output, most) if most else request.max_output
+    if request.temperature is not None:
         settings["temperature"] = request.temperature
-    if dialect.effort and (effort := effort_of(request.thinking)):
+    if effort := effort_of(request.thinking):
         settings["reasoning_effort"] = effort
     if request.reply_schema is not None:
         schema = {"name": "reply", "schema": request.reply_schema}
         settings["response_format"] = {"type": "json_schema", "json_schema": schema}
     return settings
-
-
-def _wire(message: Message, sealed: Sealed | None) -> bytes:
-    if message.images:
-        text = compact(message.content) if message.content.strip() else b""
-        return b'{"role":"user","content":' + content_parts(text, message.images) + b"}"
-    content: str | None = message.content if message.content.strip() else EMPTY[message.role]
-    wire: dict[str, Any] = {"role": message.role, "content": content}
-    if message.role == "tool":
-        wire = {"role": "tool", "tool_call_id": _wire_id(message.call_id), "content": content}
-    elif message.role == "assistant" and message.tool_calls:
-        wire["content"] = message.content if message.content.strip() else None
-        wire["tool_calls"] = [_wire_call(call) for call in message.tool_calls]
-    for part in sealed.parts if sealed is not None else ():
-        _put_back(wire, json.loads(part.data))
-    return compact(wire)
 
 
 def _put_back(wire: dict[str, Any], part: dict[str, Any]) -> None:
@@ -171,9 +171,9 @@ def _wire_id(call_id: str) -> str:
     return "".join(char if char.isprintable() and not char.isspace() else "_" for char in call_id) or "call_0"
 
 
-def _wire_call(call: ToolCall) -> dict[str, Any]:
+def _wire_call(call: ToolCall, call_id: str) -> dict[str, Any]:
     function = {"name": wire_name(call.name), "arguments": object_text(call.arguments)}
-    return {"id": _wire_id(call.id), "type": "function", "function": function}
+    return {"id": call_id, "type": "function", "function": function}
 
 
 def _wire_tool(tool: ToolSpec) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.messages import Image, Message, SealedPart
-from agent.model.call_ids import CallIds
+from agent.model.calls.call_ids import CallIds
 from agent.model.codecs.pictures import base64_of, without_lost
+from agent.model.dialect import ANY, Dialect
 from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.thinking_levels import effort_of
 from agent.model.transport.item_events import PHASE, ItemReader
@@ -24,43 +23,6 @@ from agent.model.wire_text import compact, filled, object_text, wire_name
 LONGEST_ID = 64
 
 _OWN_FIELDS = frozenset({"model", "input", "instructions", "tools", "stream", "store"})
-_PLAIN = re.compile(r"(?:gpt-[34]|chatgpt|o1-mini|o1-preview)", re.IGNORECASE)
-"""Models that do not reason, or keep it to themselves."""
-_WORDS = {"gpt-5": "minimal", "gpt-5.": "none"}
-"""Efforts that come nearest to `off`, by the beginning of a model's name; `low` for all others."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResponsesDialect:
-    """How one model wants its request; learned from what it refuses."""
-
-    reasons: bool = True
-    """Whether it takes the fields about reasoning."""
-    encrypted: bool = True
-    summary: bool = True
-    lowest: str = "low"
-    """The effort that stands for `off`; empty: none does."""
-    temperature: bool = True
-    cache_key: bool = True
-
-    def without(self, complaint: str) -> ResponsesDialect | None:
-        """The dialect to try after a refusal, or None if it names no field we can leave out."""
-        if self.summary and "summar" in complaint:
-            return replace(self, summary=False)
-        if self.encrypted and re.search(r"encrypted", complaint, re.IGNORECASE):
-            return replace(self, encrypted=False)
-        if self.cache_key and "prompt_cache_key" in complaint:
-            return replace(self, cache_key=False)
-        if self.temperature and "temperature" in complaint:
-            return replace(self, temperature=False)
-        if self.lowest and f"'{self.lowest}'" in complaint:
-            words = ("none", "minimal", "low", "")
-            return replace(self, lowest=words[words.index(self.lowest) + 1])
-        if self.reasons and re.search(
-            r"reasoning(?:\.effort|_effort)?'? .{0,40}support|reasoning", complaint
-        ):
-            return replace(self, reasons=False, encrypted=False)
-        return None
 
 
 class ResponsesFormat:
@@ -75,28 +37,24 @@ class ResponsesFormat:
         """The system prompt as a JSON string; nothing for an empty one."""
         return compact(prompt) if prompt.strip() else b""
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+    def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
         return compact([_wire_tool(tool) for tool in tools]) if tools else b""
 
-    def framer(self, owner: str, head: bytes) -> ResponsesFramer:
-        return ResponsesFramer(owner)
+    def framer(self, owner: str, head: bytes, dialect: Dialect = ANY) -> ResponsesFramer:
+        return ResponsesFramer(owner, dialect)
 
-    def dialect(self, model: str) -> ResponsesDialect:
-        name = model.rpartition("/")[2].lower()
-        reasons = _PLAIN.match(name) is None
-        lowest = next((word for start, word in reversed(_WORDS.items()) if name.startswith(start)), "low")
-        return ResponsesDialect(reasons=reasons, encrypted=reasons, lowest=lowest, temperature=not reasons)
-
-    def body(self, request: ModelRequest, dialect: ResponsesDialect) -> bytes:
+    def body(self, request: ModelRequest, dialect: Dialect = ANY) -> bytes:
         """The body of a request; items, instructions and tools go in as the bytes they are."""
         settings = _settings(request, dialect)
         settings |= {name: value for name, value in request.extra.items() if name not in _OWN_FIELDS}
+        settings = {name: value for name, value in settings.items() if not dialect.lacks(name)}
         pieces = [compact({"model": request.model, **settings})[:-1]]
         if request.system:
             pieces += [b',"instructions":', request.system]
         if request.tools:
             pieces += [b',"tools":', request.tools]
-        kept = [frame.data for frame in request.frames if dialect.encrypted or frame.kind != THOUGHT]
+        thoughts = _keeps_thoughts(request.model, dialect)
+        kept = [frame.data for frame in request.frames if thoughts or frame.kind != THOUGHT]
         return b"".join([*pieces, b',"input":[', b",".join(kept), b"]}"])
 
     def headers(self, api_key: str) -> Mapping[str, str]:
@@ -111,9 +69,10 @@ class ResponsesFramer:
 
     digest = ""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, dialect: Dialect = ANY) -> None:
         self._owner = owner
-        self._ids = CallIds(LONGEST_ID)
+        form = dialect.calls.id
+        self._ids = CallIds(LONGEST_ID, "plain" if form == "any" else form)
 
     def frames(self, message: Message) -> list[Frame]:
         """The items of the next message."""
@@ -170,28 +129,42 @@ class ResponsesFramer:
                     yield Frame(part.data.encode(), "assistant", THOUGHT, own=own)
 
 
-def _settings(request: ModelRequest, dialect: ResponsesDialect) -> dict[str, Any]:
+def _keeps_thoughts(model: str, dialect: Dialect) -> bool:
+    """Whether reasoning comes encrypted and goes back."""
+    if dialect.lacks("encrypted_content") or dialect.lacks("reasoning"):
+        return False
+    return dialect.thinking.sent_back != "never" and dialect.thinks(model).reasons
+
+
+def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
     settings: dict[str, Any] = {"stream": True, "store": False}
-    if dialect.reasons:
-        effort = dialect.lowest if request.thinking == "off" else effort_of(request.thinking)
-        reasoning = {"effort": effort} if effort else {}
-        if dialect.summary and request.thinking != "off":
+    reasons = dialect.thinks(request.model).reasons
+    if reasons and not dialect.lacks("reasoning"):
+        wanted = _lowest(request.model, dialect) if request.thinking == "off" else effort_of(request.thinking)
+        reasoning = {"effort": wanted} if wanted else {}
+        if not dialect.lacks("summary") and request.thinking != "off":
             reasoning["summary"] = "auto"
         if reasoning:
             settings["reasoning"] = reasoning
-    if dialect.encrypted:
+    if _keeps_thoughts(request.model, dialect):
         settings["include"] = ["reasoning.encrypted_content"]
     if request.max_output is not None:
-        settings["max_output_tokens"] = max(request.max_output, 16)
-    if request.temperature is not None and dialect.temperature:
+        most = dialect.limits.output_max or request.max_output
+        settings["max_output_tokens"] = max(min(request.max_output, most), 16)
+    if request.temperature is not None and not reasons:
         settings["temperature"] = request.temperature
     if request.reply_schema is not None:
         form = {"type": "json_schema", "name": "reply", "schema": request.reply_schema, "strict": False}
         settings["text"] = {"format": form}
-    if dialect.cache_key:
-        key = hashlib.sha256(request.system + request.tools).hexdigest()[:32]
-        settings["prompt_cache_key"] = key
+    settings["prompt_cache_key"] = hashlib.sha256(request.system + request.tools).hexdigest()[:32]
     return settings
+
+
+def _lowest(model: str, dialect: Dialect) -> str:
+    """The effort that stands for `off`; empty where none does."""
+    words = ("none", "minimal", "low")
+    left = words[words.index(dialect.thinks(model).lowest) :]
+    return next((word for word in left if not dialect.lacks(f"effort {word}")), "")
 
 
 def _said(role: str, kind: str, text: str) -> dict[str, Any]:

@@ -156,7 +156,7 @@ class AnswerReader:
         if not isinstance(data, dict):
             raise self._failures.bad_reply("something that is no JSON object", stripped[:200])
         if (complaint := self._reader.complaint(data)) is not None:
-            raise self._failures.in_stream(complaint)
+            raise await asyncio.to_thread(self._failures.in_stream, complaint)
         if self._kind == "document" and not self._reader.is_reply(data):
             raise self._failures.bad_reply("an object that is no reply", stripped[:200])
         deltas = self._reader.read(data)

@@ -12,20 +12,23 @@ import logging
 import os
 import re
 import ssl
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import asdict
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ModelError
 from agent.model.addresses import is_loopback
+from agent.model.dialect import DEFAULT, Dialect, load
+from agent.model.dialect_book import SpokenDialect
 from agent.model.protocol import Delta, ModelRequest
+from agent.model.repairs import Refusal, repairs_for
 from agent.model.transport.answer import AnswerReader
-from agent.model.transport.complaints import kind_of, read_complaint
 from agent.model.transport.failures import Failures
-from agent.model.wire_format import Dialect, WireFormat
+from agent.model.trial import MOST_SENDINGS, RequestTrial
+from agent.model.wire_format import WireFormat
 
 if TYPE_CHECKING:
     import httpx2
@@ -48,6 +51,9 @@ SLICE = 0.002
 DRAIN = 0.05
 """Seconds to wait for the proper end of a complete answer, so that the connection can be used again."""
 
+_ABOUT_FORM = ("bad_request", "images", "not_found", "overloaded")
+"""Kinds of failures that may be about the form of a request."""
+
 _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
 """Headers the package takes from the environment; they are nobody's business but OpenAI's."""
 
@@ -60,6 +66,21 @@ class _RefusedError(Exception):
         self.status = status
         self.headers = headers
         self.body = body
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenAnswer:
+    """A response whose status said success, and what reads it."""
+
+    response: httpx2.Response
+    body: AsyncGenerator[bytes, None]
+    answer: AnswerReader
+
+    async def close(self) -> None:
+        if self.answer.over:
+            await self.answer.drain(DRAIN)
+        await self.body.aclose()
+        await self.response.aclose()
 
 
 class FormatClient:
@@ -81,7 +102,9 @@ class FormatClient:
         stall_timeout: float = 120,
         provider: str = "openai",
         key_hint: str = "OPENAI_API_KEY",
+        spoken: Callable[[str], SpokenDialect] | None = None,
     ) -> None:
+        """`spoken` gives how a model is spoken to, by its name."""
         self._format = wire_format
         self._url = _endpoint(base_url, wire_format.endpoint)
         self._key = (api_key or "").strip()
@@ -98,29 +121,27 @@ class FormatClient:
             api_key=self._key,
             stall_timeout=stall_timeout,
         )
-        self._dialects: dict[str, Dialect] = {}
+        self._spoken = spoken or cache(lambda _: SpokenDialect())
         self._client: AsyncOpenAI | None = None
         self._starting = asyncio.Lock()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Send a request and read the answer. Closing or cancelling it closes the connection."""
-        response = await self._open(request)
-        body = response.aiter_bytes()
-        content_type = response.headers.get("content-type", "")
-        answer = AnswerReader(body, content_type, self._failures, self._format.reader())
+        """Send a request and read the answer. Closing or cancelling it closes the connection.
+
+        What is refused for its form is repaired and sent again, before anything is given back.
+        """
+        opened, deltas = await self._begun(request)
         turn_ends = perf_counter() + SLICE
         try:
-            while (deltas := await answer.next()) is not None:
+            while deltas is not None:
                 for delta in deltas:
                     yield delta
                 if perf_counter() > turn_ends:
                     await asyncio.sleep(0)
                     turn_ends = perf_counter() + SLICE
+                deltas = await opened.answer.next()
         finally:
-            if answer.over:
-                await answer.drain(DRAIN)
-            await body.aclose()
-            await response.aclose()
+            await opened.close()
 
     async def aclose(self) -> None:
         """Close all connections. The client can be used again afterwards."""
@@ -132,23 +153,85 @@ class FormatClient:
         """The headers of the format, with the key once it is known to be none that breaks a header."""
         return self._format.headers(self._key if _is_header_value(self._key) else "")
 
-    async def _open(self, request: ModelRequest) -> httpx2.Response:
-        """The response to a request, once its status says success."""
+    async def _begun(self, request: ModelRequest) -> tuple[_OpenAnswer, list[Delta] | None]:
+        """The answer to a request that was taken, with its first deltas."""
         client = await self._ready()
+        spoken = self._spoken(request.model)
+        trial = request.trial or RequestTrial()
         while True:
-            dialect = self._dialects.get(request.model) or self._format.dialect(request.model)
+            dialect = trial.dialect or spoken.current
+            body = self._format.body(request, dialect)
+            opened: _OpenAnswer | None = None
             try:
-                body = self._format.body(request, dialect)
-                response = await self._post(client, body)
-            except _RefusedError as refused:
-                other = _better_dialect(dialect, refused)
-                if other is None:
-                    raise self._failures.refused(refused.status, refused.headers, refused.body) from None
-                self._dialects[request.model] = other
+                opened = await self._opened(await self._post(client, body))
+                deltas = await opened.answer.next()
+                while deltas is not None and not deltas:
+                    deltas = await opened.answer.next()
+            except BaseException as error:
+                if opened is not None:
+                    await opened.close()
+                if isinstance(error, _RefusedError):
+                    error = await asyncio.to_thread(
+                        self._failures.refused, error.status, error.headers, error.body, dialect
+                    )
+                if not isinstance(error, ModelError):
+                    raise
+                request = await self._repaired(request, dialect, body, error, trial)
                 continue
+            spoken.learn(trial.learned)
+            trial.learned.clear()
+            trial.dialect = None
             if request.told is not None:
-                request.told(request, body, asdict(cast(Any, dialect)))
-            return response
+                request.told(request, body, dialect.deviation())
+            return opened, deltas
+
+    async def _repaired(
+        self, request: ModelRequest, dialect: Dialect, body: bytes, error: ModelError, trial: RequestTrial
+    ) -> ModelRequest:
+        """The request in another form. Raises `error` where none is left that may be taken."""
+        if error.kind not in _ABOUT_FORM or not (error.said or error.words):
+            raise error
+        trial.sendings += 1
+        refusal = Refusal(
+            error.status or 0,
+            error.said,
+            error.words,
+            model=request.model,
+            format=self._format.name,
+            body=body,
+            images=trial.images(),
+            tools=trial.tools,
+        )
+        for repair in await asyncio.to_thread(lambda: list(repairs_for(dialect, refusal))):
+            if repair.key in trial.tried or trial.sendings >= MOST_SENDINGS:
+                continue
+            other = dialect.changed(repair.change)
+            if other.tools.mode != dialect.tools.mode:
+                # How the reply is read depends on it: whoever reads it has to ask again.
+                if request.tools:
+                    trial.take(repair, self._failures.clean(error.said), other)
+                    error.no_tools = True
+                    raise error
+                continue
+            trial.tried.add(repair.key)
+            made = await self._rebuilt(request, other, trial)
+            if self._format.body(made, other) != body:
+                trial.take(repair, self._failures.clean(error.said), other)
+                return made
+        raise error
+
+    async def _rebuilt(self, request: ModelRequest, dialect: Dialect, trial: RequestTrial) -> ModelRequest:
+        if trial.rebuild is None:
+            return request
+        made = await trial.rebuild(request, dialect)
+        return replace(request, frames=made.frames, system=made.system, tools=made.tools, marks=made.marks)
+
+    async def _opened(self, response: httpx2.Response) -> _OpenAnswer:
+        body = response.aiter_bytes()
+        content_type = response.headers.get("content-type", "")
+        return _OpenAnswer(
+            response, body, AnswerReader(body, content_type, self._failures, self._format.reader())
+        )
 
     async def _post(self, client: AsyncOpenAI, body: bytes) -> httpx2.Response:
         import httpx2
@@ -201,6 +284,7 @@ class FormatClient:
         import httpx2
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
+        load(DEFAULT)
         timeout = httpx2.Timeout(self._stall_timeout, connect=CONNECT_TIMEOUT)
         local = is_loopback(self._url)
         # Plain HTTP on this machine needs no certificates, which take 50 ms to load: trust none.
@@ -259,15 +343,6 @@ async def _refuse(response: httpx2.Response) -> None:
     except Exception:
         log.debug("the body of an error answer was incomplete", exc_info=True)
     raise _RefusedError(response.status_code, response.headers, bytes(body))
-
-
-def _better_dialect(dialect: Dialect, refused: _RefusedError) -> Dialect | None:
-    if refused.status not in (400, 422):
-        return None
-    complaint = read_complaint(refused.body)
-    if kind_of(complaint, refused.status) != "bad_request":
-        return None
-    return dialect.without(refused.body.decode("utf-8", "replace"))
 
 
 def _endpoint(base_url: str, endpoint: str) -> str:

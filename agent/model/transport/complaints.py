@@ -12,7 +12,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.errors import ModelErrorKind
-from agent.model.transport.overflow import is_overflow, is_overflow_code
+from agent.model.dialect import DEFAULT, Dialect, load
+from agent.model.repairs import Refusal, is_overflow, names
 
 _QUOTA_TEXT = re.compile(
     r"insufficient[_ ](?:quota|credits?|balance|funds)|exceeded your current quota"
@@ -21,19 +22,6 @@ _QUOTA_TEXT = re.compile(
 )
 _FILTER_TEXT = re.compile(
     r"content[_ -]?(?:filter|policy|management)|moderation|flagged|safety system|responsibleai", re.IGNORECASE
-)
-
-_IMAGES_TEXT = re.compile(
-    r"""
-    image_url | mmproj | \bimage\ (?:input|content|part)s?\b
-    | \b(?:no|not)\b.{0,40}\b(?:vision|multi-?modal)\b
-    | (?:support|accept|process|read|decode|load|understand|handle)\w*\ .{0,20}\bimages?\b
-    | (?:invalid|unsupported|corrupt\w*)\ images?\b
-    | \bimages?\b.{0,40}\b(?:not\ (?:supported|allowed|valid)|unsupported|invalid|exceed\w*)
-    | \bimages?\b.{0,40}\btoo\ (?:large|big|many)\b
-    | \bcontent\b.{0,20}\ must\ be\ a\ string
-    """,
-    re.IGNORECASE | re.VERBOSE,
 )
 
 _STATUS_KINDS: dict[int, ModelErrorKind] = {
@@ -138,18 +126,18 @@ def _http_status(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600 else None
 
 
-def kind_of(complaint: Complaint, status: int | None) -> ModelErrorKind:
+def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = None) -> ModelErrorKind:
     """The kind of a failure. `status` is the HTTP status, or None inside a stream."""
     words, text = complaint.words, complaint.text
-    if is_overflow_code(words, text):
-        return "overflow"
-    if status not in (401, 402, 403, 429) and is_overflow(text):
+    dialect = dialect or load(DEFAULT)
+    refusal = Refusal(status or 0, text, words)
+    if is_overflow(dialect, refusal):
         return "overflow"
     if _QUOTA_TEXT.search(f"{words} {text}") and (status is None or status < 500):
         return "billing"
     if status in (None, 400, 403, 422) and _FILTER_TEXT.search(f"{words} {text}"):
         return "content_filter"
-    if status not in (401, 402, 403, 429) and _IMAGES_TEXT.search(text):
+    if names(dialect, refusal, "drop_image"):
         return "images"
     if status == 400 and "model" in words and "not_found" in words:
         return "not_found"

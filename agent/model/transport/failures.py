@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ModelErrorKind
-from agent.model.transport.complaints import complaint_of, kind_of, read_complaint
-from agent.model.transport.overflow import window_named
+from agent.model.dialect import DEFAULT, Dialect, load
+from agent.model.repairs import window_in
+from agent.model.transport.complaints import Complaint, complaint_of, kind_of, read_complaint
 from agent.model.transport.waits import asked_wait
 from tools.redact import redact
 
@@ -48,11 +49,13 @@ class Failures:
     api_key: str
     stall_timeout: float
 
-    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-        """The server answered with an HTTP status that is no success."""
+    def refused(
+        self, status: int, headers: Mapping[str, str], body: bytes, dialect: Dialect | None = None
+    ) -> ModelError:
+        """The server answered with an HTTP status that is no success. Slow at first: expressions are read."""
         if 300 <= status < 400:
             target = headers.get("location", "")
-            shown = self._clean(_without_secrets(target)) or "nowhere"
+            shown = self.clean(_without_secrets(target)) or "nowhere"
             return ModelError(
                 "not_found",
                 f"{self.provider} redirects {self.address} to {shown}; "
@@ -60,27 +63,27 @@ class Failures:
                 status=status,
             )
         complaint = read_complaint(body)
-        kind = kind_of(complaint, status)
         wait = asked_wait(headers, status, body.decode("utf-8", "replace"))
-        return self._error(kind, complaint.text, status, wait)
+        return self._error(complaint, status, wait, dialect or load(DEFAULT))
 
     def in_stream(self, payload: Mapping[str, Any]) -> ModelError:
         """The server reported an error inside an answer that had begun well."""
         complaint = complaint_of(payload)
-        kind = kind_of(complaint, complaint.status)
-        wait = asked_wait({}, 429, complaint.text) if kind == "rate_limit" else None
-        return self._error(kind, complaint.text, complaint.status, wait)
+        dialect = load(DEFAULT)
+        limited = kind_of(complaint, complaint.status, dialect) == "rate_limit"
+        wait = asked_wait({}, 429, complaint.text) if limited else None
+        return self._error(complaint, complaint.status, wait, dialect)
 
     def cut(self, reason: str = "") -> ModelError:
         """The answer ended too early."""
-        because = f" ({self._clean(reason)})" if reason else ""
+        because = f" ({self.clean(reason)})" if reason else ""
         return ModelError(
             "cut", f"The answer of {self.provider} broke off before it was complete{because}; try again."
         )
 
     def bad_reply(self, what: str, found: str = "") -> ModelError:
         """The server answered with something that is no reply."""
-        shown = f": {self._clean(found)}" if found.strip() else ""
+        shown = f": {self.clean(found)}" if found.strip() else ""
         return ModelError(
             "bad_reply",
             f"{self.provider} at {self.address} sent {what}{shown}; if this stays, check "
@@ -94,7 +97,7 @@ class Failures:
         if any(isinstance(cause, ssl.SSLError) for cause in chain):
             reason = next(cause for cause in chain if isinstance(cause, ssl.SSLError))
             return self._unreachable(
-                f"the secure connection failed ({self._clean(reason.reason or str(reason))})",
+                f"the secure connection failed ({self.clean(reason.reason or str(reason))})",
                 "check its certificate and the address",
             )
         if any(isinstance(cause, socket.gaierror) for cause in chain):
@@ -107,7 +110,7 @@ class Failures:
             )
             reason = reason or ("the proxy refused" if "ProxyError" in names else "no connection")
             return self._unreachable(
-                self._clean(reason), "start the server, or check the network and the address"
+                self.clean(reason), "start the server, or check the network and the address"
             )
         if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
             return self._unreachable("the address or a header is malformed", "correct it")
@@ -124,7 +127,7 @@ class Failures:
     @property
     def address(self) -> str:
         """The base URL without anything secret in it."""
-        return self._clean(_without_secrets(self.base_url))
+        return self.clean(_without_secrets(self.base_url))
 
     def _unreachable(self, reason: str, mend: str) -> ModelError:
         return ModelError(
@@ -133,8 +136,11 @@ class Failures:
             f"{mend} (providers.{self.provider}.base_url).",
         )
 
-    def _error(self, kind: ModelErrorKind, detail: str, status: int | None, wait: float | None) -> ModelError:
-        detail = self._clean(detail)
+    def _error(
+        self, complaint: Complaint, status: int | None, wait: float | None, dialect: Dialect
+    ) -> ModelError:
+        kind = kind_of(complaint, status, dialect)
+        detail = self.clean(complaint.text)
         code = f" (HTTP {status})" if status is not None else ""
         said = f": {detail.rstrip('.')}" if detail else ""
         cause, mend = self._cause(kind, status, detail), self._mend(kind, status, detail)
@@ -143,7 +149,9 @@ class Failures:
             f"{cause}{code}{said}; {mend}.",
             status=status,
             retry_after=wait,
-            limit=window_named(detail) if kind == "overflow" else None,
+            limit=window_in(dialect, complaint.text) if kind == "overflow" else None,
+            said=complaint.text,
+            words=complaint.words,
         )
 
     def _cause(self, kind: ModelErrorKind, status: int | None, detail: str) -> str:
@@ -205,7 +213,8 @@ class Failures:
             case _:
                 return "try again later or choose another model"
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
+        """`text` of a provider as a person reads it: short, on one line, without keys."""
         if len(self.api_key) > 3:
             text = text.replace(self.api_key, "[key]")
         text = _KEY_LIKE.sub("[key]", redact(text[: DETAIL * 4]))

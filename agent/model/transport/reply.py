@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from agent.errors import ModelError
 from agent.messages import Sealed, SealedPart, ToolCall
 from agent.model.codecs.codec import DecodedReply, Decoder
+from agent.model.dialect_book import SpokenDialect
 from agent.model.protocol import (
     CallFragment,
     Delta,
@@ -58,6 +59,8 @@ class ModelRoute:
     """Tokens of one reply where nobody says how many, for formats that want a limit."""
     watched: WatchedModel | None = None
     """The model with the watch over its server, if that is one which is asked what it offers."""
+    spoken: SpokenDialect = field(default_factory=SpokenDialect)
+    """How the model is spoken to, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

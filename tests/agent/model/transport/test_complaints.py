@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ModelErrorKind
+from agent.model.dialect import DEFAULT, load
+from agent.model.repairs import window_in
 from agent.model.transport.complaints import Complaint, is_complaint, kind_of, read_complaint, retry_after
-from agent.model.transport.overflow import window_named
 
 OVERFLOWS = [
     "This model's maximum context length is 8192 tokens, however you requested 9000 tokens",
@@ -74,7 +75,7 @@ REAL = [line.split("\t") for line in (Path(__file__).parent / "overflows.tsv").r
 @pytest.mark.parametrize(("who", "text", "window"), REAL)
 def test_what_providers_really_say_is_known_with_the_window_they_name(who, text, window):
     assert kind_of(Complaint(text), 400) == "overflow", who
-    assert window_named(text) == (int(window) if window else None)
+    assert window_in(load(DEFAULT), text) == (int(window) if window else None)
 
 
 def bodies(name: str) -> list[list[str]]:
@@ -86,7 +87,7 @@ def bodies(name: str) -> list[list[str]]:
 def test_whole_bodies_of_providers_are_known_for_an_overflow(who, status, window, body):
     complaint = read_complaint(body.encode())
     assert kind_of(complaint, int(status)) == "overflow", who
-    assert window_named(complaint.text) == (int(window) if window else None)
+    assert window_in(load(DEFAULT), complaint.text) == (int(window) if window else None)
 
 
 @pytest.mark.parametrize(("who", "status", "body"), bodies("other_bodies.tsv"))

@@ -216,12 +216,18 @@ async def test_a_limit_that_no_field_can_carry_is_left_out():
     assert server.requests[-1].body.keys() == {"model", "messages", "stream", "stream_options"}
 
 
-async def test_a_refusal_for_another_reason_is_not_tried_in_another_way():
+async def test_a_limit_that_is_too_large_becomes_the_largest_that_is_taken():
     message = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens."
-    async with talking([refuse(400, message), refuse(400, "messages: unknown role")]) as (server, client):
-        assert (await failure(client, replace(ASK, max_output=100_000))).kind == "bad_request"
+    async with talking([refuse(400, message), say("hi"), say("hi")]) as (server, client):
+        for _ in range(2):
+            assert (await read(client, replace(ASK, max_output=100_000))).text == "hi"
+        assert [request.body["max_tokens"] for request in server.requests] == [100_000, 16_384, 16_384]
+
+
+async def test_a_refusal_for_another_reason_is_not_tried_in_another_way():
+    async with talking([refuse(400, "messages: unknown role")]) as (server, client):
         assert (await failure(client)).kind == "bad_request"
-        assert len(server.requests) == 2
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(

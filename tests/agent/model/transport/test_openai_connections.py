@@ -312,7 +312,7 @@ def test_the_package_is_not_imported_before_the_first_request():
         "from agent.model.formats.chat import FORMAT\n"
         "from agent.model.transport.client import FormatClient\n"
         "FormatClient(FORMAT, 'http://localhost/v1', None)\n"
-        "print([name for name in ('openai', 'httpx2', 'pydantic') if name in sys.modules])"
+        "print([name for name in ('openai', 'httpx2', 'yaml') if name in sys.modules])"
     )
     root = Path(__file__).resolve().parents[4]
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.messages import ToolCall
-from agent.model.call_ids import CallIds
+from agent.model.calls.call_ids import CallIds
 
 ID = st.one_of(st.sampled_from(["", "call_0", "call_0_2", "a b", "ü"]), st.text(max_size=80))
 MESSAGES = st.lists(st.lists(ID, max_size=3, unique=True), max_size=8)

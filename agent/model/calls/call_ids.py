@@ -1,0 +1,102 @@
+"""Ids of calls in the form that a model takes, the same in every request of one conversation."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from agent.messages import ToolCall
+
+LONGEST = 64
+FORMS = {
+    "plain": r"[a-zA-Z0-9_-]{1,64}",
+    "nine-alphanumeric": r"[a-zA-Z0-9]{9}",
+    "uuid": r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
+}
+"""Forms that have a name; any other one is a pattern of characters, classes and how many of them."""
+USUAL = 24
+"""Characters of a part whose length is open."""
+
+_PART = re.compile(r"(\[(?:[^\]\\]|\\.)+\]|\\.|[^\\])(?:\{(\d+)(?:,(\d*))?\}|([+*?]))?")
+
+
+class CallIds:
+    """Gives each call of a conversation an id of its own in one form, at most `longest` characters long.
+
+    Models use ids that another provider refuses, and some use the same ones in every turn. What an
+    id becomes follows from the calls before it alone.
+    """
+
+    def __init__(self, longest: int = LONGEST, form: str = "plain") -> None:
+        self._longest = longest
+        self._form = FORMS.get(form, form)
+        self._taken: set[str] = set()
+        self._newest: dict[str, str] = {}
+
+    def add(self, calls: Sequence[ToolCall]) -> list[str]:
+        """The ids of the calls of the next message, in their order."""
+        made = [self._unique(call.id) for call in calls]
+        self._newest = {call.id: given for call, given in zip(calls, made, strict=True)}
+        return made
+
+    def answered(self, call_id: str) -> str | None:
+        """The id of a call of the newest message, for its result; None if it made no such call."""
+        return self._newest.get(call_id)
+
+    def _unique(self, call_id: str) -> str:
+        fits = re.fullmatch(self._form, call_id) is not None and len(call_id) <= self._longest
+        wanted = call_id if fits else self._other(call_id)
+        made, number = wanted, 1
+        while made in self._taken and number < 1_000:
+            number += 1
+            if self._form == FORMS["plain"]:
+                ending = f"_{number}"
+                made = wanted[: self._longest - len(ending)] + ending
+            else:
+                made = id_in_form(self._form, f"{call_id}#{number}")
+        self._taken.add(made)
+        return made
+
+    def _other(self, call_id: str) -> str:
+        if self._form == FORMS["plain"]:
+            return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+        return id_in_form(self._form, call_id)
+
+
+def id_in_form(form: str, seed: str) -> str:
+    """An id of a form that follows from `seed`."""
+    numbers = _numbers(seed)
+    made: list[str] = []
+    for what, least, most, sign in _PART.findall(form):
+        characters = _characters(what)
+        least, most = int(least or (sign in ("", "+"))), most or least
+        count = least if sign != "+" and not (least and most) else max(least, min(int(most or USUAL), USUAL))
+        count = USUAL if sign in ("+", "*") else count
+        made += [characters[next(numbers) % len(characters)] for _ in range(count)]
+    return "".join(made)
+
+
+def is_form(form: str) -> bool:
+    """Whether ids can be made in a form."""
+    try:
+        return re.fullmatch(FORMS.get(form, form), id_in_form(FORMS.get(form, form), "call_1")) is not None
+    except (re.error, ValueError, IndexError, ZeroDivisionError):
+        return False
+
+
+def _numbers(seed: str) -> Iterator[int]:
+    block = seed.encode("utf-8", "surrogatepass")
+    while True:
+        block = hashlib.sha256(block).digest()
+        yield from block
+
+
+@cache
+def _characters(what: str) -> str:
+    """The characters that a class or a single character of a pattern stands for."""
+    letters = "".join(map(chr, range(33, 127)))
+    if what.startswith("[") or what[0] == "\\":
+        return "".join(char for char in letters if re.fullmatch(what, char))
+    return what if what != "." else "".join(filter(str.isalnum, letters))

@@ -1,0 +1,339 @@
+"""Rules about what one provider, server or model takes, read from the tables in `agent/model/dialects`.
+
+A table is one YAML file; a person's own in the folder `dialects` of the home wins over the one of the
+same name. What a file does not say is said by `default.yaml`. What a refusal taught is a change in the
+same form, laid over the rules (`changed`), so a request follows from the conversation and one `Dialect`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from agent.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+BUILT_IN = Path(__file__).with_name("dialects")
+FOLDER = "dialects"
+"""The folder of a person's own tables, in the home."""
+DEFAULT = "default"
+LARGEST_FILE = 256 * 1024
+"""Bytes of a table that are read."""
+
+RepairName = Literal[
+    "merge_roles",
+    "close_results",
+    "return_thinking",
+    "empty_thinking",
+    "drop_thinking",
+    "rewrite_ids",
+    "fill_content",
+    "drop_image",
+    "repair_schema",
+    "drop_tool",
+    "rename_limit",
+    "drop_field",
+    "compact",
+]
+
+
+class _Rules(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+Texts = Annotated[
+    tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
+]
+"""A list of texts; one alone is a list as well."""
+
+
+class Match(_Rules):
+    """Who the dialect is for. All are patterns with `*`."""
+
+    providers: Texts = ()
+    hosts: Texts = ()
+    models: Texts = ()
+    """Counts where neither provider nor host is known."""
+
+
+class CallRules(_Rules):
+    id: str = "any"
+    """Form of ids: `any`, `plain`, `nine-alphanumeric`, or a pattern such as `call_[a-z0-9]{24}`."""
+    content: Literal["null", "empty", "filled"] = "null"
+    """What stands for the text of a message that only calls."""
+
+
+class RoleRules(_Rules):
+    alternate: bool = False
+    """Whether messages of one side that follow each other become one."""
+    close_results: bool = False
+    """Whether a short answer stands between a result and the next message of the person."""
+    system: bool = True
+    """Whether there is a role for the system prompt; if not, it begins the first message."""
+
+
+class ThinkingModel(_Rules):
+    """How models think whose name `match` finds, an expression; the first one counts."""
+
+    match: str = ""
+    ways: tuple[str, ...] = ("enabled", "adaptive")
+    """Ways of asking for it in the format `anthropic`, the likeliest first."""
+    effort: bool = True
+    """Whether an effort goes with the way `adaptive`."""
+    display: bool = False
+    """Whether it is asked to show its thoughts, which it otherwise keeps to itself."""
+    unasked: bool = False
+    """Whether it thinks where a request says nothing about it."""
+    always: bool = False
+    """Whether thinking cannot be switched off."""
+    binds: bool = False
+    """Whether a thought is valid only behind exactly what the model had read when it had it."""
+    reasons: bool = True
+    """Whether it takes the fields about reasoning in the format `responses`."""
+    lowest: str = "low"
+    """The effort that stands for `off` there."""
+
+
+class ThinkingRules(_Rules):
+    key: str = ""
+    """Field of an assistant message that thoughts go back in; empty: none."""
+    sent_back: Literal["never", "own", "always"] = Field("own", alias="return")
+    """`own`: with calls, to the model that had them; `always`: with each of its messages; `never`: also
+    nothing that was signed."""
+    foreign: Literal["drop", "empty", "placeholder"] = "drop"
+    """What stands in the field for the thoughts of another model, or for none."""
+    models: tuple[ThinkingModel, ...] = ()
+
+
+class ToolRules(_Rules):
+    form: Literal["any", "sound", "plain"] = Field("sound", alias="schema")
+    """`sound`: only what contradicts itself is put right; `plain`: nothing but the simplest keywords."""
+    mode: Literal["native", "schema", "text"] | None = None
+    """How calls have to travel; None: as the settings say."""
+    without: tuple[str, ...] = ()
+    """Tools that are left out, as `name:digest` of what was refused."""
+
+
+class ImageRules(_Rules):
+    taken: bool = True
+    count: int = 0
+    """Images of one request at most; 0: any number."""
+    bytes: int = 0
+    """Bytes of one image at most; 0: any size."""
+    without: tuple[str, ...] = ()
+    """SHA-256 of images that are left out."""
+
+
+class LimitRules(_Rules):
+    output_name: str = ""
+    """Field of the output limit in the format `chat`; empty: `max_tokens`, `-`: none."""
+    output_max: int = 0
+    """Tokens of a reply at most; 0: unknown."""
+    window: int = 0
+    """Tokens of the window that a refusal named; 0: unknown."""
+    window_in_refusal: Texts = ()
+    """Expressions with one group that holds the tokens of the window."""
+    other_units: str = ""
+    """Expression of refusals whose numbers mean something else."""
+    without: tuple[str, ...] = ()
+    """Fields of the body that are not sent."""
+
+
+class RefusalRule(_Rules):
+    match: str
+    repair: RepairName
+    unless: str = ""
+    """Expression of sentences that mean something else."""
+    status: tuple[int, ...] = ()
+    """Statuses it counts for; empty: those about the form of a request."""
+    format: str = ""
+    """Wire format it counts for; empty: any."""
+    field: str = ""
+    """What `drop_field` leaves out; empty: the field that the sentence names."""
+    change: dict[str, Any] = {}
+    """What it changes in the dialect; empty: what the repair usually does."""
+
+
+class Dialect(_Rules):
+    """See the module's text. The parts are called as in the tables."""
+
+    name: str = DEFAULT
+    match: Match = Match()
+    calls: CallRules = CallRules()
+    roles: RoleRules = RoleRules()
+    thinking: ThinkingRules = ThinkingRules.model_construct()
+    tools: ToolRules = ToolRules.model_construct()
+    images: ImageRules = ImageRules()
+    limits: LimitRules = LimitRules()
+    refusals: tuple[RefusalRule, ...] = ()
+    source: Texts = ()
+    examples: tuple[dict[str, Any], ...] = ()
+
+    def changed(self, change: Mapping[str, Any]) -> Self:
+        """This with a change laid over it; lists of what is left out grow. Raises `ValidationError`."""
+        sections: dict[str, Any] = {}
+        for section, values in change.items():
+            rules: _Rules = getattr(self, section)
+            kept = rules.model_dump(by_alias=True)
+            for name, value in values.items():
+                grows = name == "without"
+                kept[name] = tuple(dict.fromkeys((*kept[name], *value))) if grows else value
+            sections[section] = type(rules).model_validate(kept)
+        return self.model_copy(update=sections)
+
+    def thinks(self, model: str) -> ThinkingModel:
+        """How a model thinks, by its name; one whose name says nothing is asked in every way in turn."""
+        name = model.lower().rpartition("/")[2].replace(".", "-")
+        found = next((each for each in self.thinking.models if re.search(each.match, name)), None)
+        return found or ThinkingModel(effort=False)
+
+    def lacks(self, field: str) -> bool:
+        """Whether a field of the body is not to be sent."""
+        return field in self.limits.without
+
+    def framed_as(self, other: Dialect) -> bool:
+        """Whether messages and tools have the same form in both."""
+        return (self.calls, self.thinking, self.tools, self.images) == (
+            other.calls,
+            other.thinking,
+            other.tools,
+            other.images,
+        )
+
+    def deviation(self) -> dict[str, Any]:
+        """What differs from a model that takes everything, as data that `changed` reads."""
+        parts = ("calls", "roles", "thinking", "tools", "images", "limits")
+        told = {name: getattr(self, name).model_dump(by_alias=True, exclude_defaults=True) for name in parts}
+        told["limits"].pop("window_in_refusal", None)
+        told["limits"].pop("other_units", None)
+        told["thinking"].pop("models", None)
+        return {name: values for name, values in told.items() if values}
+
+
+ANY = Dialect()
+"""A model that takes everything: what counts where nobody reads a table."""
+
+
+def names(own: Path | None = None) -> list[str]:
+    """The dialects there are, built-in ones and those in the folder `own`."""
+    found = {file.stem for folder in (BUILT_IN, own) if folder is not None for file in folder.glob("*.yaml")}
+    return sorted(found)
+
+
+def load(name: str, own: Path | None = None) -> Dialect:
+    """The dialect of this name. Raises `ConfigError` for one that is not there or cannot be read."""
+    return _laid_over_default(_file(name, own), own)
+
+
+def choose(
+    provider: str, url: str, model: str, *, chosen: str = "", seller: str = "", own: Path | None = None
+) -> Dialect:
+    """The dialect of a model: the one that was chosen, else that of its provider, its host or its name.
+
+    `seller` is the built-in provider at the address. Raises `ConfigError`.
+    """
+    if chosen:
+        return load(chosen, own)
+    host = (urlsplit(url).hostname or "").lower()
+    tables = list(_matches(own))
+    for values, wanted in (("hosts", host), ("providers", provider.lower()), ("providers", seller)):
+        for name, match in tables:
+            if wanted and any(fnmatchcase(wanted, pattern) for pattern in getattr(match, values)):
+                return load(name, own)
+    plain = model.lower().rpartition("/")[2]
+    for name, match in tables:
+        if any(fnmatchcase(plain, pattern) for pattern in match.models):
+            return load(name, own)
+    return load(DEFAULT, own)
+
+
+def _matches(own: Path | None) -> Iterator[tuple[str, Match]]:
+    """Names and matches of all tables, a person's own first. A broken one of theirs is passed over here."""
+    mine = {file.stem for file in own.glob("*.yaml")} if own is not None else set[str]()
+    for name in sorted(mine):
+        try:
+            yield name, load(name, own).match
+        except ConfigError:
+            log.warning("the dialect %s cannot be read", name)
+    yield from ((name, match) for name, match in _built_in_matches() if name not in mine)
+
+
+@cache
+def _built_in_matches() -> tuple[tuple[str, Match], ...]:
+    files = sorted(BUILT_IN.glob("*.yaml"))
+    return tuple((file.stem, Match.model_validate(_parsed(file).get("match") or {})) for file in files)
+
+
+def _file(name: str, own: Path | None) -> Path:
+    plain = name.strip().lower().replace(".", "").removesuffix("-compatible")
+    for folder in (own, BUILT_IN):
+        for called in (name.strip(), plain):
+            if folder is not None and called.isprintable() and "/" not in called:
+                file = folder / f"{called}.yaml"
+                if file.is_file():
+                    return file
+    raise ConfigError(f"There is no dialect {name!r}; known are {', '.join(names(own))}.")
+
+
+def _laid_over_default(file: Path, own: Path | None) -> Dialect:
+    if file.parent == BUILT_IN:
+        return _built_in(file.stem)
+    base = _built_in(DEFAULT)
+    try:
+        return _read(file, base)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"The dialect in {file} has a mistake at {where!r}: {first['msg']}.") from None
+
+
+@cache
+def _built_in(name: str) -> Dialect:
+    base = ANY if name == DEFAULT else _built_in(DEFAULT)
+    return _read(BUILT_IN / f"{name}.yaml", base)
+
+
+def _read(file: Path, base: Dialect) -> Dialect:
+    """A table laid over another one. Raises `ValidationError` or `ConfigError`."""
+    data = _parsed(file)
+    told = Dialect.model_validate({**data, "name": file.stem})
+    parts = {name: data[name] for name in ("calls", "roles", "thinking", "tools", "images") if data.get(name)}
+    limits = dict(data.get("limits") or {})
+    if limits.get("window_in_refusal"):
+        limits["window_in_refusal"] = (*told.limits.window_in_refusal, *base.limits.window_in_refusal)
+    if limits:
+        parts["limits"] = limits
+    laid = base.changed(parts)
+    return laid.model_copy(
+        update={
+            "name": file.stem,
+            "match": told.match,
+            "refusals": (*told.refusals, *base.refusals),
+            "source": told.source,
+            "examples": told.examples,
+        }
+    )
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        text = file.read_bytes()[:LARGEST_FILE].decode("utf-8")
+        data = yaml.load(text, loader)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"The dialect in {file} cannot be read ({reason}); correct the file.") from None
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise ConfigError(f"The dialect in {file} is no table of rules; docs/models.md shows one.")
+    return data

@@ -1,0 +1,221 @@
+"""DialectBook: how each model of a session is spoken to, and what its refusals taught, also other processes.
+
+What was learned lies in `dialects/learned.json` of the home, by provider, address and model, and is applied
+from then on; `hermes providers forget` drops it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from agent.home import PRIVATE_FILE, private_folder
+from agent.model.dialect import DEFAULT, FOLDER, Dialect, choose, load
+from agent.model.repairs import Repair
+
+log = logging.getLogger(__name__)
+
+LEARNED = "learned.json"
+MOST_LEARNED = 50
+"""Changes kept of one model."""
+LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedRule:
+    """One thing that a refusal taught about a model."""
+
+    provider: str
+    model: str
+    rule: str
+    reason: str
+    """What the provider said."""
+    change: Mapping[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """What a person is told about it."""
+        label = f"{self.provider}/{self.model}"
+        what = _SENTENCES.get(self.rule, "is asked in another form")
+        if self.rule == "drop_field" and (fields := self.change.get("limits", {}).get("without")):
+            what = f"is asked without {', '.join(fields)}"
+        elif self.rule == "drop_image" and self.change.get("images", {}).get("taken") is False:
+            what = "is sent no images"
+        elif self.rule == "drop_tool":
+            tools = [each.partition(":")[0] for each in self.change.get("tools", {}).get("without", ())]
+            what = f"is offered no {', '.join(tools)}, whose description it refuses"
+        elif self.rule == "rename_limit" and (most := self.change.get("limits", {}).get("output_max")):
+            what = f"is asked for {most:,} tokens of a reply at most"
+        return f"{label} {what} from now on, as it refused the request: {self.reason}"
+
+
+_SENTENCES = {
+    "merge_roles": "is sent messages of both sides by turns",
+    "close_results": "is sent a short answer behind each result that nobody continued",
+    "return_thinking": "gets its thoughts back with its calls",
+    "empty_thinking": "gets something in place of thoughts that are not there",
+    "drop_thinking": "gets no thoughts back",
+    "rewrite_ids": "is sent ids of calls in another form",
+    "fill_content": "is sent no empty messages",
+    "drop_image": "is sent fewer images",
+    "repair_schema": "is shown simpler descriptions of tools",
+    "rename_limit": "is asked with another limit of the reply",
+    "drop_field": "calls tools in its text",
+    "compact": "is sent less",
+}
+
+Tell = Callable[[LearnedRule], None]
+
+
+class SpokenDialect:
+    """The dialect of one model, as it is known by now."""
+
+    def __init__(
+        self,
+        base: Dialect | None = None,
+        *,
+        provider: str = "",
+        address: str = "",
+        model: str = "",
+        book: DialectBook | None = None,
+    ) -> None:
+        self._current = base
+        self._provider = provider
+        self._address = address
+        self._model = model
+        self._book = book
+
+    @property
+    def current(self) -> Dialect:
+        """What is known by now; of a model of which nobody said anything, what counts for all."""
+        if self._current is None:
+            self._current = load(DEFAULT)
+        return self._current
+
+    def learn(self, learned: Sequence[tuple[Repair, str]]) -> None:
+        """Speak so from now on. Each repair comes with what the provider said before it."""
+        for repair, reason in learned:
+            if (changed := self.current.changed(repair.change)) == self.current:
+                continue
+            self._current = changed
+            if self._book is not None:
+                told = LearnedRule(
+                    self._provider, self._model, repair.rule, reason[:LONGEST_REASON], dict(repair.change)
+                )
+                self._book.keep(self._address, told, lasts=repair.lasts)
+
+    def recall(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Apply what was learned earlier; rows that cannot be read are passed over."""
+        for row in rows:
+            try:
+                self._current = self.current.changed(row["change"])
+            except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
+                log.warning("a learned rule of %s/%s cannot be applied", self._provider, self._model)
+
+
+class DialectBook:
+    """The dialects of one session. `tell` hears of each thing that is learned."""
+
+    def __init__(self, home: Path | None, tell: Tell = lambda _: None) -> None:
+        self._folder = home / FOLDER if home is not None else None
+        self._tell = tell
+        self._known: dict[tuple[str, str, str], SpokenDialect] = {}
+
+    def of(self, provider: str, url: str, model: str, *, chosen: str = "", seller: str = "") -> SpokenDialect:
+        """How a model is spoken to; the same object for the same model. Reads files. Raises `ConfigError`."""
+        address = plain_address(url)
+        known = self._known.get((provider, address, model))
+        if known is None:
+            base = choose(provider, url, model, chosen=chosen, seller=seller, own=self._folder)
+            known = SpokenDialect(base, provider=provider, address=address, model=model, book=self)
+            if self._folder is not None:
+                known.recall(read_learned(self._folder).get(_key(provider, address, model), ()))
+            self._known[provider, address, model] = known
+        return known
+
+    def keep(self, address: str, learned: LearnedRule, *, lasts: bool) -> None:
+        """Keep what was learned, where it says something about the model, and tell of it."""
+        if lasts and self._folder is not None:
+            try:
+                with _rewritten(self._folder) as rows:
+                    own = rows.setdefault(_key(learned.provider, address, learned.model), [])
+                    row = {"rule": learned.rule, "reason": learned.reason, "change": dict(learned.change)}
+                    own[:] = [each for each in own if each.get("change") != row["change"]][-MOST_LEARNED:]
+                    own.append(row)
+            except Exception:
+                log.warning("what was learned could not be kept", exc_info=True)
+        self._tell(learned)
+
+
+def read_learned(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """What was learned, by provider, address and model in one text; nothing where that cannot be read."""
+    try:
+        data = json.loads((folder / LEARNED).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    rows = {str(key): each for key, each in data.items() if isinstance(each, list)}
+    return {key: [row for row in each if isinstance(row, dict)] for key, each in rows.items()}
+
+
+def forget(folder: Path, provider: str) -> int:
+    """Drop what was learned of the models of a provider; how many things that were."""
+    if not (folder / LEARNED).exists():
+        return 0
+    with _rewritten(folder) as rows:
+        gone = [key for key in rows if key.split(" ", 1)[0] == provider]
+        return sum(len(rows.pop(key)) for key in gone)
+
+
+def learned_of(folder: Path, provider: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """What was learned of a provider: address, model and row."""
+    found: list[tuple[str, str, dict[str, Any]]] = []
+    for key, rows in read_learned(folder).items():
+        name, address, model = (*key.split(" ", 2), "", "")[:3]
+        if name == provider:
+            found += [(address, model, row) for row in rows]
+    return found
+
+
+def plain_address(url: str) -> str:
+    """An address without anything secret in it."""
+    try:
+        parts = urlsplit(url.strip())
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/").replace(
+            " ", "%20"
+        )
+    except ValueError:
+        return ""
+
+
+def _key(provider: str, address: str, model: str) -> str:
+    return f"{provider} {address} {model}"
+
+
+@contextmanager
+def _rewritten(folder: Path) -> Iterator[dict[str, list[dict[str, Any]]]]:
+    """What was learned, to be changed and kept, while no other process does so."""
+    private_folder(folder)
+    lock = os.open(folder / f".{LEARNED}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        rows = read_learned(folder)
+        yield rows
+        fresh = folder / f".{LEARNED}.{os.getpid()}"
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1, ensure_ascii=False)
+        fresh.replace(folder / LEARNED)
+    finally:
+        os.close(lock)

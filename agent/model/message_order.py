@@ -1,0 +1,79 @@
+"""Order of roles for models whose template is strict about it, made where a body is put together.
+
+Frames stay as they are: what is joined here follows from them alone, so a request remains the beginning
+of the next one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agent.model.dialect import RoleRules
+from agent.model.protocol import Frame
+from agent.model.wire_text import compact
+
+GOES_ON = b'{"role":"user","content":"(The conversation goes on.)"}'
+SEEN = b'{"role":"assistant","content":"(I have seen the results.)"}'
+"""A short answer behind a result that nobody continued."""
+
+_USER = b'{"role":"user","content":'
+
+
+def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[bytes]:
+    """The messages of a body as `rules` want them."""
+    messages: list[bytes] = []
+    role = ""
+    opening = b"" if rules.system or not system else _text_of(system)
+    if rules.system and system:
+        messages.append(system)
+    for frame in frames:
+        data = frame.data
+        if not role and frame.role in ("assistant", "tool") and (rules.alternate or opening):
+            messages.append(_joined_users(_USER + opening + b"}", GOES_ON) if opening else GOES_ON)
+            opening, role = b"", "user"
+        if opening and frame.role == "user":
+            data, opening = _joined_users(_USER + opening + b"}", data), b""
+        if role == "tool" and frame.role == "user" and rules.close_results:
+            messages.append(SEEN)
+            role = "assistant"
+        if rules.alternate and frame.role == role == "user":
+            messages[-1] = _joined_users(messages[-1], data)
+        elif rules.alternate and frame.role == role == "assistant":
+            messages[-1] = _joined_answers(messages[-1], data)
+        else:
+            messages.append(data)
+        role = frame.role
+    if opening:
+        messages.append(_USER + opening + b"}")
+    elif rules.alternate and role == "assistant":
+        messages.append(GOES_ON)
+    return messages
+
+
+def _text_of(message: bytes) -> bytes:
+    """The content of a message as a JSON string."""
+    return compact(json.loads(message)["content"])
+
+
+def _joined_users(first: bytes, second: bytes) -> bytes:
+    """Two messages of the person as one, without reading the bytes of their images."""
+    one, other = first[len(_USER) : -1], second[len(_USER) : -1]
+    if one[:1] == other[:1] == b'"':
+        return _USER + one[:-1] + rb"\n\n" + other[1:] + b"}"
+    return _USER + b"[" + _parts(one) + b"," + _parts(other) + b"]}"
+
+
+def _parts(content: bytes) -> bytes:
+    return content[1:-1] if content[:1] == b"[" else b'{"type":"text","text":' + content + b"}"
+
+
+def _joined_answers(first: bytes, second: bytes) -> bytes:
+    """Two answers as one, with the calls of both."""
+    one: dict[str, Any] = json.loads(first)
+    other: dict[str, Any] = json.loads(second)
+    texts = [text for text in (one.get("content"), other.get("content")) if text]
+    calls = [*one.get("tool_calls", ()), *other.get("tool_calls", ())]
+    made = {**one, **other, "content": "\n\n".join(texts) if texts else one.get("content")}
+    return compact({**made, **({"tool_calls": calls} if calls else {})})

@@ -1,0 +1,369 @@
+"""Repairs of requests that a provider refused for their form: which ones a refusal calls for, in turn.
+
+A refusal is recognised by the rules of the dialect (`refusals`), and each repair is a change of the
+dialect: what it does to messages, tools and fields is done where requests are made.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from agent.model.calls.call_ids import FORMS, is_form
+from agent.model.dialect import Dialect, RefusalRule, RepairName
+from agent.model.tool_schemas import is_plain
+
+log = logging.getLogger(__name__)
+
+FORM_STATUSES = (400, 404, 422, 500, 501, 0)
+"""Statuses of refusals about the form of a request; 0: none, the answer had begun."""
+SEARCHED = 4_000
+"""Characters of a refusal that are searched: some repeat the whole request."""
+IMAGES_OUT: Mapping[str, Any] = {"images": {"taken": False}}
+
+_KEYS = re.compile(
+    r"\b(reasoning_content|reasoning_details|thinking_blocks|reasoning_text|thinking_content|"
+    r"(?!reasoning_effort)(?:reasoning|thinking|thought)\w*_\w+|\w+_(?:reasoning|thinking|thoughts?))\b"
+    r"|[`'\"](reasoning|thinking|thoughts?)[`'\"]",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d[\d,_]*")
+_UNREAD = re.compile(
+    r"mmproj|text[- ]only|\b(?:no|not|n't|without)\b.{0,40}\b(?:vision|multi-?modal|support|accept|process|"
+    r"read|allow|handle)|only supported|unsupported content|must be a string|no endpoints|unknown variant"
+    r"|only text",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request that was refused, and what was said about it.
+
+    `status` is 0 where the answer had begun; `words` holds code and type of the complaint, `body` the
+    request as it was sent, `images` the SHA-256 of its images in their order, `tools` each tool on offer
+    with the digest of its schema.
+    """
+
+    status: int
+    text: str
+    words: str = ""
+    model: str = ""
+    format: str = "chat"
+    body: bytes = b""
+    images: Sequence[str] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def said(self) -> str:
+        """What the rules are searched in."""
+        return " ".join(f"{self.words} {self.text}"[:SEARCHED].split())
+
+    @cached_property
+    def sent(self) -> dict[str, Any]:
+        """The body as data."""
+        try:
+            data = json.loads(self.body) if self.body else {}
+        except (ValueError, RecursionError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One repair: its name, what it changes in the dialect, and the rule that called for it."""
+
+    rule: RepairName
+    change: Mapping[str, Any]
+    lasts: bool = True
+    """Whether it says something about the model, not about this conversation alone."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.rule} {json.dumps(self.change, sort_keys=True)}"
+
+
+def names(dialect: Dialect, refusal: Refusal, repair: RepairName) -> bool:
+    """Whether a refusal calls for a repair, whatever else it calls for."""
+    return any(_calls_for(rule, refusal) for rule in dialect.refusals if rule.repair == repair)
+
+
+def is_overflow(dialect: Dialect, refusal: Refusal) -> bool:
+    """Whether a refusal says that the request was larger than the window."""
+    for rule in dialect.refusals:
+        if rule.repair in ("compact", "rename_limit") and _calls_for(rule, refusal):
+            return rule.repair == "compact"
+    return False
+
+
+def window_in(dialect: Dialect, text: str) -> int | None:
+    """The tokens of the window that a sentence about an overflow names; None if it names none."""
+    text = " ".join(text[:SEARCHED].split())
+    if dialect.limits.other_units and re.search(dialect.limits.other_units, text, re.IGNORECASE):
+        return None
+    for pattern in dialect.limits.window_in_refusal:
+        for match in _found(pattern, text):
+            digits = re.sub(r"[,_.]", "", next(filter(None, match.groups()), ""))
+            if digits.isdigit() and 1_000 <= int(digits) <= 100_000_000:
+                return int(digits)
+    return None
+
+
+def repairs_for(dialect: Dialect, refusal: Refusal) -> Iterator[Repair]:
+    """The repairs that may help, the likeliest first. Each would change the dialect."""
+    for rule in dialect.refusals:
+        if not _calls_for(rule, refusal):
+            continue
+        for change in [rule.change] if rule.change else _MAKERS[rule.repair](dialect, refusal, rule):
+            if change and dialect.changed(change) != dialect:
+                one_image = "without" in change.get("images", {})
+                passing = one_image or (change == IMAGES_OUT and not _UNREAD.search(refusal.said))
+                yield Repair(rule.repair, change, not passing)
+
+
+def _calls_for(rule: RefusalRule, refusal: Refusal) -> bool:
+    if refusal.status not in (rule.status or FORM_STATUSES):
+        return False
+    if rule.status == () and refusal.status == 404:
+        return False
+    if rule.format and rule.format != refusal.format:
+        return False
+    if not any(_found(rule.match, refusal.said)):
+        return False
+    return not (rule.unless and any(_found(rule.unless, refusal.said)))
+
+
+def _found(pattern: str, text: str) -> Iterator[re.Match[str]]:
+    try:
+        yield from re.finditer(pattern, text, re.IGNORECASE)
+    except re.error as error:
+        log.warning("an expression of a dialect cannot be read: %s", error)
+
+
+Maker = Callable[[Dialect, Refusal, RefusalRule], Iterator[Mapping[str, Any]]]
+
+
+def _merge_roles(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    about_system = re.search(r"\b(?:system|developer)\b", refusal.said, re.IGNORECASE)
+    if about_system and not re.search("alternat", refusal.said, re.IGNORECASE):
+        yield {"roles": {"system": False}}
+    yield {"roles": {"alternate": True}}
+
+
+def _close_results(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    yield {"roles": {"close_results": True}}
+
+
+def _return_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    if refusal.format == "anthropic":
+        # Only what was signed goes back there: what is missing can be asked for no more.
+        yield {"thinking": {"return": "never"}}
+        return
+    foreign = "drop" if dialect.thinking.foreign == "drop" else dialect.thinking.foreign
+    foreign = "empty" if foreign == "drop" else foreign
+    yield {"thinking": {"key": _thinking_key(dialect, refusal), "return": "own", "foreign": foreign}}
+
+
+def _empty_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    if refusal.format == "anthropic":
+        return
+    key = _thinking_key(dialect, refusal)
+    blank = re.search(r"empty|blank|at least|length|null|whitespace", refusal.said, re.IGNORECASE)
+    if not blank:
+        yield {"thinking": {"key": key, "return": "always", "foreign": "empty"}}
+    yield {"thinking": {"key": key, "return": "own", "foreign": "placeholder"}}
+    yield {"thinking": {"key": key, "return": "always", "foreign": "placeholder"}}
+
+
+def _drop_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    yield {"thinking": {"key": "", "return": "never", "foreign": "drop"}}
+
+
+def _thinking_key(dialect: Dialect, refusal: Refusal) -> str:
+    """The field that thoughts are wanted in."""
+    for match in _KEYS.finditer(refusal.said):
+        key = match[1] or match[2]
+        if not key.lower().endswith(("_mode", "_effort", "_budget", "_tokens", "enable_thinking")):
+            return key
+    return dialect.thinking.key or "reasoning_content"
+
+
+def _rewrite_ids(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    if (form := _wanted_form(refusal.said)) and is_form(form):
+        yield {"calls": {"id": next((name for name, each in FORMS.items() if each == form), form)}}
+    yield {"calls": {"id": "nine-alphanumeric"}}
+
+
+def _wanted_form(said: str) -> str:
+    """The form of ids that a sentence describes; empty if it describes none."""
+    for match in re.finditer(r"\^(\S{3,80}?)\$", said):
+        if is_form(match[1]):
+            return match[1]
+    if re.search(r"\buuid\b", said, re.IGNORECASE):
+        return FORMS["uuid"]
+    prefix = re.search(
+        r"(?:start|begin|prefix)\w*(?: with)?(?: the prefix)?:? [`'\"]([\w-]{1,16})[`'\"]",
+        said,
+        re.IGNORECASE,
+    )
+    most = re.search(
+        r"(?:at most|maximum(?: length)?(?: of)?|max(?:imum)? length:?|no (?:more|longer) than|up to|"
+        r"longer than|exceeds?(?: the)?(?: maximum)?(?: length)?(?: of)?|<=|must be less than)"
+        r"\D{0,12}(\d{1,3})\b",
+        said,
+        re.IGNORECASE,
+    )
+    exact = re.search(
+        r"(?:length(?: of)?|exactly|must be|have|has)\D{0,8}(\d{1,2})\b(?!\w)"
+        r"|\b(\d{1,2})[- ](?:alphanumeric|char|digit|letter)",
+        said,
+        re.IGNORECASE,
+    )
+    if (
+        re.search(r"numeric (?:id|string|value)|only digits|\bdigits only\b|integer", said)
+        and "alpha" not in said
+    ):
+        characters = "[0-9]"
+    elif re.search(r"underscore|hyphen|dash|_-\]|_, ?-", said, re.IGNORECASE):
+        characters = "[a-zA-Z0-9_-]"
+    else:
+        characters = "[a-z0-9]" if re.search(r"lower-?case", said, re.IGNORECASE) else "[a-zA-Z0-9]"
+    start = re.escape(prefix[1]) if prefix is not None else ""
+    if most is not None and int(most[1]) - len(start) >= 4:
+        return f"{start}{characters}{{1,{int(most[1]) - len(start)}}}"
+    if exact is not None and (length := int(exact[1] or exact[2]) - len(start)) >= 4:
+        return f"{start}{characters}{{{length}}}"
+    return f"{start}{characters}{{24}}" if start else ""
+
+
+def _fill_content(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    empty = re.search(
+        r"empty|blank|whitespace|at least|minimum|too short|length|parts?\b", refusal.said, re.IGNORECASE
+    )
+    if not empty and dialect.calls.content == "null":
+        yield {"calls": {"content": "empty"}}
+    yield {"calls": {"content": "filled"}}
+
+
+def _drop_image(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    """Fewer or smaller images, else without the newest one, else without any."""
+    images = [each for each in refusal.images if each not in dialect.images.without]
+    if not images:
+        return
+    said = refusal.said
+    if not _UNREAD.search(said):
+        numbers = [int(each.replace(",", "").replace("_", "")) for each in _NUMBER.findall(said)]
+        limits = [each for each in numbers if 0 < each < len(images)]
+        many = re.search(
+            r"too many images|images? per|number of images"
+            r"|(?:at most|maximum|limit|up to|more than|only)\D{0,24}\d+\D{0,12}images?"
+            r"|images?\b.{0,40}(?:at most|limit|maximum of|up to)",
+            said,
+            re.IGNORECASE,
+        )
+        if many and limits:
+            yield {"images": {"count": max(limits)}}
+        size = re.search(r"(\d+(?:\.\d+)?) ?(MB|MiB|KB|KiB|megabytes?)\b", said, re.IGNORECASE)
+        if size is not None and len(images) > 1:
+            unit = 1_000 if size[2].lower().startswith("k") else 1_000_000
+            yield {"images": {"bytes": int(float(size[1]) * unit)}}
+        yield {"images": {"without": [images[-1]]}}
+    yield IMAGES_OUT
+
+
+def _repair_schema(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    yield {"tools": {"schema": "plain"}}
+
+
+def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    """Without the tool that is named; where none is, without those whose schemas are no simple ones."""
+    tools = _declared(refusal.sent)
+    order = list(tools)
+    named: list[str] = []
+    for match in re.finditer(
+        r"(?:tools|function_?declarations|functions)\D{0,3}(\d{1,3})\b", refusal.said, re.I
+    ):
+        if int(match[1]) < len(order) and "maximum" not in refusal.said.lower():
+            named = [order[int(match[1])]]
+    quoted = set(re.findall(r"[`'\"]([\w.-]+)[`'\"]", refusal.said))
+    quoted |= set(re.findall(r"(?:tool|function)s? ([\w.-]+)", refusal.said, re.IGNORECASE))
+    named = [name for name in order if name in quoted] or named
+    named = named or [name for name, schema in tools.items() if not is_plain(schema)]
+    if wanted := [f"{name}:{refusal.tools[name]}" for name in named if name in refusal.tools]:
+        yield {"tools": {"without": wanted}}
+
+
+def _declared(sent: Mapping[str, Any]) -> dict[str, Any]:
+    """The tools of a body with their schemas, in their order."""
+    found: dict[str, Any] = {}
+    for each in sent.get("tools") or ():
+        inner = each.get("function", each) if isinstance(each, dict) else {}
+        if isinstance(name := inner.get("name"), str):
+            found[name] = inner.get("parameters") or inner.get("input_schema") or {}
+    return found
+
+
+def _rename_limit(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    """A smaller limit where the refusal names one, else the limit under another name, or under none."""
+    said = refusal.said
+    fields = ("max_tokens", "max_completion_tokens", "max_output_tokens", dialect.limits.output_name)
+    name = next((each for each in fields if isinstance(refusal.sent.get(each), int)), "")
+    asked = refusal.sent.get(name) or 0
+    numbers = [int(each.replace(",", "").replace("_", "")) for each in _NUMBER.findall(said)]
+    smaller = [each for each in numbers if 16 <= each < asked]
+    if smaller and not rule.format:
+        yield {"limits": {"output_max": max(smaller)}}
+    if refusal.format != "chat" or not (rule.format or not smaller) or not name:
+        return
+    advised = re.search(r"(?:use|instead of|to|supports?) [`'\"]?(\w*max\w*tokens\w*)", said, re.IGNORECASE)
+    if advised is not None and advised[1] != name:
+        yield {"limits": {"output_name": advised[1]}}
+    if name == "max_tokens" and dialect.limits.output_name != "max_completion_tokens":
+        yield {"limits": {"output_name": "max_completion_tokens"}}
+    yield {"limits": {"output_name": "-"}}
+
+
+def _drop_field(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    name = rule.field
+    if name == "way":
+        ways = [each for each in dialect.thinks(refusal.model).ways if not dialect.lacks(each)]
+        name = ways[0] if ways else ""
+    elif name == "lowest":
+        wanted = next((each for each in ("none", "minimal", "low") if f"'{each}'" in refusal.said), "")
+        name = f"effort {wanted}" if wanted else ""
+    if name:
+        yield {"limits": {"without": [name]}}
+        return
+    if rule.field:
+        return
+    kept = {"model", "messages", "input", "stream", "tools", "system", "instructions", "max_tokens"}
+    for each in refusal.sent:
+        if each not in kept and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", refusal.said):
+            yield {"limits": {"without": [each]}}
+
+
+def _compact(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    """Room in the window is made by the conversation, not by another form."""
+    yield from ()
+
+
+_MAKERS: Mapping[RepairName, Maker] = {
+    "merge_roles": _merge_roles,
+    "close_results": _close_results,
+    "return_thinking": _return_thinking,
+    "empty_thinking": _empty_thinking,
+    "drop_thinking": _drop_thinking,
+    "rewrite_ids": _rewrite_ids,
+    "fill_content": _fill_content,
+    "drop_image": _drop_image,
+    "repair_schema": _repair_schema,
+    "drop_tool": _drop_tool,
+    "rename_limit": _rename_limit,
+    "drop_field": _drop_field,
+    "compact": _compact,
+}
