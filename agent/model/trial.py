@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from agent.model.dialect import Dialect
 from agent.model.repairs import Repair
-
-if TYPE_CHECKING:
-    from agent.model.protocol import ModelRequest
 
 MOST_SENDINGS = 6
 """How often one request leaves in all, when it is refused for its form."""
@@ -20,8 +17,8 @@ MOST_SENDINGS = 6
 class RequestTrial:
     """Goes with a request (`ModelRequest.trial`). Without one, only fields of the body can be repaired."""
 
-    rebuild: Callable[[ModelRequest, Dialect], Awaitable[ModelRequest]] | None = None
-    """Makes the request again for another dialect: frames, tools, system prompt."""
+    rebuild: Callable[[Any, Dialect], Awaitable[Any]] | None = None
+    """Makes a `ModelRequest` again for another dialect: frames, tools, system prompt."""
     images: Callable[[], Sequence[str]] = tuple
     """SHA-256 of the images of the conversation, in their order."""
     tools: Mapping[str, str] = field(default_factory=dict)
