@@ -37,7 +37,7 @@ from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.precapture import NOT_YET, Precapture, waits
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, unit_marks
-from agent.workspace.checkpoints.unit_noise import is_index, without_noise
+from agent.workspace.checkpoints.unit_noise import without_noise
 from agent.workspace.checkpoints.units import NO_UNITS, Units, uncovered, units_among, within
 from agent.workspace.sorting import in_order
 from tools.files.threads import Stopped
@@ -264,7 +264,8 @@ class FileRegister:
         kept = {each.path for each in changes}
         for each in told if len(told) > len(changes) else ():
             # An index that lists the same is the one it was, so that the next step goes on from it.
-            if each.path not in kept and each.before and (part := units.part(each.path)) and is_index(part):
+            part = units.part(each.path)
+            if each.path not in kept and each.before and part is not None and part.role == "state":
                 known = fresh[each.path]
                 fresh[each.path] = known and known._replace(entry=each.before)
         wanted = units.of(kept).places

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark
 from agent.workspace.checkpoints.git_refs import COMMIT, HEAD, holds_refs
 from agent.workspace.checkpoints.unit_marks import changed_sides, is_folder, ref_changes, units_of
-from agent.workspace.checkpoints.units import NO_UNITS, Units
+from agent.workspace.checkpoints.units import NO_UNITS, Units, kinds
 from tools.safe_text import clean
 
 Read = Callable[[str], bytes]
@@ -104,8 +104,9 @@ def git_line(
     for folder, inside in sorted(groups.items()):
         place = folder.rpartition("/")[0]
         kind = units.kind(folder)
+        name = kinds()[kind].told
         what = ", ".join(_told(inside, known.get(folder, {})) if kind == "git" else _of_unit(inside))
-        lines += [f"{kind}{f' in {clean(place)}' if place else ''}: {what}"] if what else []
+        lines += [f"{name}{f' in {clean(place)}' if place else ''}: {what}"] if what else []
     return "; ".join(lines)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.entries import PathChange, UnitMark
 from agent.workspace.checkpoints.git_index import lists_the_same
-from agent.workspace.checkpoints.git_refs import holds_refs
+from agent.workspace.checkpoints.git_refs import Side, holds_refs
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.unit_marks import is_folder
+from agent.workspace.checkpoints.state_listings import says_the_same
+from agent.workspace.checkpoints.unit_marks import disk, is_folder, side
 from agent.workspace.checkpoints.units import UnitPart, Units
 
 
@@ -24,10 +25,23 @@ def without_noise(
 
     Beside a change that matters all others stay too: everything goes back byte for byte.
     """
+    sides = noise_sides(changes, root, objects)
     parts = ((units.part(change.path), change) for change in changes)
-    if all(part is not None and _is_noise(part, change, marks, root, objects) for part, change in parts):
+    if all(_is_noise(part, change, marks, root, objects, sides) for part, change in parts):
         return ()
     return tuple(changes)
+
+
+def noise_sides(changes: Sequence[PathChange], root: Path, objects: ObjectStore) -> tuple[Side, Side]:
+    """How paths stood before and after changes; what did not change is read from the disk."""
+    there = disk(root)
+    before = {each.path: each.before for each in changes}
+    after = {each.path: each.after for each in changes}
+    one, other = side(before.get, objects.read), side(after.get, objects.read)
+    return (
+        lambda path: one(path) if path in before else there(path),
+        lambda path: other(path) if path in after else there(path),
+    )
 
 
 def is_index(part: UnitPart) -> bool:
@@ -37,14 +51,21 @@ def is_index(part: UnitPart) -> bool:
 
 
 def _is_noise(
-    part: UnitPart, change: PathChange, marks: Mapping[str, UnitMark], root: Path, objects: ObjectStore
+    part: UnitPart | None,
+    change: PathChange,
+    marks: Mapping[str, UnitMark],
+    root: Path,
+    objects: ObjectStore,
+    sides: tuple[Side, Side],
 ) -> bool:
+    if part is None:
+        return not is_folder(change) and says_the_same("", "", change.path, *sides)
     if not part.rest:
         return False
     if part.role in ("bookkeeping", "beside"):
         return True
     if part.kind != "git":
-        return False
+        return says_the_same(part.kind, part.rest, change.path, *sides)
     if holds_refs(part.rest) or (is_folder(change) and part.rest.startswith(("refs", "logs"))):
         refs = marks[part.inner].refs if part.inner in marks else {}
         return all(before == after for before, after in refs.values())

@@ -43,6 +43,8 @@ class UnitKind:
     roles: re.Pattern[str]
     named: str = ""
     versions: bool = False
+    told: str = ""
+    """What it is called where that is told."""
     locks: tuple[str, ...] = ()
     """Files that the programs of this kind respect as locks, and that are held while it goes back."""
 
@@ -167,6 +169,7 @@ def kinds() -> Mapping[str, UnitKind]:
             _roles(row.get("roles", {})),
             row.get("named", ""),
             bool(row.get("versions", False)),
+            row.get("told", name),
             tuple(row.get("locks", ())),
         )
         for name, row in rows.items()

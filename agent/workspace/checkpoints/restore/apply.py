@@ -40,7 +40,7 @@ from agent.workspace.checkpoints.restore.shared_plan import changed_elsewhere, w
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
-from agent.workspace.checkpoints.units import above
+from agent.workspace.checkpoints.units import above, kinds
 from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
@@ -154,11 +154,13 @@ def _units(
     plan: RestorePlan, skipped: Iterable[LeftOut], databases: Sequence[str]
 ) -> tuple[RestoredUnit, ...]:
     reasons = {item.path: item.reason for item in skipped}
-    kinds = {
-        folder: plan.units.kind(folder) for item in plan.items if (folder := plan.units.group(item.path))
+    names = {
+        folder: kinds()[plan.units.kind(folder)].told
+        for item in plan.items
+        if (folder := plan.units.group(item.path))
     }
-    kinds = {**dict.fromkeys(databases, "database"), **kinds}
-    return tuple(RestoredUnit(each, kinds[each], reasons.get(each, "")) for each in sorted(kinds))
+    names = {**dict.fromkeys(databases, "database"), **names}
+    return tuple(RestoredUnit(each, names[each], reasons.get(each, "")) for each in sorted(names))
 
 
 def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:

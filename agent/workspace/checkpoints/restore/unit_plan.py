@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.errors import StoreError
+from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_index import listed, lists_the_same
@@ -21,8 +22,9 @@ from agent.workspace.checkpoints.git_trees import tree_of_index
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.plan_items import PlanItem
 from agent.workspace.checkpoints.restore.ref_plan import RefPlan, ref_histories
+from agent.workspace.checkpoints.state_listings import is_told_by_itself, says_the_same
 from agent.workspace.checkpoints.states import State, alike
-from agent.workspace.checkpoints.unit_marks import disk
+from agent.workspace.checkpoints.unit_marks import disk, side
 from agent.workspace.checkpoints.unit_noise import is_index
 from agent.workspace.checkpoints.units import UnitPart, Units, kinds, uncovered, within
 
@@ -55,6 +57,8 @@ class UnitPlan:
         self._ref_files: dict[str, list[PlanItem]] = {}
         self._indexes: dict[str, tuple[UnitPart, PathEntry | None, PathEntry | None]] = {}
         self._going: dict[str, bool] = {}
+        self._now = disk(root)
+        self._last = states.left(steps)
 
     def take(self, path: str) -> PathEntry | None:
         """How a path stands now, its contents kept. Raises `StoreError`."""
@@ -66,11 +70,20 @@ class UnitPlan:
         return self._refs[place].moves if place in self._refs else None
 
     def lists_the_same(self, path: str, now: PathEntry | None, left: PathEntry | None) -> bool:
-        """Whether a path is an index that somebody wrote again without listing anything else."""
+        """Whether a file that somebody wrote again, such as an index, lists nothing else."""
         part = self._units.part(path)
         if part is None or not is_index(part):
-            return False
+            if alike(now, left):
+                return True
+            if part is None and not is_told_by_itself(path, self._last, self._now):
+                return False
+            place = (part.kind, part.rest) if part is not None else ("", "")
+            return says_the_same(*place, path, self._now, self._left)
         return lists_the_same(now, left, self._objects, (self._root / path).parent)
+
+    def _left(self, path: str) -> bytes | None:
+        """What the last step left at a path; what none of them changed is as it is."""
+        return side(self._last.get, self._objects.read)(path) if path in self._last else self._now(path)
 
     def judged(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
         """What becomes of a path of a unit; nothing where it is left as it is without a word.

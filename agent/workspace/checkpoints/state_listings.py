@@ -1,0 +1,127 @@
+"""Comparing files of state by what they say, as whoever only looks writes some of them again.
+
+`hg status` and `bzr status` write the times of files down, a SELECT moves what a log of SQLite
+holds into its file, `fossil status` notes when it looked. What such files list is the same then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable, Container
+from contextlib import closing
+from pathlib import Path
+
+Read = Callable[[str], bytes | None]
+"""The contents of a path of the workspace at one moment; None where nothing stands or none can be had."""
+
+LARGEST = 16_000_000
+"""Bytes of a database that is read; a larger one is compared by its bytes."""
+_SQLITE = b"SQLite format 3\0"
+_BESIDE = ("-wal", "-shm", "-journal")
+_LOOKED_AT = frozenset({"recorded_time", "recorded_size", "mtime"})
+"""Columns in which Subversion and Fossil note how a file of the work tree looked when they last saw it."""
+_INSTRUCTIONS = 50_000_000
+_BZR_TIMES = re.compile(rb"[0-9]+|[0-9a-f]{40}|[A-Za-z0-9+/]{32}")
+
+
+def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bool:
+    """Whether `path` says the same at two moments; `kind` and `rest` tell where in a unit it lies.
+
+    False where that cannot be told. Blocking; never raises.
+    """
+    if kind == "hg" and rest == "dirstate":
+        return _same(path, one, other, dirstate)
+    if kind == "bzr" and rest == "checkout/dirstate":
+        return _same(path, one, other, bzr_dirstate)
+    base = next((path.removesuffix(each) for each in _BESIDE if path.endswith(each)), path)
+    if path == f"{base}-shm":
+        # It is made out of the log, and nothing depends on it.
+        return any((data or b"").startswith(_SQLITE) for data in (one(base), other(base)))
+    found = [(read(base), read(f"{base}-wal") or b"") for read in (one, other)]
+    if not all(data is not None and data.startswith(_SQLITE) for data, _ in found):
+        return False
+    try:
+        first, second = (rows(data or b"", log) for data, log in found)
+        return first == second
+    except (sqlite3.Error, OSError, ValueError):
+        return False
+
+
+def is_told_by_itself(path: str, known: Container[str], now: Read) -> bool:
+    """Whether a log of a database can be compared: it says nothing without the file it belongs to.
+
+    `known` are the paths of which the earlier moment is known. An empty log says nothing at all.
+    """
+    base = path.removesuffix("-wal")
+    return base == path or base in known or not now(path)
+
+
+def dirstate(data: bytes) -> object:
+    """What a dirstate of Mercurial (version 1) lists: parents, and each file with its state.
+
+    Raises `ValueError` for any other.
+    """
+    if data.startswith(b"dirstate-v2") or len(data) < 40:
+        raise ValueError("a dirstate of another version")
+    found: list[tuple[bytes, bool, bytes]] = []
+    at = 40
+    while at < len(data):
+        size = int.from_bytes(data[at + 5 : at + 9], "big", signed=True)
+        length = int.from_bytes(data[at + 13 : at + 17], "big")
+        # -2: the file came from the other parent of a merge.
+        found.append((data[at : at + 1], size == -2, data[at + 17 : at + 17 + length]))
+        at += 17 + length
+    if at != len(data):
+        raise ValueError("the dirstate ends too early")
+    return data[:40], sorted(found)
+
+
+def bzr_dirstate(data: bytes) -> object:
+    """What a dirstate of Breezy lists, without sizes, digests and stamps of files. Raises `ValueError`."""
+    lines = data.split(b"\n", 2)
+    if not data.startswith(b"#bazaar dirstate") or len(lines) < 3:
+        raise ValueError("no dirstate")
+    return [b"" if _BZR_TIMES.fullmatch(field) else field for field in lines[2].split(b"\0")]
+
+
+def rows(data: bytes, log: bytes) -> str:
+    """A digest of all that a database of SQLite says, with its write-ahead log taken in.
+
+    Raises `ValueError` for one that is too large, `sqlite3.Error` for one that cannot be read.
+    """
+    if len(data) + len(log) > LARGEST:
+        raise ValueError("the database is too large to be compared by its rows")
+    digest = hashlib.sha256()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "db").write_bytes(data)
+        if log:
+            (Path(folder) / "db-wal").write_bytes(log)
+        with closing(sqlite3.connect(f"{folder}/db")) as base:
+            # It may be made by somebody hostile.
+            base.execute("pragma trusted_schema = off")
+            base.set_progress_handler(lambda: True, _INSTRUCTIONS)
+            base.text_factory = bytes
+            tables = base.execute("select type, name, sql from sqlite_master order by name").fetchall()
+            for kind, name, sql in tables:
+                digest.update(repr((kind, name, sql)).encode())
+                plain = name.decode().replace('"', '""')
+                if kind != b"table" or name.startswith(b"sqlite_stat") or b"VIRTUAL" in (sql or b"").upper():
+                    continue
+                names = [row[1].decode() for row in base.execute(f'pragma table_info("{plain}")')]
+                columns = ", ".join(
+                    '"{}"'.format(each.replace('"', '""')) for each in names if each not in _LOOKED_AT
+                )
+                for row in base.execute(f'select {columns or 1} from "{plain}"'):
+                    digest.update(repr(row).encode())
+    return digest.hexdigest()
+
+
+def _same(path: str, one: Read, other: Read, listed: Callable[[bytes], object]) -> bool:
+    first, second = one(path), other(path)
+    try:
+        return first is not None and second is not None and listed(first) == listed(second)
+    except (ValueError, IndexError):
+        return False
