@@ -201,8 +201,11 @@ class Boundary(Protocol):
         """One sentence on a guarded place that a program could not change, by its output, or empty."""
         ...
 
-    def refusal(self, output: str, *, network: bool) -> str:
-        """One sentence on what the boundary refused a command that printed `output`, or empty."""
+    def refusal(self, output: str, *, network: bool, command: str = "", failed: bool = True) -> str:
+        """A note on what the boundary refused or hid from a command that printed `output`, or empty.
+
+        `failed` tells whether it ended with another code than 0. Looks at the disk.
+        """
         ...
 
     def hosts_refused(self, since: float) -> str:

@@ -105,7 +105,8 @@ class Assessor:
         self._places = places
         self._closed = coverage.is_closed
         self._undo = undo or UndoCoverage()
-        self._scope = Scope(places, workspace, scratch, own, self._undo)
+        inside = coverage.level != "none"
+        self._scope = Scope(places, workspace, scratch, own, self._undo, own_tmp=inside)
         self._own = None if own is None else own / "programs"
 
     def assess(self, command: str, cwd: Path) -> Assessment:

@@ -78,7 +78,7 @@ def deed(command: Command, table: Table) -> Deed:
         )
     arguments = command.arguments
     told = _told_apart(arguments, program)
-    if _is_quiet(program, arguments, told):
+    if _is_quiet(program, arguments, told) and _raised(program, "looks", told)[0] == "looks":
         return Deed("looks", notes="*" in program.notes, unsure=_is_unsure(program, arguments, "looks"))
     effect = program.effect(tuple(told.operands[:3]))
     before = effect

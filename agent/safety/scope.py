@@ -31,11 +31,23 @@ _MEGABYTE = 1_000_000
 
 
 class Scope:
-    """The folders of one session. Links are followed: one that leads outside counts as outside."""
+    """The folders of one session. Links are followed: one that leads outside counts as outside.
+
+    `own_tmp` tells whether commands have temporary folders of their own; those of the machine hold files
+    of other programs, which are outside like any other.
+    """
 
     def __init__(
-        self, places: Places, workspace: Path, scratch: Path | None, own: Path | None, undo: UndoCoverage
+        self,
+        places: Places,
+        workspace: Path,
+        scratch: Path | None,
+        own: Path | None,
+        undo: UndoCoverage,
+        *,
+        own_tmp: bool,
     ) -> None:
+        self._own_tmp = own_tmp
         self.places = places
         self.undo = undo
         self._guard = guard(workspace, Path(places.home), own)
@@ -97,7 +109,7 @@ class Scope:
         if _within(full, (MADE_BY_MKTEMP,)):
             return None
         # What lies beside a workspace or a home for tests is no scrap, wherever it lies.
-        scrap = _temporary(full) and _temporary(real)
+        scrap = self._own_tmp and _temporary(full) and _temporary(real)
         if scrap and UNKNOWN not in path and not (_within(full, self._kept) or _within(real, self._kept)):
             return None
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from tools.actions import RunScript
@@ -16,6 +17,7 @@ from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.safe_text import clean
+from tools.terminal.threads import on_thread
 
 DESCRIPTION = """\
 Run a Python script that calls tools as functions. Only what it prints comes back to you.
@@ -85,7 +87,7 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
     if outcome.status != "ok":
         notes.append(context.terminals.missing(outcome.stderr, context.scripts.given(job)) or "")
         if (boundary := context.terminals.boundary) is not None:
-            notes.append(boundary.guarded_refusal(outcome.stderr))
+            notes.append(await on_thread(partial(boundary.refusal, outcome.stderr, network=True)))
     notes.append(context.scripts.hosts_refused(begun))
     if note := " ".join(filter(None, notes)):
         result["note"] = note

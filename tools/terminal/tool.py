@@ -6,6 +6,7 @@ import secrets as chance
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tools.actions import RunCommand
@@ -19,6 +20,7 @@ from tools.terminal.background import BackgroundProcess, nothing_refused
 from tools.terminal.exit_codes import TIMED_OUT, meaning
 from tools.terminal.output_watch import OutputWatch
 from tools.terminal.shell import Shell, ShellPlace
+from tools.terminal.threads import on_thread
 
 DEFAULT_TIMEOUT = 180
 MAX_TIMEOUT = 600
@@ -104,8 +106,15 @@ async def _run(
     boundary = context.terminals.boundary
     if outcome.code != 0:
         notes.append(context.terminals.missing(outcome.output.text, shell.given))
-    if outcome.code != 0 and boundary is not None and not leave.outside:
-        notes.append(boundary.refusal(outcome.output.text, network=leave.network))
+    if boundary is not None and not leave.outside:
+        look = partial(
+            boundary.refusal,
+            outcome.output.text,
+            network=leave.network,
+            command=command,
+            failed=outcome.code != 0,
+        )
+        notes.append(await on_thread(look))
     if boundary is not None and not leave.outside:
         notes.append(boundary.hosts_refused(begun))
     if note := " ".join(filter(None, notes)):

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.places import absolute, joined
+from agent.safety.programs.table import programs
 from agent.safety.reader import marks
 from agent.safety.reader.marks import GLOBS, UNKNOWN
 from agent.safety.reader.reading import Command, Reading
@@ -49,8 +50,10 @@ class CommandPattern:
             operands.pop()
         self._operands = operands
         self._needed = [word for word in operands if _LITERAL.fullmatch(word)]
-        self._options = [word for word in self._arguments if _is_option(word)]
-
+        known = programs().get(self._program)
+        spelled = self._arguments if known is None else known.spelled(self._arguments)
+        self._options = [word for word in spelled if _is_option(word)]
+        self._known = known if known is not None and known.same and self._options else None
         self._letters = [option for option in self._options if _SHORT.fullmatch(option)]
         base = self._program.rpartition("/")[2]
         self.program = base if _LITERAL.fullmatch(base) else ""
@@ -102,7 +105,8 @@ class CommandPattern:
         found = _found(self._operands, command.arguments)
         if found is NO or not self._options:
             return min(program, found)
-        return min(program, found, *(_given(option, command.arguments) for option in self._options))
+        arguments = command.arguments if self._known is None else self._known.spelled(command.arguments)
+        return min(program, found, *(_given(option, arguments) for option in self._options))
 
     def _loose_program(self, command: Command) -> Certainty:
         if "/" in self._program:
@@ -194,7 +198,9 @@ def _words_of(reading: Reading, program: str) -> Words:
         words.update(command.arguments)
         if command.name.startswith("git-"):
             words.add(command.name.removeprefix("git-"))
-    letters = {letter for word in words if word.startswith("-") for letter in word}
+    known = programs().get(program)
+    spelled = words if known is None else {*words, *known.spelled(tuple(words))}
+    letters = {letter for word in spelled if word.startswith("-") for letter in word}
     return Words(frozenset(words), frozenset(letters), tuple(others))
 
 

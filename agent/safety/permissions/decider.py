@@ -70,7 +70,7 @@ class Decider:
         self._protection = Protection(setting, own)
         undo = undo or UndoCoverage()
         self._assessor = Assessor(places, workspace, scratch, own, coverage, undo)
-        scope = Scope(places, workspace, scratch, own, undo)
+        scope = Scope(places, workspace, scratch, own, undo, own_tmp=coverage.level != "none")
         self._defaults = Defaults(setting, scratch, self._assessor, scope, guarded=coverage.guards_places)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -45,6 +45,7 @@ _OWN_FIELDS = frozenset(
         "hosts",
         "first",
         "plain",
+        "same",
     }
 )
 
@@ -114,8 +115,17 @@ class Program:
     """Options whose value is shell text that it runs."""
     starts: frozenset[str] = frozenset()
     """Subcommands behind which a command line stands that it runs."""
+    same: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By subcommand, or empty for all: options that say the same, each with the one they are known by."""
     wraps: Wrapper | None = None
     """How to find the command it runs; None when it runs none."""
+
+    def spelled(self, arguments: Sequence[str]) -> tuple[str, ...]:
+        """Arguments with one spelling for options that say the same: `-Rf` and `--recursive -f` as `-rf`."""
+        same = dict(self.same.get("", {}))
+        for verb in self.same.keys() & set(arguments):
+            same |= self.same[verb]
+        return tuple(_spelled(word, same) for word in arguments) if same else tuple(arguments)
 
     def effect(self, said: tuple[str, ...]) -> EffectName:
         """The effect of the words that are no options."""
@@ -130,6 +140,18 @@ class Program:
             verb for verb in self.patterns if len(verb) <= len(said) and all(map(fnmatchcase, said, verb))
         ]
         return self.verbs[max(found, key=len)] if found else self.otherwise
+
+
+def _spelled(word: str, same: Mapping[str, str]) -> str:
+    if word.startswith("--") and len(word) > 3:
+        name = word.partition("=")[0]
+        # Most programs take the beginning of a long option for the whole.
+        known = (name, *(each for each in same if each.startswith(name)))
+        return next((same[each] for each in known if each in same), word)
+    if word in same or not word.startswith("-") or word.startswith("--"):
+        return same.get(word, word)
+    letters = (same.get(f"-{letter}", letter).lstrip("-") for letter in word[1:])
+    return "-" + "".join(each[:1] for each in letters)
 
 
 Table = Mapping[str, Program]
@@ -275,9 +297,19 @@ def _program(place: str, spec: object) -> Program:
         first=bool(spec.get("first", False)),
         plain=None if "plain" not in spec else _pattern(place, spec["plain"]),
         recursive=recursive,
+        same=_same(spec.get("same", "")),
         wraps=None if spec.get("wraps") is None else _wrapper(place, spec["wraps"]),
         **lists,
     )
+
+
+def _same(text: object) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for group in _listed(text):
+        words = group.split()
+        verb = "" if words[0].startswith("-") else words.pop(0)
+        found.setdefault(verb, {}).update(dict.fromkeys(words, words[0]))
+    return found
 
 
 def _effect(place: str, name: object) -> EffectName:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 
 from agent.safety.names import DELETERS, OWNERS
@@ -12,6 +13,9 @@ from agent.safety.reader.marks import ANY, UNKNOWN, globbing, pattern, value
 from agent.safety.reader.reading import Touched
 from agent.safety.reader.shell import ShellReader
 from agent.safety.reader.wrappers import NOT_KNOWN, unwrap
+
+_MOST = 64
+"""Lines of input that are read one by one."""
 
 
 def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str:
@@ -77,16 +81,18 @@ def _xargs(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
     if inner is None or not inner.argv:
         return
     mark = _replaced(own)
-    if stdin is None or UNKNOWN in stdin:
+    from_file = any(re.match(r"-[a-zA-Z]*a|--arg-file", word) for word in own)
+    if stdin is None or UNKNOWN in stdin or from_file:
         lines = [UNKNOWN]
     else:
-        lines = [line for line in re.split(r"[\n\0]", stdin) if line][:64]
+        lines = [line for line in re.split(r"[\n\0]", stdin) if line]
+        lines = lines if len(lines) <= _MOST else [*lines[:_MOST], UNKNOWN]
     if mark is not None:
         for each in lines:
             script.apart([word.replace(mark, each) for word in inner.argv])
         return
     whole = any(re.match(r"-[0d]|--(?:null|delimiter)", word) for word in own)
-    groups = [[line] if whole else line.split() for line in lines]
+    groups = [[line] if whole else _split(line) for line in lines]
     if any(re.match(r"-[nL]|--max-(?:args|lines)", word) for word in own):
         if not any(re.match(r"-L|--max-lines", word) for word in own):
             number = re.search(r"(?:-n|--max-args[= ]) ?(\d+)", " ".join(own))
@@ -96,6 +102,16 @@ def _xargs(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
             script.apart([*inner.argv, *group])
         return
     script.apart([*inner.argv, *(word for group in groups for word in group)])
+
+
+def _split(line: str) -> list[str]:
+    """The words of a line as `xargs` reads it: with quotes and backslashes."""
+    if UNKNOWN in line or not re.search(r"['\"\\]", line):
+        return line.split()
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return [UNKNOWN]
 
 
 def _replaced(arguments: Sequence[str]) -> str | None:

@@ -258,15 +258,23 @@ class SessionBoundary:
     def hosts_named(self, command: str, cwd: Path) -> frozenset[str]:
         return frozenset() if self.filtered is None else self._read(command, cwd).hosts
 
-    def refusal(self, output: str, *, network: bool) -> str:
+    def refusal(self, output: str, *, network: bool, command: str = "", failed: bool = True) -> str:
         if self.level == "none":
             return ""
-        if told := self.guarded_refusal(output):
+        if failed and (told := self.guarded_refusal(output)):
             return f"{told} A command that has to, such as one of git, can be run again with outside=true."
         anyway = (Path("/tmp"), Path("/var/tmp"), Path("/dev"))
         writable = (self._workspace, *self._writable, *self._own_caches()[:1], *anyway)
         is_open = self._mode == "on" or (self._mode == "ask" and network)
-        return explain(output, writable, self._hidden, is_open, filtered=self._mode == "filtered")
+        return explain(
+            output,
+            writable,
+            self._hidden,
+            is_open,
+            filtered=self._mode == "filtered",
+            command=command,
+            failed=failed,
+        )
 
     def hosts_refused(self, since: float) -> str:
         return "" if self.filtered is None else told(self.filtered.refused(since))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from agent.home import from_home
 
 _TAIL = 20_000
 """Characters at the end of the output that are looked at."""
@@ -24,22 +28,102 @@ _FILTERED = (
     "The network is filtered: names are resolved by the proxy that the variables http_proxy and https_proxy "
     "name, and only programs that use it reach a host."
 )
+_MISSING = re.compile(
+    r"no such file|not found|does not exist|\bENOENT\b|FileNotFound|is empty|unexpected end|invalid format"
+    r"|(?:cannot|can't|could ?n[o']t|unable to|failed to) (?:open|read|access|find|load)|error in libcrypto",
+    re.IGNORECASE,
+)
+_NOT_MADE = re.compile(
+    r"(?=.*(?:\bENOENT\b|no such file)).*(?:\bmkdir\b|cannot (?:create|make|touch)|could ?n[o']t create)",
+    re.IGNORECASE,
+)
+_WRITES = re.compile(r"(?:cannot|can't|could ?n[o']t) (?:create|make|touch|remove|move|write)", re.IGNORECASE)
+_WAY_OUT = " If it has to be, run the command again by the terminal with outside=true; a person is asked."
 _PATH = re.compile(r"(?<![\w.~/-])~?/[^\s'\"‘’:;,)\]]+")
 
 
 def explain(
-    output: str, writable: Sequence[Path], hidden: Sequence[Path], network: bool, *, filtered: bool = False
+    output: str,
+    writable: Sequence[Path],
+    hidden: Sequence[Path],
+    network: bool,
+    *,
+    filtered: bool = False,
+    command: str = "",
+    failed: bool = True,
 ) -> str:
-    """One sentence on what was refused, and how to go on; empty when nothing looks like it.
+    """One note on what was refused, and how to go on; empty when nothing looks like it.
 
-    `network` tells whether the command had the network, `filtered` whether it had a proxy.
+    `network` tells whether the command had the network, `filtered` whether it had a proxy, `failed` whether
+    it ended with another code than 0: else only what names a place counts. Looks at the disk.
     """
-    for line in reversed(output[-_TAIL:].splitlines()):
-        if _READ_ONLY.search(line) or (_DENIED.search(line) and _is_beyond(line, writable, hidden)):
+    lines = output[-_TAIL:].splitlines()
+    for line in reversed(lines):
+        named = _named(line)
+        if place := _shut(line, named, hidden):
+            return _hidden_sentence(line, place)
+        if _READ_ONLY.search(line) or (_NOT_MADE.search(line) and _closed_to(named, writable)):
+            if failed or _closed_to(named, writable):
+                return _read_only_sentence(line, named, writable)
+        elif (failed or _WRITES.search(line)) and _DENIED.search(line) and _is_beyond(line, writable, hidden):
             return _sentence(line, "Only the workspace and /tmp can be written, and secrets cannot be read.")
-        if not network and _OFFLINE.search(line):
+        if failed and not network and _OFFLINE.search(line):
             return _sentence(line, _FILTERED if filtered else "The network is off.")
+    for said, place in _signs(hidden):
+        for line in reversed(lines):
+            if said.search(line):
+                return _hidden_sentence(line, place)
+    if failed or not output.strip():
+        for path in _named(command):
+            if (place := _within(path, hidden)) and os.path.lexists(path):
+                return _hidden_sentence("", place)
     return ""
+
+
+def _named(line: str) -> list[Path]:
+    found = (Path(match).expanduser() for match in _PATH.findall(line.replace("$HOME/", "~/")))
+    return [path for path in found if path != Path("/")]
+
+
+def _within(path: Path, places: Sequence[Path]) -> Path | None:
+    return next((place for place in places if path.is_relative_to(place)), None)
+
+
+def _shut(line: str, named: Sequence[Path], hidden: Sequence[Path]) -> Path | None:
+    """The hidden place that a line says is missing or closed, if it is there outside."""
+    if not (_MISSING.search(line) or _DENIED.search(line)):
+        return None
+    found = (place for path in named if os.path.lexists(path) and (place := _within(path, hidden)))
+    return next(found, None)
+
+
+def _closed_to(named: Sequence[Path], writable: Sequence[Path]) -> bool:
+    return any(_within(path, writable) is None and path.parts[1:2] != ("proc",) for path in named)
+
+
+def _signs(hidden: Sequence[Path]) -> Iterator[tuple[re.Pattern[str], Path]]:
+    """What programs print that miss a hidden place, with a place that is there outside."""
+    for said, names in _rows():
+        for name in names:
+            suffix = f"/{name.lstrip('/')}"
+            place = next((each for each in hidden if str(each).endswith(suffix)), None)
+            if name.startswith("/"):
+                place = Path(name)
+            if place is not None and place.exists():
+                yield said, place
+                break
+
+
+@functools.cache
+def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+    import yaml
+
+    text = Path(__file__).with_name("hidden_signs.yaml").read_bytes()
+    rows = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["signs"]
+    return tuple(
+        (re.compile(str(row["said"]).replace(" |", "|"), re.IGNORECASE), tuple(row["places"].split()))
+        for row in rows
+    )
 
 
 def explain_guarded(output: str, guarded: Sequence[Path], workspace: Path) -> str:
@@ -75,10 +159,29 @@ def _is_beyond(line: str, writable: Sequence[Path], hidden: Sequence[Path]) -> b
     )
 
 
-def _sentence(line: str, what: str) -> str:
-    line = " ".join(line.split())
-    shown = line[:_LONGEST] + "…" if len(line) > _LONGEST else line
+def _hidden_sentence(line: str, place: Path) -> str:
+    about = f"The sandbox did not allow this: {_short(line)!r}. " if line else ""
     return (
-        f"The sandbox did not allow this: {shown!r}. {what} If it has to be, "
-        "run the command again with outside=true; a person is asked."
+        f"{about}{from_home(place)} is there, but hidden from commands, as keys and logins are: do not work "
+        f"around it by switching something off.{_WAY_OUT}"
     )
+
+
+def _read_only_sentence(line: str, named: Sequence[Path], writable: Sequence[Path]) -> str:
+    closed = [path for path in named if _within(path, writable) is None]
+    if not closed:
+        return _sentence(line, "Only the workspace and /tmp can be written, and secrets cannot be read.")
+    return _sentence(
+        line,
+        f"{from_home(closed[-1])} is read-only to commands: only the workspace, its caches and /tmp can be "
+        "written, and what the person adds to `sandbox.writable` in the settings.",
+    )
+
+
+def _sentence(line: str, what: str) -> str:
+    return f"The sandbox did not allow this: {_short(line)!r}. {what}{_WAY_OUT}"
+
+
+def _short(line: str) -> str:
+    line = " ".join(line.split())
+    return line[:_LONGEST] + "…" if len(line) > _LONGEST else line

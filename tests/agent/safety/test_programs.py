@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from agent.safety.effects import deed
 from agent.safety.programs.table import EFFECTS, examples, families, program_mistakes, programs
+from agent.safety.reader.marks import UNKNOWN
 from agent.safety.reader.read import read
 from tests.agent.safety.corpus_files import HOME, PLACES, WORKSPACE
 
@@ -87,3 +89,69 @@ def test_the_files_of_a_person_are_guarded() -> None:
     from agent.safety.guarded import guarded_place
 
     assert guarded_place(f"{HOME}/.hermes/programs/mine.yaml", WORKSPACE, Path(PLACES.home))
+
+
+RUNS_OR_WRITES = {
+    "code": """
+jobs -x touch ../x; compgen -C 'touch ../x' x; compgen -W '$(touch ../x)' x; history -a ../x; history -w
+history -s 'touch x'; dc -e '!touch x'; dc <<< '!touch x'; ldd ./a; mlr -n put 'end{system("x")}'
+qsv luau map x y; cowsay -f ./evil.cow x; xmllint --shell a; cppcheck --addon=evil.py a; sqlfluff lint a
+markdownlint-cli2 a.md; cloc --extract-with=./x a; ack --pager=./x y; go list -export ./...; uv tree
+go list -toolexec ./evil ./...; hg log --config extensions.x=./evil.py; svn diff --diff-cmd ./evil
+tar -tf x -I ./evil; tar -tf x --checkpoint-action=exec=./evil; git help --web x; terraform validate
+zless +!x a; less --lesskey-src=x a; gawk 'BEGIN{f="s" "ystem"; @f("x")}'; sdiff --diff-program=./x a b
+info --restore=x; pandoc -d x.yaml a.md; delta --pager ./x a; actionlint -shellcheck ./evil a.yml""",
+    "edits": """
+gofmt -l -w .; clang-format --dry-run -i a.c; file -C -m magic; yq -s .name a.yaml; tree -R -L 1
+cloc --strip-code=x a
+git fsck --lost-found; xsv split out a.csv; gcov a; aspell -c a; gawk -o x; cppcheck --dump a.c""",
+    "network": "git remote show origin; tldr --update; vale sync",
+    "machine": "stty -F /dev/ttyUSB0 9600; journalctl --flush",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "effect"),
+    [
+        (each.strip(), effect)
+        for effect, text in RUNS_OR_WRITES.items()
+        for each in re.split(r"; (?![^']*'\)|@)|\n", text)
+        if each.strip()
+    ],
+)
+def test_what_takes_a_command_or_writes_a_file_does_not_only_look(command: str, effect: str) -> None:
+    found = strictest(command)
+    assert EFFECTS.index(found) >= EFFECTS.index(effect), found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "time -o ../x ls",
+        "sdiff -o ../x a b",
+        "scc -o ../x .",
+        "ncdu -o ../x .",
+        "mktemp ../x.XXXX",
+        "mktemp -p .. x",
+        "pip list --log ../x",
+        "cloc --report-file=../x .",
+        "xsv sort -o ../x a.csv",
+        "info --dribble=../x",
+    ],
+)
+def test_a_file_that_an_option_of_a_looking_program_names_is_written(command: str) -> None:
+    assert any(deed(each, programs()).writes for each in read(command, str(WORKSPACE), HOME).commands)
+
+
+@pytest.mark.parametrize(
+    ("command", "reached"),
+    [
+        ("xargs sh -c <<< \"'touch ../x'\"", "touch"),
+        ("xargs -a list rm <<< harmless", UNKNOWN),
+        ("xargs rm <<< '../x'", "../x"),
+        ("seq 70 | xargs -n1 rm", UNKNOWN),
+    ],
+)
+def test_what_xargs_is_given_is_read_as_it_reads_it(command: str, reached: str) -> None:
+    reading = read(command, str(WORKSPACE), HOME)
+    assert any(reached in (each.name, *each.arguments) for each in reading.commands)

@@ -168,6 +168,49 @@ async def test_what_was_refused_is_named_with_the_way_out(task: Task):
     assert "beyond" in result["note"] and "outside=true" in result["note"]
 
 
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("ssh-keygen -y -f ~/.ssh/id_ed25519", ".ssh"),
+        ("cat ~/.npmrc", ".npmrc"),
+        ("cat $HOME/.aws/credentials; true", ".aws"),
+        ("echo 'error: gpg failed to sign the data'; false", ".gnupg"),
+        ("echo 'gpg: signing failed: No secret key' >&2; true", ".gnupg"),
+        ("echo 'npm error code ENEEDAUTH'; exit 1", ".npmrc"),
+        (
+            "echo \"fatal: could not read Username for 'https://x': terminal prompts disabled\"; exit 128",
+            ".netrc",
+        ),
+        ("mkdir -p /usr/cache/new; true", "/usr/cache"),
+        ("echo \"ENOENT: no such file or directory, mkdir '/opt/never/_cacache'\"; exit 254", "/opt/never"),
+    ],
+)
+async def test_what_is_hidden_or_read_only_is_said_to_be(
+    boxed: Open, command: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    user = tmp_path / "user"
+    for name in (".ssh/id_ed25519", ".npmrc", ".netrc", ".aws/credentials", ".gnupg/keys"):
+        (user / name).parent.mkdir(parents=True, exist_ok=True)
+        (user / name).write_text("SECRETWORD")
+    monkeypatch.setenv("HOME", str(user))
+    result = await boxed("on").run(command)
+    assert named in result["note"] and "outside=true" in result["note"], result
+    assert "SECRETWORD" not in str(result)
+
+
+async def test_what_is_not_there_outside_either_is_not_called_hidden(
+    boxed: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    for command in (
+        "cat ~/.ssh/id_ed25519",
+        "echo 'gpg: signing failed: No secret key'; exit 1",
+        "echo 'read-only file system is what this line is about'",
+        "cat ~/.npmrc",
+    ):
+        assert "hidden" not in (await boxed("on").run(command)).get("note", "")
+
+
 async def test_the_network_is_off_and_it_is_said(task: Task):
     result = await task.run("exec 3<>/dev/tcp/192.0.2.1/80")
     assert result["exit_code"] != 0
