@@ -94,9 +94,16 @@ def _judge(result: SuiteResult) -> str:
     return "".join(parts)
 
 
+def _outcome(run: RunFigures) -> str:
+    """How a run ended, in the words of `result.json`; one that is done need not have passed."""
+    if run.passed:
+        return "passed"
+    return "not passed" if run.outcome == "done" else run.outcome
+
+
 def _row(name: str, runs: list[RunFigures], *, grey: bool) -> str:
     passed = sum(each.passed for each in runs)
-    label = ("passed" if passed else "failed") if len(runs) == 1 else f"{passed} of {len(runs)}"
+    label = _outcome(runs[0]) if len(runs) == 1 else f"{passed} of {len(runs)}"
     failed = next((each for each in runs if not each.passed), None)
     why = f'<br><span class="dim">{_text(failed.why[:300])}</span>' if failed is not None else ""
     figures = [

@@ -14,6 +14,7 @@ import pytest
 from agent.evaluation.agreement import bundled_pairs
 from app.main import main
 from tests.support.command import environment, run
+from tests.support.model_process import ServerProcess
 from tests.support.model_server import ModelServer, say
 
 
@@ -250,3 +251,19 @@ async def test_runs_of_a_suite_with_and_without_notes_and_skills_are_told_apart(
         assert "holds runs with model custom/scripted, not custom/other" in other
         assert mixed.count("\n") == other.count("\n") == 1
         assert len(json.loads((tmp_path / "with" / "result.json").read_text())["results"]) == 1
+
+
+def test_a_suite_of_which_nothing_passes_ends_with_1_and_tells_it_as_done(tmp_path: Path) -> None:
+    task = tmp_path / "suite" / "tasks" / "one"
+    task.mkdir(parents=True)
+    (tmp_path / "suite" / "suite.yaml").write_text("name: mine\ndescription: One task.\n")
+    (task / "task.yaml").write_text("prompt: make it\nchecks: [{command: test -e made.txt}]\n")
+    with ServerProcess("script = by_step([say('I did nothing.')])", tmp_path) as server:
+        environ = environment(tmp_path / "home", server.base_url)
+        done = run("eval", "run", str(tmp_path / "suite"), "-o", "out", env=environ, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    kept = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert [(each["outcome"], each["passed"]) for each in kept["results"]] == [("done", False)]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert ">not passed<" in page
+    assert ">failed<" not in page
