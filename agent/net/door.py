@@ -17,6 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from agent.errors import ExitCode, HermesError
+from agent.net.addresses import is_metadata, readings
 from agent.net.connecting import Network, RefusedAddressError, SystemNetwork, UnreachableError
 from agent.net.door_url import AddressError, WebAddress, refusal, shown, web_address
 from agent.net.page_cache import KeptPage, PageCache
@@ -335,7 +336,16 @@ def _same(answer: DoorAnswer, before: KeptPage) -> DoorAnswer:
 
 def _refused(found: WebAddress, why: str, source: str = "") -> DoorError:
     which = f"{source} redirects to {found.authority}, which" if source else found.authority
-    return DoorError(f"{which} is never reached: it {why}.", "address")
+    way = ""
+    if not source and _can_be_opened(found):
+        way = f"; `hermes permissions allow 'fetch({found.origin}/**)'` opens just this one"
+    return DoorError(f"{which} is never reached: it {why}{way}.", "address")
+
+
+def _can_be_opened(found: WebAddress) -> bool:
+    """Whether a rule of the person may open it: it is an address or `localhost`, named as such."""
+    named = readings(found.host)
+    return found.host == "localhost" or (bool(named) and not any(map(is_metadata, named)))
 
 
 def _too_large(found: WebAddress, size: int) -> DoorError:

@@ -84,6 +84,21 @@ async def test_a_redirect_inside_is_refused(location: str) -> None:
     assert len(network.reached) == 1
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:3000", "localhost", "[::1]:8080", "192.168.1.7"])
+async def test_a_refused_place_of_ones_own_names_the_rule_that_opens_it(host: str) -> None:
+    with pytest.raises(DoorError) as caught:
+        await fetched(TestNetwork({}), f"http://{host}/x")
+    rule = f"fetch(http://{host}/**)"
+    assert f"hermes permissions allow '{rule}'" in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "localhost.localdomain", "0x7f.1"])
+async def test_no_rule_is_named_for_what_none_opens(host: str) -> None:
+    with pytest.raises(DoorError) as caught:
+        await fetched(TestNetwork({}), f"http://{host}/x")
+    assert "permissions allow" not in str(caught.value) or "127.0.0.1" in str(caught.value)
+
+
 async def test_each_hop_passes_the_gate_with_where_it_came_from() -> None:
     asked: list[tuple[str, str]] = []
 
