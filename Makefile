@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-acp test-conformance test-servers lint style types house bench test-realmodel test-thorough test-ray constraints clean
+.PHONY: run test test-acp test-conformance test-servers lint style types house bench test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -13,6 +13,14 @@ unexport PYTHONDONTWRITEBYTECODE
 run:
 	@sh .ci/environment local
 	@$(BIN)/hermes $(ARGS)
+
+# Puts `hermes` on the search path, as a link in ~/.local/bin; `make uninstall` takes it away again.
+install:
+	@sh .ci/environment local
+	@sh .ci/command add
+
+uninstall:
+	@sh .ci/command remove
 
 # Runs the suite. One file or one test: make test ARGS="tests/agent/config -k trust". Up to ten tests that failed
 # are tried once more, each alone; those that pass then are named at the end, and so are the ten dearest files.

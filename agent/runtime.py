@@ -96,7 +96,7 @@ async def open_engine(
     home = Home.locate(dict(environ))
     private_folder(home.root)
     loaded = await asyncio.to_thread(_configured, home, dict(environ), options)
-    plan = await plan_routes(loaded.settings, loaded.environ, options.model)
+    plan = await plan_routes(loaded.settings, loaded.environ, options.model, loaded.problems)
     problems = await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
     stream = EventStream()
     for listener in listeners:

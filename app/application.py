@@ -30,6 +30,7 @@ from app.conversation.sender import MessageSender
 from app.conversation.session_host import Opener, SessionHost, SessionRequest
 from app.conversation.session_screen import PANES_MODULE, SessionScreen
 from app.conversation.shown_history import ShownHistory
+from app.conversation.typed_text import lead
 from app.screens.models.first_model import begin_tour, open_with_model
 from app.screens.settings.preferences import Preferences
 from app.screens.skins.appearance import Appearance
@@ -249,15 +250,22 @@ class HermesApp(App[None], inherit_bindings=False):
         self.beginning.arrange()
 
     async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, (events.Key, events.Paste)):
-            self.last_key = time.monotonic()
-            self.touched.set()
-            if self.beginning.keeps(event):
-                return
+        if not isinstance(event, (events.Key, events.Paste)) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        self.last_key = time.monotonic()
+        self.touched.set()
+        if self.beginning.keeps(event):
+            return
         if isinstance(event, events.Key) and self._leaves_a_dialog(event.key):
             self.actions.suspend("")
             return
+        lead(self.screen, event)
         await super().on_event(event)
+        self.beginning.follow(event)
+
+    async def on_passed_by(self) -> None:
+        await self.beginning.passed()
 
     def _leaves_a_dialog(self, key: str) -> bool:
         """Whether the key suspends from where the keys of the session do not reach."""
@@ -343,7 +351,16 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def spill(self, text: str) -> None:
         """Put what was meant for the draft into it, as if it were pasted."""
-        active_conversation.prompt(self).post_message(events.Paste(text))
+        active_conversation.prompt(self).on_paste(events.Paste(text))
+
+    def press_on_draft(self, key: str) -> None:
+        """Press a key on what is written and not sent, if anything is."""
+        if self.draft():
+            active_conversation.prompt(self).on_key(events.Key(key, None))
+
+    def draft(self) -> str:
+        """What is written and not sent."""
+        return active_conversation.prompt(self).text
 
     def need_client(self) -> SessionClient:
         """The session that is open. Raises `HermesError` while there is none."""
@@ -441,35 +458,22 @@ class HermesApp(App[None], inherit_bindings=False):
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
 
     def on_files_pane_ignored_asked(self) -> None:
-        self.run_worker(self._show_ignored_files, group="ignored", exclusive=True)
-
-    async def _show_ignored_files(self) -> None:
-        from app.panes.branch_rows import ignored_files
-
-        pane = self.session.files
-        try:
-            found = await ignored_files(self.need_client().history, {each.path for each in pane.changes})
-        except HermesError as error:
-            self.complain(str(error))
-            return
-        if not pane.show_ignored(found):
-            self.say("The session changed no ignored files.")
+        self.run_worker(self.history_actions.show_ignored, group="ignored", exclusive=True)
 
     def on_agents_pane_opened(self, event: AgentsPane.Opened) -> None:
         active_conversation.attach(self, event.agent)
 
     def on_agents_pane_asked(self, event: AgentsPane.Asked) -> None:
-        match event.what:
-            case "kill":
-                self.run_worker(partial(self.agents.kill, event.agent))
-            case "pause":
-                self.run_worker(partial(self.agents.pause, event.agent))
-            case "merge":
-                self.run_worker(partial(self.actions.merge, event.agent))
-            case "merge_all":
-                self.run_worker(partial(self.actions.merge, "all"))
-            case "clear":
-                self.agents.clear_ended()
+        if event.what == "clear":
+            self.agents.clear_ended()
+            return
+        act, agent = {
+            "kill": (self.agents.kill, event.agent),
+            "pause": (self.agents.pause, event.agent),
+            "merge": (self.actions.merge, event.agent),
+            "merge_all": (self.actions.merge, "all"),
+        }[event.what]
+        self.run_worker(partial(act, agent))
 
     @on(StatusBar.Chosen)
     def _open_part(self, event: StatusBar.Chosen) -> None:

@@ -91,6 +91,10 @@ class TypingPort(Protocol):
         """Put what was meant for the draft into it, as if it were pasted."""
         ...
 
+    def draft(self) -> str:
+        """What is written and not sent."""
+        ...
+
 
 class WorkPort(Protocol):
     """Work beside the messages of the application."""

@@ -165,6 +165,17 @@ _SHAPES: tuple[_Shape, ...] = (
     # Firecrawl, ElevenLabs, fal.ai, Telegram's address of a bot: known by nothing but these forms.
     (("fc-",), re.compile(r"(?<![\w-])(fc-)[0-9a-f]{32}(?![\w-])")),
     (("sk_",), re.compile(r"(?<![\w-])(sk_)[0-9a-f]{40,64}(?![\w-])")),
+    # Telegram's tokens, and Exa's keys, which are like any UUID: only after that name or the header for them.
+    ((":AA",), re.compile(r"(?<![\w:-])()[0-9]{8,10}:AA[\w-]{32,33}(?![\w-])")),
+    (
+        ("exa", "Exa", "EXA", "x-api-key", "X-API-Key", "X-Api-Key"),
+        re.compile(
+            r"((?:(?<![A-Za-z])(?:exa|Exa|EXA)(?![A-Za-z])|[xX]-[aA][pP][iI]-[kK]ey)[^\n]{0,48}?(?<![\w-]))"
+            r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![\w:-])"
+        ),
+    ),
+    # Ours: what a device comes in with.
+    (("hmt_",), re.compile(r"(?<![\w-])(hmt_)[\w-]{16,}")),
     (
         ("-",),
         re.compile(

@@ -19,6 +19,8 @@ _PICTURES = "\u203c\u2049\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001f
 _IDLE_JOINER = re.compile(f"\u200d(?![{_PICTURES}])|(?<![{_PICTURES}\ufe0f])\u200d")
 
 
+_NAMED = ("⏎", "esc", "tab", "PgUp", "")
+"""Keys on such a line that type nothing."""
 BETWEEN = " · "
 """What stands between two keys on a line."""
 
@@ -64,6 +66,12 @@ def fitted(keys: str, width: int) -> str:
     while len(kept) > 1 and cell_len(BETWEEN.join(kept)) > width:
         del kept[-2]
     return BETWEEN.join(kept)
+
+
+def letters(keys: str) -> frozenset[str]:
+    """The characters that are said to do something in `⏎ open · jk move · esc back`. Pure."""
+    said = (each.partition(" ")[0] for each in keys.split(BETWEEN))
+    return frozenset("".join(" " if each == "space" else each for each in said if each not in _NAMED))
 
 
 def to_strip(line: Text, width: int, base: Style, console: Console) -> Strip:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from agent.model.detect import detect as detect
     from agent.model.key_check import KeyCheck as KeyCheck
     from agent.model.key_check import KeyProvider as KeyProvider
+    from agent.model.key_check import ServerCheck as ServerCheck
     from agent.model.key_check import check_key as check_key
+    from agent.model.key_check import check_server as check_server
     from agent.model.key_check import key_providers as key_providers
     from agent.model.local.pull import Listener as Listener
     from agent.model.local.pull import Progress as Progress
@@ -48,7 +50,7 @@ __getattr__ = exports(
         "agent.model.model_choices": "ModelChoice choices merged ports served",
         "agent.model.demo": "TOUR_REQUEST",
         "agent.model.detect": "DetectedServer detect",
-        "agent.model.key_check": "KeyCheck KeyProvider check_key key_providers",
+        "agent.model.key_check": "KeyCheck KeyProvider ServerCheck check_key check_server key_providers",
         "agent.model.local.sources": "StoppedError",
         "agent.model.local.pull": "Listener Progress SourceName pull",
         "agent.model.local.server": "MISSING",

@@ -24,6 +24,7 @@ from agent.model.wire import Wire
 from agent.server_events import DialectLearned
 
 if TYPE_CHECKING:
+    from agent.config.problem import SettingProblem
     from agent.config.schema import Settings
     from agent.model.local.server import LocalServer
     from agent.safety.adviser import Adviser
@@ -52,23 +53,33 @@ class RoutePlan:
         return (*self.targets, *(each for each in (self.side, self.summary) if each is not None))
 
 
-async def plan_routes(settings: Settings, environ: Mapping[str, str], override: str | None) -> RoutePlan:
-    """The models to ask. Raises `ConfigError`; with none configured, `NoModelError` naming the ways on."""
+async def plan_routes(
+    settings: Settings,
+    environ: Mapping[str, str],
+    override: str | None,
+    problems: Sequence[SettingProblem] = (),
+) -> RoutePlan:
+    """The models to ask. Raises `ConfigError`; with none configured, `NoModelError` naming the ways on.
+
+    Either names the `problems` of the settings first: what stands there may be what is missed.
+    """
     try:
         targets = resolve(settings, environ, override)
     except NoModelError as error:
         from agent.model.detect import detect
 
-        raise error.with_servers(await detect()) from None
+        raise error.with_servers(await detect(), tuple(map(str, problems))) from None
+    except ConfigError as error:
+        raise ConfigError(" ".join([*map(str, problems), str(error)])) from None
     servers = ServerWatches()
     targets = list(await asyncio.gather(*map(servers.informed, targets)))
     first = targets[0]
     side, problem = _side(settings, environ)
     summary, other = _summary(settings, environ)
     infos = {each.label: each.info for each in (*targets, side, summary) if each is not None}
-    problems = " ".join(filter(None, (problem, other, *map(untooled, targets))))
+    wrong = " ".join(filter(None, (problem, other, *map(untooled, targets))))
     meter = Meter(first.info, infos)
-    return RoutePlan(tuple(targets), profile_of(first), meter, side, problems, summary, servers)
+    return RoutePlan(tuple(targets), profile_of(first), meter, side, wrong, summary, servers)
 
 
 def untooled(target: Target) -> str:

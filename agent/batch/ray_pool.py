@@ -16,6 +16,7 @@ from agent.batch.local_pool import Pool, WorkerDiedError
 from agent.batch.results import TaskResult
 from agent.batch.worker import assignment_json, assignment_of, conditions_json, conditions_of, result_of
 from agent.errors import ConfigError
+from tools.extras import missing
 from tools.safe_text import clean
 
 
@@ -24,7 +25,7 @@ def open_ray(conditions: Conditions, address: str) -> Pool:
     try:
         ray = import_module("ray")
     except ImportError:
-        raise ConfigError("--runner ray needs the extra `ray`: pip install 'hermes-tui[ray]'.") from None
+        raise ConfigError(missing("--runner ray", "ray")) from None
     try:
         quiet = {"include_dashboard": False} if not address else {}
         ray.init(address=address or None, log_to_driver=False, logging_level="error", **quiet)

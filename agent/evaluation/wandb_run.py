@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from agent.evaluation.figures import SuiteResult
+from tools.extras import missing
 
 _COLUMNS = ("task", "run", "passed", "score", "calls", "tokens", "cost", "seconds", "outcome")
 _CONFIGURATION = ("suite", "model", "seed", "version", "skills", "memory")
@@ -17,9 +18,7 @@ def write_run(result: SuiteResult, folder: Path) -> Path:
     try:
         wandb = import_module("wandb")
     except ImportError:
-        raise ConfigError(
-            "--format wandb needs the extra `wandb`: pip install 'hermes-tui[wandb]'."
-        ) from None
+        raise ConfigError(missing("--format wandb", "wandb")) from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError
 from agent.gateways.adapter import BadCredentialsError, GatewayContext, GatewayError, GatewayKind
 from agent.gateways.http import answer_of, checked, http_client
+from tools.extras import missing as needs_extra
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
@@ -43,10 +44,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
 def lacks(kind: GatewayKind) -> str:
     """What has to be installed before it can run, as a sentence; empty: nothing."""
     if kind.module and find_spec(kind.module) is None:
-        return (
-            f"{kind.title} needs a package that is not installed; "
-            f"run `pip install 'hermes-tui[{kind.extra}]'`."
-        )
+        return needs_extra(kind.title, kind.extra)
     return ""
 
 

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from agent.errors import ConfigError
 from agent.gateways.adapter import Adapter, GatewayContext, GatewayKind, PlatformLimits
+from tools.extras import missing as needs_extra
 from tools.parts import PartKind
 
 PLATFORMS = PartKind("gateways", "agent.gateways.platforms")
@@ -37,8 +38,5 @@ def limits_of(name: str) -> PlatformLimits:
 def make_adapter(kind: GatewayKind, context: GatewayContext) -> Adapter:
     """An adapter that is ready to run. Blocking. Raises `ConfigError`, `BadCredentialsError`."""
     if kind.module and find_spec(kind.module) is None:
-        raise ConfigError(
-            f"{kind.title} needs a package that is not installed; "
-            f"run `pip install 'hermes-tui[{kind.extra}]'`."
-        )
+        raise ConfigError(needs_extra(kind.title, kind.extra))
     return kind.make(context)

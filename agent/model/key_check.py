@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from agent.errors import HermesError
 from agent.model.addresses import is_loopback
 from agent.model.builtin_providers import PROVIDERS, Provider
 from agent.model.detect import names_in
 from agent.model.format_registry import FORMATS
+from agent.model.providers import checked_url, seller
 from agent.model.transport.failures import Failures
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ TIME_LIMIT = 20.0
 """Seconds a provider has to answer."""
 LARGEST_ANSWER = 8 << 20
 _REFUSED = (401, 403)
+_NOT_THERE = (404, 405, 501)
 _BUSY = 429
 """A key that is used too much is a key."""
 
@@ -48,6 +53,19 @@ class KeyCheck:
     """The models it offers, as far as the same answer tells."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCheck:
+    """What was found at an address."""
+
+    problem: str = ""
+    """One sentence, empty if a server answers there."""
+    name: str = ""
+    """What it can be called among the providers."""
+    base_url: str = ""
+    format: str = ""
+    models: tuple[str, ...] = ()
+
+
 def key_providers(settings: Settings, environ: Mapping[str, str]) -> tuple[KeyProvider, ...]:
     """The providers that take a key: those of the settings first, then the built-in ones."""
     return tuple(_providers(settings, environ))
@@ -55,14 +73,14 @@ def key_providers(settings: Settings, environ: Mapping[str, str]) -> tuple[KeyPr
 
 def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyProvider]:
     for name, own in settings.providers.items():
-        if own.api_key_env:
-            known = PROVIDERS.get(name, Provider(base_url=own.base_url))
+        known = PROVIDERS.get(name, Provider(base_url=own.base_url))
+        if variable := own.api_key_env or known.key_env:
             yield KeyProvider(
                 name=name,
-                variable=own.api_key_env,
+                variable=variable,
                 base_url=own.base_url,
                 format=own.format or known.format,
-                is_set=bool(environ.get(own.api_key_env, "").strip()),
+                is_set=bool(environ.get(variable, "").strip()),
             )
     for name, each in PROVIDERS.items():
         if each.key_env and name not in settings.providers:
@@ -76,8 +94,73 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
             )
 
 
-async def check_key(provider: KeyProvider, key: str) -> KeyCheck:
-    """Ask the provider once with the key. Never raises; what went wrong is the `problem`."""
+async def check_server(address: str, key: str, taken: Collection[str]) -> ServerCheck:
+    """Ask the server at an address for its models and in which form it answers; three small requests at most.
+
+    `taken` are names of providers that are in use. Never raises; what went wrong is the `problem`.
+    """
+    try:
+        url = checked_url(_with_scheme(address), "What you wrote")
+        name = seller(url) or _name_of(url, taken)
+    except (HermesError, ValueError) as error:
+        return ServerCheck(problem=str(error))
+    found = KeyCheck()
+    bare = not urlsplit(url).path
+    for place in [f"{url}/v1", url] if bare else [url]:
+        for format in ("chat", "anthropic") if key else ("chat",):
+            provider = KeyProvider(name=name, variable="the key", base_url=place, format=format)
+            found = await check_key(provider, key, listed=True)
+            if not found.problem:
+                spoken_form = format if format == "anthropic" else await _form(place, key)
+                return ServerCheck(name=name, base_url=place, format=spoken_form, models=found.models)
+    return ServerCheck(problem=found.problem)
+
+
+async def _form(url: str, key: str) -> str:
+    """The form in which a server takes requests: the first whose place answers an empty request."""
+    import httpx2
+
+    async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=not is_loopback(url)) as client:
+        for format, path in (
+            ("chat", "chat/completions"),
+            ("responses", "responses"),
+            ("anthropic", "messages"),
+        ):
+            try:
+                headers = dict(FORMATS.get(format).headers(key))
+                answer = await client.post(f"{url}/{path}", headers=headers, json={})
+            except httpx2.HTTPError:
+                continue
+            if answer.status_code not in _NOT_THERE:
+                return format
+    return "chat"
+
+
+def _with_scheme(address: str) -> str:
+    """`localhost:8000` as `http://localhost:8000`; other hosts are reached encrypted. Pure."""
+    plain = address.strip()
+    if "://" in plain:
+        return plain
+    try:
+        return f"http://{plain}" if is_loopback(f"http://{plain}") else f"https://{plain}"
+    except ValueError:
+        return plain
+
+
+def _name_of(url: str, taken: Collection[str]) -> str:
+    """A name for the provider at an address: `local-8000`, or the host without what all have. Pure."""
+    parts = urlsplit(url)
+    labels = [each for each in (parts.hostname or "").split(".") if each not in ("api", "www")]
+    plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in labels[0] if c != ":").strip("-")
+    name = f"local-{parts.port or 80}" if is_loopback(url) or not plain or plain.isdigit() else plain.lower()
+    return next(each for at in count(1) if (each := name if at == 1 else f"{name}-{at}") not in taken)
+
+
+async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) -> KeyCheck:
+    """Ask the provider once with the key. Never raises; what went wrong is the `problem`.
+
+    With `listed` an answer without a list of models is a problem too, and no key is needed.
+    """
     import httpx2
 
     failures = Failures(
@@ -93,7 +176,7 @@ async def check_key(provider: KeyProvider, key: str) -> KeyCheck:
         local = is_loopback(provider.base_url)
     except ValueError:
         return KeyCheck(f"The address of {provider.name} is wrong; mend providers.{provider.name}.base_url.")
-    if not local and not provider.base_url.startswith("https://"):
+    if key and not local and not provider.base_url.startswith("https://"):
         return KeyCheck(f"{provider.base_url} is not encrypted; keys are only sent to https:// addresses.")
     url = f"{provider.base_url.rstrip('/')}/{provider.path}"
     headers = dict(FORMATS.get(provider.format).headers(key))
@@ -110,15 +193,24 @@ async def check_key(provider: KeyProvider, key: str) -> KeyCheck:
     except Exception as error:
         return KeyCheck(str(failures.transport(error)))
     if response.status_code < 300 or response.status_code == _BUSY:
-        return KeyCheck(models=_models(bytes(body)))
+        models = _models(bytes(body))
+        if listed and models is None:
+            return KeyCheck(f"What answers at {url} gives no list of models; is the address complete?")
+        return KeyCheck(models=models or ())
+    if listed and response.status_code in _NOT_THERE:
+        return KeyCheck(
+            f"Nothing at {url} gives a list of models ({response.status_code}); is that its address?"
+        )
+    if not key and response.status_code in _REFUSED:
+        return KeyCheck(f"The server at {provider.base_url} wants a key ({response.status_code}).")
     if response.status_code in _REFUSED:
         return KeyCheck(f"{provider.name} does not take this key ({response.status_code}); copy it anew.")
     return KeyCheck(str(failures.refused(response.status_code, response.headers, bytes(body))))
 
 
-def _models(body: bytes) -> tuple[str, ...]:
-    """The names in a list of models; none if it is something else."""
+def _models(body: bytes) -> tuple[str, ...] | None:
+    """The names in a list of models; None if it is something else."""
     try:
-        return names_in(json.loads(body)) or ()
+        return names_in(json.loads(body))
     except (ValueError, RecursionError):
-        return ()
+        return None

@@ -80,15 +80,22 @@ class Target:
 class NoModelError(ConfigError):
     """No model is chosen. The message names the ways on, one a line."""
 
-    def __init__(self, keys: Sequence[str] = (), servers: Sequence[DetectedServer] = ()) -> None:
-        super().__init__(_ways_on(keys, servers))
+    def __init__(
+        self,
+        keys: Sequence[str] = (),
+        servers: Sequence[DetectedServer] = (),
+        problems: Sequence[str] = (),
+    ) -> None:
+        super().__init__("\n".join([*problems, _ways_on(keys, servers)]))
+        self.problems = tuple(problems)
+        """What is wrong with the settings, which may be why no model is chosen."""
         self.keys = tuple(keys)
         """Variables of providers whose key is set."""
         self.servers = tuple(servers)
 
-    def with_servers(self, servers: Sequence[DetectedServer]) -> NoModelError:
-        """The same, naming the servers found on this machine."""
-        return NoModelError(self.keys, servers)
+    def with_servers(self, servers: Sequence[DetectedServer], problems: Sequence[str] = ()) -> NoModelError:
+        """The same, naming the servers found on this machine, and first what is wrong with the settings."""
+        return NoModelError(self.keys, servers, problems)
 
 
 def resolve(
@@ -225,12 +232,12 @@ class _Resolver:
     def _provider(self, name: str, own: ProviderSettings | None) -> Provider:
         """Address and key variable of a provider. Raises `ConfigError` for an address that is none."""
         if own is not None:
-            url = _checked_url(own.base_url, f"providers.{name}.base_url")
+            url = checked_url(own.base_url, f"providers.{name}.base_url")
             # A key goes only where its provider lives, unless the settings say otherwise.
             usual = PROVIDERS[name].key_env if name in PROVIDERS and seller(url) == name else ""
             return Provider(base_url=url, key_env=own.api_key_env or usual, format=own.format or spoken(url))
         if name == CUSTOM:
-            url = _checked_url(self._custom_url, BASE_URL)
+            url = checked_url(self._custom_url, BASE_URL)
             return Provider(base_url=url, key_env=KEY, format=spoken(url))
         return PROVIDERS[name]
 
@@ -281,7 +288,7 @@ def _check_key(key: str, variable: str) -> None:
         )
 
 
-def _checked_url(url: str, place: str) -> str:
+def checked_url(url: str, place: str) -> str:
     """`url` in its plain form. Raises `ConfigError` naming `place`."""
     plain = url.strip().rstrip("/")
     for endpoint in ("/chat/completions", "/messages", "/responses"):

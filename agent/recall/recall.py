@@ -27,6 +27,7 @@ from agent.store.query import Query, parse
 from agent.store.ranking import snippet
 from agent.store.search import MAX_HITS, Order, SearchHit, SearchHits
 from agent.store.store import Store
+from tools.extras import add_hint
 from tools.redact import redact
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ _LIKE, _LIKE_OF_FEW = 0.12, 0.25
 """The least cosine that counts: whatever is asked, something is nearest, and one word is near to much."""
 
 NO_MEANING = (
-    "Searching by meaning needs the extra `semantic` (pip install 'hermes-tui[semantic]') or a provider's "
+    f"Searching by meaning needs the extra `semantic` (`{add_hint('semantic')}`) or a provider's "
     "model in the setting recall.embeddings; use the mode words or auto."
 )
 

@@ -17,12 +17,13 @@ from agent.recall.embedding import EmbeddingError
 from agent.recall.question import words_of
 from agent.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER, WEIGHTS
 from agent.worker_process import IDLE, WorkerError, WorkerProcess
+from tools.extras import add_hint
 
 if TYPE_CHECKING:
     from agent.recall.embedding import Vectors
 
 PACKAGE = "wordllama"
-INSTALL_MEANING = "pip install 'hermes-tui[semantic]'"
+INSTALL_MEANING = add_hint("semantic")
 """What sets it up."""
 
 _CHARS = 2_000

@@ -24,6 +24,7 @@ from agent.safety.guarded_names import (
     GIT_HARMLESS,
     HOME_FREE,
     HOME_OPEN,
+    HOME_STORES,
     NESTED,
     SHORT_NAMES,
     START_UP,
@@ -42,10 +43,11 @@ _NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
 _KNOWN = frozenset({".git", ".hermes", *ANYWHERE}) | _NESTED_NAMES
 _BARE = frozenset({"hooks", "config", "head"})
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-_TABLES = (*SYSTEM, *HOME_OPEN, *HOME_FREE, *GIT_HARMLESS)
+_TABLES = (*SYSTEM, *HOME_OPEN, *HOME_FREE, *HOME_STORES, *GIT_HARMLESS)
 _TELLING = _KNOWN | _BARE | _PACKAGES | {"scratch", *(name for start in _TABLES for name in start)}
 """Every name that any of the tables knows."""
 _SYSTEM = {start[0]: [each for each in SYSTEM if each[0] == start[0]] for start in SYSTEM}
+_STORES = {start[0]: [each for each in HOME_STORES if each[0] == start[0]] for start in HOME_STORES}
 _OWN = "Hermes' own settings and guard rails"
 _PROJECT = "settings of Hermes that come with the project"
 _GIT = "Git's own folder, whose hooks and settings run programs"
@@ -207,6 +209,8 @@ class GuardedPlaces:
             below = plain[len(home) :]
             if any(_starts(below, start, whole) for start in HOME_OPEN):
                 return "what the person's session starts or finds on its path"
+            if any(_starts(below, start, whole) for start in _STORES.get(below[0], ())):
+                return "keys and logins"
             if below[0].startswith(".") and not self._is_free(names, below, (*home, rest[0])):
                 return "settings in the person's home folder"
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.safety.reader.marks import words
+from tools.secret_places import STORES, STORES_ANYWHERE, rows
 
 _EDITOR = "settings of an editor, which can run programs"
 _SHELL = "a start-up file of the shell or the session"
@@ -139,6 +140,9 @@ HOME_OPEN: tuple[tuple[str, ...], ...] = (
     (".config", "code"),
 )
 """Places of the home folder that are guarded even where the workspace is inside them."""
+
+HOME_STORES = tuple(tuple(row.lower().rstrip("*").split("/")) for row in rows(STORES_ANYWHERE + STORES))
+"""Places of keys and logins below the home folder."""
 
 HOME_FREE: tuple[tuple[str, ...], ...] = (
     (".cache",),

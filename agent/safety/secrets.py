@@ -1,43 +1,33 @@
-"""Names of files that hold keys, passwords and private history."""
+"""Names of files that hold keys, passwords and private history: `tools.secret_places` for the gate."""
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
 
 from agent.safety.reader.marks import GLOBS, UNKNOWN, pattern
-
-_FOLDERS = re.compile(
-    r"/(?:\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.password-store|\.docker/config\.json"
-    r"|\.config/(?:gcloud|gh|hub|op|rclone|"
-    r"doctl|sops|age|configstore)|\.local/share/(?:keyrings|kwalletd)|\.mozilla/firefox"
-    r"|\.config/(?:google-chrome|"
-    r"chromium|BraveSoftware|microsoft-edge)|\.thunderbird|Library/(?:Keychains|Cookies|Safari|Messages|Mail"
-    r"|Application Support/"
-    r"(?:Google/Chrome|Firefox|com\.apple\.TCC))|\.electrum|\.bitcoin|\.ethereum|\.config/solana"
-    r"|\.terraform\.d/credentials\.tfrc\.json"
-    r"|\.oci|\.config/hcloud|\.databrickscfg|\.snowflake|\.cargo/credentials(?:\.toml)?|\.gem/credentials"
-    r"|\.m2/settings(?:-security)?\.xml|\.gradle/gradle\.properties|\.composer/auth\.json"
-    r"|\.nuget/NuGet\.Config"
-    r"|etc/(?:g?shadow-?|sudoers(?:\.d)?|ssh/ssh_host_\w+_key|ssl/private|krb5\.keytab|master\.passwd)"
-    r"|run/secrets|var/run/secrets|proc/[^/]+/(?:environ|mem)|proc/kcore|dev/k?mem)(?:/|$)"
+from tools.secret_places import (
+    LIKELY_NAMES,
+    NAMES,
+    PUBLIC_NAMES,
+    STORES,
+    STORES_ANYWHERE,
+    SYSTEM,
+    any_of,
+    rows,
 )
-_NAMES = re.compile(
-    r"\.env(?!(?:\.\w+)*\.(?:example|sample|template|dist|defaults?|tpl)$)(?:\..+)?|\.envrc|\.netrc|_netrc"
-    r"|\.git-credentials"
-    r"|\.pgpass|\.my\.cnf|\.mylogin\.cnf|\.pypirc|\.npmrc|\.yarnrc\.yml|\.s3cfg|\.boto|\.htpasswd"
-    r"|\.vault-token"
-    r"|\.dockercfg|\.(?:bash|zsh|sh|psql|mysql|python|node_repl|sqlite|rediscli|irb)_history"
-    r"|\.lesshst|\.viminfo"
-    r"|fish_history|id_(?:rsa|dsa|ecdsa|ed25519)(?:_\w+)?|.*\.(?:pem|p12|pfx|jks|keystore|kdbx|ppk"
-    r"|asc|gpg|ovpn|key)"
-    r"|credentials(?:\.(?:json|ya?ml|toml|ini|db))?|(?:client_)?secrets?(?:\.(?:json|ya?ml|toml|env|txt))?"
-    r"|service[-_]?account.*\.json|terraform\.tfstate(?:\.backup)?|.*\.tfvars|kubeconfig|wallet\.dat"
-    r"|logins\.json|com\.apple\.LaunchServices\.QuarantineEvents.*"
-    r"|key[34]\.db|auth\.json|\.Xauthority|known_tokens|\.wgetrc|\.curlrc|master\.key",
+
+_ANYWHERE = any_of(rows(STORES_ANYWHERE))
+_FOLDERS = re.compile(
+    rf"/(?:{_ANYWHERE}|proc/[^/]+/(?:environ|mem)|proc/kcore|dev/k?mem)(?:/|$)"
+    rf"|^(?:{any_of(rows(SYSTEM))})(?:/|$)",
     re.IGNORECASE,
 )
-_PUBLIC = re.compile(r"known_hosts|.*\.pub|config\.example", re.IGNORECASE)
+_IN_HOME = re.compile(rf"(?:{any_of(rows(STORES))})(?:/|$)", re.IGNORECASE)
+_OF_SOMEBODY = re.compile(r"/(?:home|Users)/[^/]+/|/root/")
+_NAMES = re.compile(any_of(rows(NAMES + LIKELY_NAMES)), re.IGNORECASE)
+_PUBLIC = re.compile(any_of(rows(PUBLIC_NAMES)), re.IGNORECASE)
 # What a pattern such as `.e*` or `~/.s*/id_*` may stand for.
 _SAMPLES = (
     ".env",
@@ -51,8 +41,8 @@ _SAMPLES = (
     "server.key",
 )
 _SAMPLE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
-_has_start = re.compile(r"/\.|/Library/|/etc/|/run/|/var/|/proc/|/dev/").search
-"""One of these is in every path that `_FOLDERS` finds something in."""
+_has_start = re.compile(r"/\.|/Library/|/snap/|/etc/|/run/|/var/|/proc/|/dev/", re.IGNORECASE).search
+"""One of these is in every path that holds secrets because of its folder."""
 
 
 def is_secret(path: str) -> bool:
@@ -62,8 +52,17 @@ def is_secret(path: str) -> bool:
         known = _known(name)
         if known is not None:
             return known
-        return _has_start(path) is not None and _FOLDERS.search(path) is not None
+        return _has_start(path) is not None and (_FOLDERS.search(path) is not None or _in_a_home(path))
     return _may_be_secret(path)
+
+
+def _in_a_home(path: str) -> bool:
+    """Whether a path is a store below the home of this person or of another."""
+    own = os.environ.get("HOME", "").rstrip("/")
+    if own and path.startswith(f"{own}/"):
+        return _IN_HOME.match(path, len(own) + 1) is not None
+    home = _OF_SOMEBODY.match(path)
+    return home is not None and _IN_HOME.match(path, home.end()) is not None
 
 
 @lru_cache(maxsize=2_048)

@@ -18,6 +18,7 @@ from agent.model.transport.reply import ModelRoute, fetch_reply
 from agent.model.transport.retry import RetryPolicy
 from agent.model.wire import Wire
 from agent.senses.ocr import read_text
+from tools.extras import add_hint
 from tools.results import ToolError
 from tools.safe_text import clean
 from tools.senses.pictures import FitPicture
@@ -35,7 +36,7 @@ _SYSTEM = (
 )
 NO_WAY = (
     "This model does not see pictures, and nothing else is set up that does. Name a model that sees in "
-    "vision.model, or install the text reader with `pip install 'hermes-tui[ocr]'`."
+    f"vision.model, or add the text reader with `{add_hint('ocr')}`."
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent.senses.hearing import whisper_is_installed
 from agent.senses.ocr import is_installed
 from agent.senses.speaking import espeak, hibari_is_installed
+from tools.extras import add_hint
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -58,7 +59,7 @@ def _vision(settings: Settings, sees: bool) -> Readiness:
     return Readiness(
         tool="vision_analyze",
         missing="the model does not see, and nothing reads pictures for it",
-        mend="pip install 'hermes-tui[ocr]', or hermes config set vision.model PROVIDER/MODEL",
+        mend=f"{add_hint('ocr')}, or hermes config set vision.model PROVIDER/MODEL",
     )
 
 
@@ -94,7 +95,7 @@ def _speech(settings: Settings, environ: Mapping[str, str], brought: str) -> Rea
         tool="text_to_speech",
         by=by,
         missing="" if by else _not(speech.backend, "nothing that speaks is set up or installed"),
-        mend="" if by else "pip install 'hermes-tui[speech]', or sudo apt install espeak-ng",
+        mend="" if by else f"{add_hint('speech')}, or sudo apt install espeak-ng",
         is_chosen=speech.backend not in ("auto", "off"),
     )
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.senses.speaking import HibariProcess, by_espeak, espeak, hibari_is_installed, wav
+from tools.extras import add_hint
 from tools.results import ToolError
 
 PLAYERS: tuple[tuple[str, ...], ...] = (
@@ -44,7 +45,7 @@ def missing(settings_player: str, environ: Mapping[str, str]) -> str:
     """Why nothing can be read aloud here, with the mend; empty if it can be."""
     path = environ.get("PATH", "")
     if not hibari_is_installed() and not espeak(path):
-        return "Nothing on this machine speaks; `pip install 'hermes-tui[speech]'`, or install espeak-ng."
+        return f"Nothing on this machine speaks; `{add_hint('speech')}`, or install espeak-ng."
     if not player(settings_player, path):
         return "Nothing on this machine plays sound; install alsa-utils, or name a program in speech.player."
     return ""

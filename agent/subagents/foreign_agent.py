@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.assembly.agent_workspace import AgentWorkspace
-from agent.errors import HermesError
+from agent.errors import ConfigError, HermesError
 from agent.events import (
     Event,
     ReasoningAdded,
@@ -27,6 +27,7 @@ from agent.subagents.foreign_program import ForeignProgram
 from agent.turns.call_runner import taken
 from agent.turns.turn_queue import TurnQueue
 from tools.actions import Action, RunCommand
+from tools.extras import add_hint, is_installed
 from tools.results import Display, Outcome
 from tools.safe_text import clean
 
@@ -97,6 +98,10 @@ class ForeignAgent:
         return next((node.content for node in said if node.content.strip()), "")
 
     async def _work(self, text: str, turn: _Turn) -> TurnOutcome:
+        # Before anything that imports the package.
+        if not is_installed("acp"):
+            needs = "needs the package agent-client-protocol"
+            raise ConfigError(f"The agent {self.program.name} {needs}; add it with `{add_hint('acp')}`.")
         from agent.subagents.foreign_client import ForeignClient, ForeignContext
 
         reach, steps, call = self.place.reach, self.place.steps, f"foreign-{self.turns}"

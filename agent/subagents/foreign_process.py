@@ -94,13 +94,6 @@ async def _started(
 ) -> asyncio.subprocess.Process:
     env = {**child_environment(environ, program.env_passthrough), **program.env}
     found = shutil.which(program.command, path=env.get("PATH"))
-    try:
-        import acp as _protocol  # noqa: F401 - whether it is there
-    except ImportError:
-        raise ConfigError(
-            f"The agent {program.name} needs the package agent-client-protocol; install it with "
-            "`pip install 'hermes-tui[acp]'`."
-        ) from None
     if found is None:
         raise ConfigError(
             f"The agent {program.name} cannot be started: there is no program {program.command!r}; install "

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from agent.errors import ConfigError, HermesError
 from agent.training.rollouts import RolloutGroup
 from agent.training.tokens import MASKED, TokenSequence
+from tools.extras import missing
 
-MISSING = "Training weights needs the extra `tinker`: pip install 'hermes-tui[tinker]'."
+MISSING = missing("Training weights", "tinker")
 LOSS = "importance_sampling"
 _Answer = TypeVar("_Answer")
 

@@ -31,6 +31,7 @@ from agent.training_runs.configuration import (
 )
 from agent.training_runs.records import LOG, TrainingRun, all_runs, find_run, run_lock
 from tools.actions import ReadPath, TrainModel
+from tools.extras import missing
 from tools.results import ToolError
 from tools.training_keeper import Permit
 from tools.umask import person_umask
@@ -175,7 +176,7 @@ class SessionTraining:
     def _without_tinker(self) -> str:
         """Why weights cannot be trained; empty where they can."""
         if find_spec("tinker") is None:
-            return "Training weights needs the extra `tinker`: pip install 'hermes-tui[tinker]'."
+            return missing("Training weights", "tinker")
         if not self._tinker_key:
             return "Training weights needs the variable TINKER_API_KEY."
         return ""

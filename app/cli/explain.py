@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.api.permissions import Verdict
 from agent.errors import ConfigError, ExitCode
 from app.cli.output import say
+
+if TYPE_CHECKING:
+    from agent.api.permissions import Gate
 
 LONGEST = 4_000_000
 """Characters of one line that are read as a command."""
@@ -48,12 +53,52 @@ def explain(args: argparse.Namespace) -> int:
 
 def decider(cwd: Path) -> Callable[[str], Verdict]:
     """The decision on commands run in `cwd`, which is the workspace as well, with all rules in force."""
-    import os
+    from tools.actions import RunCommand
+
+    gate = _gate(cwd, "tui")
+    return lambda command: gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
+
+
+def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
+    """The narrowest rule that would let a call pass which was denied; empty where no single one does."""
+    from tools.actions import Action, RunCommand, WritePath
+
+    action: Action
+    if tool == "terminal" and isinstance(command := arguments.get("command"), str):
+        action = RunCommand(tool=tool, command=command, cwd=cwd)
+        wanted = [_shortened(command), command.strip()]
+    elif tool in ("write_file", "patch") and isinstance(path := arguments.get("path"), str):
+        action = WritePath(tool=tool, path=Path(os.path.normpath(cwd / Path(path).expanduser())))
+        tool, wanted = "write_file", [path]
+    else:
+        return ""
+    for rule in (f"{tool}({each})" for each in wanted if each):
+        try:
+            if _gate(cwd, "oneshot", [rule]).decide(action).kind == "allow":
+                return rule
+        except ValueError:
+            continue
+    return ""
+
+
+def _shortened(command: str) -> str:
+    """`git push origin main` as `git push *`; empty for what is more than a program with its words. Pure."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    plain = [each for each in words[:2] if each.replace("-", "").replace("_", "").isalnum()]
+    if len(plain) < 2 or plain[1].startswith("-") or any(mark in command for mark in "|&;<>()$`\n"):
+        return ""
+    return f"{plain[0]} {plain[1]} *"
+
+
+def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
+    """The gate as it stands in a folder, with further rules. Raises `ValueError` for one that is none."""
 
     from agent.api.config import load
     from agent.api.home import Home
     from agent.api.permissions import NO_COVERAGE, NO_UNDO, Gate, Permissions, coverage_of, probe
-    from tools.actions import RunCommand
 
     home = Home.locate()
     loaded = load(home, os.environ).settings
@@ -61,15 +106,14 @@ def decider(cwd: Path) -> Callable[[str], Verdict]:
     coverage = NO_COVERAGE
     if loaded.terminal.backend == "local":
         coverage = coverage_of(probe(settings.mode), settings.network, steps=loaded.checkpoints.enabled)
-    gate = Gate.for_home(
+    return Gate.for_home(
         home,
         cwd,
         loaded.approvals.mode,
-        permissions=Permissions(home, cwd, "tui"),
+        permissions=Permissions(home, cwd, surface, allow=allow),
         coverage=coverage,
         undo=None if loaded.checkpoints.enabled else NO_UNDO,
     )
-    return lambda command: gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
 
 
 def verdict_data(command: str, verdict: Verdict) -> dict[str, Any]:

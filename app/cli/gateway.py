@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli import gateway_setup
+from app.cli.extras import require
 from app.cli.output import say
 
 if TYPE_CHECKING:
@@ -74,13 +75,7 @@ def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
     enabled = [name for name in gateway_kinds() if getattr(loaded.settings.gateways, name).enabled]
     if not enabled:
         raise ConfigError("No messenger is set up; begin with `hermes gateway setup telegram`.")
-    try:
-        import starlette  # noqa: F401 - whether it is there
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise ConfigError(
-            "Messengers need the service; install it with `pip install 'hermes-tui[serve]'`."
-        ) from None
+    require("serve", "The service, which runs messengers,")
     from app.cli.serve.running import running_service
 
     if running := running_service(home.root / "serve"):

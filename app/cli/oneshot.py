@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -24,12 +25,14 @@ from agent.events import (
     Event,
     ReplyCut,
     ToolFinished,
+    ToolStarted,
     TurnEnded,
 )
 from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
 from app.startup.fast_args import FastOptions
+from tools.command_name import command_name
 from tools.safe_text import clean
 
 MAX_STDIN = 4_000_000
@@ -104,7 +107,8 @@ async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Seque
     console = Console() if sys.stdin.isatty() and sys.stderr.isatty() and not args.json else None
     options = options_of(args, attended=console is not None, surface="json" if args.json else "oneshot")
     view = JsonView(sys.stdout) if args.json else TextView(sys.stderr)
-    listeners: list[Listener] = [view]
+    denied = LastDenied()
+    listeners: list[Listener] = [view, denied]
     if console is not None:
         listeners.append(lambda event: _attend(console, event))
     client = await open_session(options, *listeners)
@@ -123,22 +127,30 @@ async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Seque
     if isinstance(view, JsonView) and view.failure is not None:
         raise view.failure
     if not args.json:
-        _print_answer(ended, args.approve)
+        _print_answer(ended, args.approve, denied.call, client.workspace)
     return ended.exit_code
 
 
-def _print_answer(ended: TurnEnded, approve: str | None) -> None:
+def _print_answer(ended: TurnEnded, approve: str | None, denied: ToolStarted | None, workspace: Path) -> None:
     if ended.text:
         print(clean(ended.text), flush=True)
     if ended.error:
         print(f"hermes: {clean(ended.error)}", file=sys.stderr)
-    if ended.outcome == "budget":
+    if ended.outcome == "budget" and not ended.error:
         print("hermes: the limit of requests was reached; raise it with --max-turns.", file=sys.stderr)
     if ended.outcome == "denied":
-        way = "--approve all lets everything pass but the hardline"
-        if approve == "all":
-            way = "the reasons stand above"
-        print(f"hermes: stopped at the gate; {way}.", file=sys.stderr)
+        print(f"hermes: {_way_on(denied, workspace, approve)}", file=sys.stderr)
+
+
+def _way_on(denied: ToolStarted | None, workspace: Path, approve: str | None) -> str:
+    """What to do about an action that was denied."""
+    if approve not in ("all", "yolo") and denied is not None:
+        from app.cli.explain import narrow_rule
+
+        if rule := narrow_rule(denied.tool, denied.arguments, workspace):
+            allow = f"{command_name()} permissions allow {shlex.quote(rule)}"
+            return f"denied, as nobody is here to say yes. To allow just this from now on: {allow}"
+    return "stopped at the gate; the reasons stand above."
 
 
 def _stop_on_signals(client: SessionClient) -> None:
@@ -149,6 +161,22 @@ def _stop_on_signals(client: SessionClient) -> None:
 
 def _attend(console: Console, event: Event) -> None:
     console.hear(event)
+
+
+class LastDenied:
+    """Knows which call of the session's own agent was denied last."""
+
+    def __init__(self) -> None:
+        self.call: ToolStarted | None = None
+        self._started: dict[str, ToolStarted] = {}
+
+    def __call__(self, event: Event) -> None:
+        if event.agent == "main" and isinstance(event, ToolStarted):
+            self._started[event.call] = event
+        elif isinstance(event, ToolFinished):
+            started = self._started.pop(event.call, None)
+            if event.outcome == "denied" and started is not None:
+                self.call = started
 
 
 class JsonView:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import HermesError
-from app.panes.branch_rows import last_calls, panes_of
+from app.panes.branch_rows import ignored_files, last_calls, panes_of
 from app.screens.history.plan_words import wants_a_look
 from app.screens.history.said_messages import RewindTarget, SaidMessage, back_with, said
 
@@ -223,6 +223,17 @@ class HistoryActions:
             return
         if client is self._app.host.client and not client.busy:
             self._app.bridge.show_branch(calls, files)
+
+    async def show_ignored(self) -> None:
+        """Show the ignored files that the session changed above the others, or leave them out again."""
+        pane = self._app.session.files
+        try:
+            found = await ignored_files(self.history, {each.path for each in pane.changes})
+        except HermesError as error:
+            self._app.complain(str(error))
+            return
+        if not pane.show_ignored(found):
+            self._app.say("The session changed no ignored files.")
 
 
 class HistoryPort(Protocol):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
 from app.conversation.pane_placing import bring_in, put_in_place
-from app.conversation.typed_text import type_into
 from app.screens.closable import ClosableScreen
 from widgets.background import Backdrop, Background
 from widgets.palette import Palette
@@ -65,11 +63,9 @@ class ConversationScreen(ClosableScreen[None]):
         """What stands below the prompt."""
         return ()
 
-    def on_key(self, event: events.Key) -> None:
-        type_into(self.prompt, event, self.active_bindings)
-
-    def on_paste(self, event: events.Paste) -> None:
-        type_into(self.prompt, event, self.active_bindings)
+    def keys_shown(self) -> frozenset[str]:
+        """The characters that are said to be commands where the focus is."""
+        return self.workbench.keys_shown() if self.panes_mounted else frozenset()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return self._ground.rows(crop)

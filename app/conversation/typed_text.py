@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from typing import TYPE_CHECKING, cast
 
 from textual import events
+from textual.screen import Screen
 
-from widgets.prompt.widget import Prompt
+from app.conversation.conversation_screen import ConversationScreen
+
+if TYPE_CHECKING:
+    from app.ports import KeysPort
 
 
-def type_into(prompt: Prompt, event: events.Key | events.Paste, bound: Container[str]) -> None:
-    """Hand a paste or a character that nobody on the way took to the prompt, with the keys.
+def lead(screen: Screen[object], event: events.Key | events.Paste) -> None:
+    """Give the prompt of a conversation the keys if the event is text that means nothing where they are.
 
-    A character for which a key is `bound` stays what it is.
+    A character means something where the line below the panes says so, or the person has chosen that key; and
+    any does in a list that is being filtered, or to a widget that takes text itself.
     """
-    if prompt.has_focus:
+    if not isinstance(screen, ConversationScreen) or screen.prompt.has_focus:
         return
-    if isinstance(event, events.Paste):
-        typed: events.Event = events.Paste(event.text)
-    elif event.is_printable and event.key not in bound:
-        typed = events.Key(event.key, event.character)
-    else:
+    if isinstance(event, events.Key) and not event.is_printable:
         return
-    event.stop()
-    event.prevent_default()
-    prompt.focus()
-    prompt.post_message(typed)
+    key, typed = (event.key, event.character) if isinstance(event, events.Key) else ("a", "a")
+    if (part := screen.focused) is not None and part.check_consume_key(key, typed):
+        return
+    if isinstance(event, events.Key) and (active := screen.active_bindings.get(key)) is not None:
+        chosen = cast("KeysPort", screen.app).keys.changed
+        if active.binding.id in chosen or typed in screen.keys_shown():
+            return
+    screen.set_focus(screen.prompt)
+
+
+def is_text(event: events.Event) -> bool:
+    """Whether it is text rather than an order. Pure."""
+    return isinstance(event, events.Paste) or (isinstance(event, events.Key) and event.is_printable)

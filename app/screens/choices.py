@@ -21,7 +21,7 @@ HANGING = 3
 
 
 class Choices(OptionList):
-    """A list of choices: arrows, j and k, digits, enter and the mouse."""
+    """A list of choices: arrows, j and k, digits, enter and the mouse. Other text is for its dialog."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down", "Down"), ("k", "cursor_up", "Up")]
 
@@ -57,15 +57,14 @@ class Choices(OptionList):
         super().action_select()
         self.call_after_refresh(self._hand_on)
 
-    def on_blur(self) -> None:
-        self._hand_on()
+    async def on_blur(self) -> None:
+        await self._hand_on()
 
-    def _hand_on(self) -> None:
-        """Give what was typed right after the choice to whatever has the keys now."""
+    async def _hand_on(self) -> None:
+        """Let what was typed right after the choice come again, for whatever has the keys now."""
         held, self._held = self._held or [], None
-        if held and self.is_attached and (focused := self.screen.focused) is not None:
-            for event in held:
-                focused.post_message(events.Key(event.key, event.character))
+        for event in held:
+            await self.app.on_event(events.Key(event.key, event.character))
 
     def on_key(self, event: events.Key) -> None:
         if self._held is not None:
@@ -73,6 +72,8 @@ class Choices(OptionList):
             event.stop()
             event.prevent_default()
             self._held.append(event)
+        elif (takes := getattr(self.screen, "takes_typing", None)) is not None and takes(event):
+            return
         elif event.character and event.character.isascii() and event.character.isdigit():
             number = int(event.character)
             if 1 <= number <= self.option_count:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from textual import work
 from textual.app import ComposeResult
 from textual.widget import Widget
 from textual.widgets import Input
 
 from app.screens.choices import Choices
 from app.screens.detail import DetailScreen
-from app.screens.dialog import Dialog, Hints
+from app.screens.dialog import Dialog, Hints, Problem
 from app.screens.field import Field
 from app.screens.wording import Skinned, line, words
 from tools.safe_text import reveal
@@ -59,14 +62,26 @@ class ChangeDialog(ConfirmDialog):
         self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True, diffs=True))
 
 
+async def _no_problem(_text: str) -> str:
+    return ""
+
+
 class TextDialog(Dialog[str | None]):
     """Asks for one line. What was typed while it opened belongs to it."""
 
     at_once = True
 
-    def __init__(self, label: str, value: str = "", *, enters: str = "take it") -> None:
-        """`enters` says what enter does."""
+    def __init__(
+        self,
+        label: str,
+        value: str = "",
+        *,
+        enters: str = "take it",
+        check: Callable[[str], Awaitable[str]] = _no_problem,
+    ) -> None:
+        """`enters` says what enter does; what `check` finds wrong is shown, and the dialog stays."""
         super().__init__(self._take)
+        self._check = check
         self.enters = enters
         self._label = label
         self._value = value
@@ -74,6 +89,7 @@ class TextDialog(Dialog[str | None]):
     def body(self) -> ComposeResult:
         yield words(self._label)
         yield Field(line(self._value), compact=True)
+        yield Problem()
         yield Hints()
 
     def entry(self) -> Widget:
@@ -81,7 +97,14 @@ class TextDialog(Dialog[str | None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.dismiss(event.value)
+        self._submit(event.value)
+
+    @work(exclusive=True, group="check")
+    async def _submit(self, text: str) -> None:
+        problem = await self._check(text)
+        self.query_one(Problem).say(problem)
+        if not problem:
+            self.dismiss(text)
 
     def decline(self) -> None:
         self.dismiss(None)

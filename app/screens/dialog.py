@@ -10,15 +10,18 @@ from typing import ClassVar, TypeVar
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from app.screens.choices import MOST_LINES, Choices
 from app.screens.closable import ClosableModal
 from app.screens.detail import DetailScreen
 from app.screens.keyline import BETWEEN, KeyLine
+from app.screens.wording import LINE_CHARS, line
 from widgets.reader import Reader
+from widgets.row_text import letters
 
 Outcome = TypeVar("Outcome")
 
@@ -42,6 +45,8 @@ class Dialog(ClosableModal[Outcome]):
 
     A key typed before the dialog could be read is never an answer: until it is
     armed, what is typed goes to `spill`, which is the draft it was meant for.
+    So does, beside a list of choices, text that none of its keys is; from then on
+    the draft has all of it, digits and return too, until an arrow or esc leads back.
     """
 
     enters: str = "take it"
@@ -56,12 +61,18 @@ class Dialog(ClosableModal[Outcome]):
     CSS_PATH: ClassVar = Path(__file__).with_name("dialog.tcss")
     AUTO_FOCUS: ClassVar[str | None] = ""
 
-    def __init__(self, spill: Callable[[str], None] = lambda _text: None) -> None:
+    def __init__(self, spill: Callable[[str], None] | None = None) -> None:
         super().__init__()
-        self._spill = spill
+        self._spill = spill or self._to_draft
+        self._to_prompt = False
+        """Whether what is typed goes on to the draft."""
+        self._moved = ""
+        """Letters that moved the choice just now: they were the beginning of a text if one follows."""
         self._arming: Timer | None = None
         self._frame = Vertical(id="dialog", disabled=True)
         self.armed = False
+        self._said = ""
+        """The keys as they were said last."""
 
     def compose(self) -> ComposeResult:
         with self._frame:
@@ -120,13 +131,15 @@ class Dialog(ClosableModal[Outcome]):
         given = shared(rest, wanted)
         for text, lines in zip(texts, given, strict=True):
             text.styles.height = text.styles.max_height = lines
-        hints = self._hints(scrolls=any(map(operator.gt, wanted, given)))
+        self._said = hints = self._hints(scrolls=any(map(operator.gt, wanted, given)))
         for each in self.query(Hints):
             each.say(hints)
 
     def _hints(self, *, scrolls: bool) -> str:
         """The keys that work now."""
         choices = sum(each.option_count for each in self.query(Choices))
+        if self.armed and self.writes:
+            return f"⏎ send what you wrote{BETWEEN}↑↓ or esc back to the choices"
         if not choices or any(each.has_focus for each in self.query(Input)):
             keys = [f"⏎ {self.enters}"]
         else:
@@ -134,23 +147,78 @@ class Dialog(ClosableModal[Outcome]):
             keys = [f"{digits} or ⏎ choose", *(["o in full"] if self.opens else [])]
         return BETWEEN.join([*keys, *(["PgUp PgDn scroll"] if scrolls else []), f"esc {self.leaves}"])
 
+    @property
+    def writes(self) -> bool:
+        """Whether the person is writing to the draft rather than choosing."""
+        return self._to_prompt
+
     def on_key(self, event: events.Key) -> None:
         if self.armed:
             if event.key in ("escape", "ctrl+c"):
                 event.stop()
                 self.decline()
+            else:
+                self.takes_typing(event)
             return
         event.stop()
         event.prevent_default()
         if event.is_printable and event.character:
+            self._to_prompt = True
             self._spill(event.character)
+        elif event.key in ("enter", "backspace"):
+            self._press(event.key)
         if self._arming is not None:
             self._arming.reset()
 
+    def takes_typing(self, event: events.Key) -> bool:
+        """Hand a key on to the draft if it is for that, beside a list of choices; whether it was."""
+        if not self.armed or not any(each.has_focus for each in self.query(Choices)):
+            return False
+        typed = event.character if event.is_printable else None
+        if typed in ("j", "k") and not self.writes:
+            self._moved += typed
+            return False
+        moved, self._moved = self._moved, ""
+        if self.writes and event.key in ("escape", "up", "down", "tab", "shift+tab"):
+            self.back_to_choices()
+        elif typed and (self.writes or not self._chooses(typed)):
+            self._to_prompt = True
+            self._spill(moved + typed)
+        elif self.writes and event.key in ("enter", "backspace"):
+            self._press(event.key)
+        else:
+            return False
+        event.stop()
+        event.prevent_default()
+        self._fit()
+        return True
+
+    def _chooses(self, typed: str) -> bool:
+        """Whether a character means something here: the number of a choice, or what the keys below say."""
+        most = sum(each.option_count for each in self.query(Choices))
+        return typed in letters(self._said) or (typed in "123456789" and int(typed) <= most)
+
+    def back_to_choices(self) -> None:
+        """What is typed chooses again."""
+        self._to_prompt = False
+
+    def _press(self, key: str) -> None:
+        """Press a key on what was written: return sends it, and the next one is for the dialog again."""
+        if press := getattr(self.app, "press_on_draft", None):
+            press(key)
+        if key == "enter":
+            self._to_prompt = False
+
+    def _to_draft(self, text: str) -> None:
+        if spill := getattr(self.app, "spill", None):
+            spill(text)
+
     def on_paste(self, event: events.Paste) -> None:
-        if not self.armed:
+        if not self.armed or any(each.has_focus for each in self.query(Choices)):
             event.stop()
+            self._to_prompt = True
             self._spill(event.text)
+            self._fit()
 
     def key_pageup(self) -> None:
         """Scroll back, the last text first."""
@@ -186,3 +254,16 @@ class Hints(KeyLine):
 
     def __init__(self) -> None:
         super().__init__(classes="keys")
+
+
+class Problem(Static):
+    """Why what was written cannot be used; out of sight while it can."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="problem")
+        self.display = False
+
+    def say(self, problem: str) -> None:
+        """Show the sentence; an empty one hides it."""
+        self.update(Content(f"✗ {line(problem, LINE_CHARS)}" if problem else ""))
+        self.display = bool(problem)

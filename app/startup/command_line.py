@@ -39,6 +39,7 @@ SUBCOMMANDS = {
     "agents": "list, show, check and begin kinds of agents",
     "skins": "list, show, check and begin skins",
     "permissions": "list, explain, test and change what may be done",
+    "extras": "list, add and remove what can be added to the program",
     "doctor": "check that everything Hermes needs is in order",
 }
 

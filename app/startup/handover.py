@@ -16,12 +16,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from textual import events
+from textual.message import Message
 
+from app.conversation.typed_text import is_text
 from app.startup.skeleton import Skeleton
 from app.terminal.sequences import SequenceKind, pieces, unfinished
+from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:
     from textual.driver import Driver
+    from textual.screen import Screen
+    from textual.timer import Timer
     from textual.widget import Widget
 
     from app.conversation.session_screen import SessionScreenPort
@@ -33,6 +38,13 @@ if TYPE_CHECKING:
 
         @property
         def focused(self) -> Widget | None: ...
+
+        @property
+        def screen(self) -> Screen[Any]: ...
+
+        def set_timer(self, delay: float, callback: Callable[[], None], /) -> Timer:
+            """Call after so many seconds."""
+            ...
 
         def call_later(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
             """Call in turn with the events of the application."""
@@ -57,25 +69,39 @@ _NAMED = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08"
 
 PAUSE, LONGEST = 0.15, 2.0
 """Seconds without a key that count as a pause in typing, and how long one is waited for."""
+EDITING = frozenset({"backspace", "delete", "left", "right", "up", "down", "home", "end"})
+"""Keys that give the keys to nobody else while the prompt has them."""
+LONGEST_WAY = 0.5
+"""Seconds after which a key is not waited for any more."""
 LOOK = 0.02
 """Seconds between two looks whether it has come."""
 
 
+class PassedBy(Message):
+    """What was typed before this has been dealt with."""
+
+
 class Startup:
-    """Holds back keys until there is somebody to take them, and then opens the session."""
+    """Holds back keys until there is somebody to take them, and then opens the session.
+
+    Later on as well: what a key does may give the keys to another part or screen. So while one is under way
+    that is not text for the prompt, those after it wait until a marker has passed the same queues.
+    """
 
     def __init__(self, app: StartupPorts) -> None:
         self._app = app
         self._keys: list[events.Event] | None = None
         self._text_goes = False
+        self._late: Timer | None = None
+        """Ends the wait for a key whose marker got lost with what it was in."""
 
     def hold(self, typed: bytes = b"") -> None:
-        """Begin; `typed` are keys from before the application read any."""
+        """Hold keys back from now on; `typed` are those from before the application read any."""
         self._keys = list(as_events(pressed(typed).decode("utf-8", "replace")))
 
     def keeps(self, event: events.Event) -> bool:
         """Whether the event has to wait; it comes again later."""
-        if self._keys is None or (self._text_goes and not self._keys and _is_text(event)):
+        if self._keys is None or (self._text_goes and not self._keys and is_text(event)):
             return False
         self._keys.append(event)
         return True
@@ -110,8 +136,26 @@ class Startup:
         while not self._keys and time.monotonic() < min(end, self._app.last_key + PAUSE):  # noqa: ASYNC110
             await asyncio.sleep(LOOK)
 
+    def follow(self, event: events.Event) -> None:
+        """Let later keys wait for this one, which was just handed to what has the keys."""
+        if not isinstance(event, events.Key) or self._keys is not None:
+            return
+        part = self._app.focused
+        in_text = isinstance(part, Prompt) and (event.is_printable or event.key in EDITING)
+        if not in_text and (part or self._app.screen).post_message(PassedBy()):
+            self._keys, self._text_goes = [], False
+            self._late = self._app.set_timer(LONGEST_WAY, self.complete)
+
+    async def passed(self) -> None:
+        """Everything typed so far has been dealt with; called by the application in turn with its events."""
+        if self._late is not None:
+            self._late.stop()
+            self._late = None
+            await self._hand_out(None)
+
     def complete(self) -> None:
         """Everything is on the screen: hand out all keys, in turn with the application's other events."""
+        self._late = None
         self._app.call_later(self._hand_out, None)
 
     async def _hand_out(self, kept: list[events.Event] | None) -> None:
@@ -119,10 +163,6 @@ class Startup:
         held, self._keys = self._keys or [], kept
         for event in held:
             await self._app.on_event(event)
-
-
-def _is_text(event: events.Event) -> bool:
-    return isinstance(event, events.Paste) or (isinstance(event, events.Key) and event.is_printable)
 
 
 def pressed(typed: bytes) -> bytes:

@@ -170,6 +170,8 @@ async def test_a_key_is_checked_masked_and_kept_and_a_model_of_its_provider_answ
     async with first_start(tmp_path, OWN) as first:
         first.app.session.prompt.set_text("a draft")
         screen = await first.shows(OnboardingScreen)
+        # Digits are for the draft while there is one; an arrow leads back to the choices.
+        await first.pilot.press("up")
         await first.pilot.press(str(1 + next(at for at, way in enumerate(screen._ways) if way.act == "key")))
         await first.shows(ProviderDialog)
         await first.pilot.press("1")

@@ -121,8 +121,30 @@ def test_a_refused_action_is_exit_code_4(work: Path, home: Path, tmp_path: Path)
         done = command.run("-p", "hi", env=command.environment(home, server.base_url), cwd=work)
     assert done.returncode == 4
     assert done.stdout == "Not allowed.\n"
-    assert done.stderr.endswith("--approve all lets everything pass but the hardline.\n")
+    assert done.stderr.endswith("hermes permissions allow 'terminal(rm ../kept)'\n")
+    assert "--approve" not in done.stderr
     assert (work.parent / "kept").exists()
+
+
+def test_a_denied_command_names_the_rule_that_allows_just_it(work: Path, home: Path, tmp_path: Path) -> None:
+    script = "script = by_step([call('terminal', command='git push origin main'), say('Not allowed.')])"
+    with ServerProcess(script, tmp_path) as server:
+        env = command.environment(home, server.base_url)
+        done = command.run("-p", "hi", env=env, cwd=work)
+        assert done.returncode == 4
+        assert "permissions allow 'terminal(git push *)'" in done.stderr and "--approve" not in done.stderr
+        rule = ("permissions", "allow", "terminal(git push *)", "--yes")
+        assert command.run(*rule, env=env, cwd=work).returncode == 0
+        again = command.run("-p", "hi", env=env, cwd=work)
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_broken_settings_file_is_named_before_the_model_that_is_missed(work: Path, home: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.yaml").write_text("model:\n  name: [unclosed\n")
+    done = command.run("-p", "hi", env=command.environment(home, ""), cwd=work)
+    assert done.returncode == 2
+    assert done.stderr.startswith("hermes: config.yaml line ") and "No model is chosen" in done.stderr
 
 
 def test_what_is_refused_although_all_is_approved_is_not_told_to_be_approved(

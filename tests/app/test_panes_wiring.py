@@ -115,7 +115,7 @@ async def test_jump_mode_works_from_the_prompt_and_keeps_the_draft(size: tuple[i
         await until(pilot, lambda: stage.app.focused is session.prompt)
         assert session.prompt.text == "draft"
         await pilot.press("alt+j", "z", "!")
-        assert session.prompt.text == "draft!"
+        assert session.prompt.text == "draftz!"
 
 
 async def test_the_branch_is_read_when_a_session_opens_and_after_commands(tmp_path: Path) -> None:

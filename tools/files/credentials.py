@@ -1,6 +1,6 @@
 """Files that hold secrets or guard the system, and that tools leave alone.
 
-This is a list of well-known places, a guard against accidents. The gate decides
+Well-known places (`tools.secret_places`), a guard against accidents. The gate decides
 everything else, and the sandbox is what confines commands.
 """
 
@@ -14,92 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tools.results import ToolError
+from tools.secret_places import NAMES, PUBLIC_NAMES, READABLE, STORES, STORES_ANYWHERE, SYSTEM, any_of, rows
 
 PROTECTED_OPTION = "files.protected"
 """Option of tools: further files or folders, as absolute paths, that may be neither read nor changed."""
-
-_SECRET_NAMES = (
-    ".env",
-    ".env.*",
-    ".env-*",
-    ".env_*",
-    ".envrc",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".git-credentials",
-    ".vault-token",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "id_ed25519",
-    "id_ed25519_sk",
-)
-_PUBLIC_NAMES = (".env*.example", ".env*.sample", ".env*.template")
-
-# Below a home folder. A pattern covers the place itself and everything in it.
-_SECRET_IN_HOME = (
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    ".azure",
-    ".docker/config.json",
-    ".config/containers/auth.json",
-    ".config/gh",
-    ".config/gcloud",
-    ".config/hub",
-    ".config/op",
-    ".config/doctl",
-    ".config/rclone",
-    ".config/git/credentials",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".terraform.d/credentials.tfrc.json",
-    ".huggingface/token",
-    ".cache/huggingface/token",
-    ".m2/settings-security.xml",
-    ".composer/auth.json",
-    ".config/composer/auth.json",
-    ".s3cfg",
-    ".boto",
-    ".password-store",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".mozilla/firefox",
-    ".thunderbird",
-    ".config/google-chrome*",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".config/microsoft-edge*",
-    ".config/vivaldi*",
-    ".config/opera*",
-    "snap/firefox",
-    "snap/chromium",
-    "Library/Keychains",
-    "Library/Cookies",
-    "Library/Application Support/Firefox",
-    "Library/Application Support/Google/Chrome*",
-    "Library/Application Support/BraveSoftware",
-    "Library/Application Support/Microsoft Edge*",
-)
-_READABLE_IN_HOME = (".ssh/config", ".ssh/known_hosts", ".ssh/*.pub")
-_SECRET_IN_SYSTEM = (
-    "/etc/shadow*",
-    "/etc/gshadow*",
-    "/etc/sudoers*",
-    "/etc/ssh/*_key",
-    "/etc/ssl/private",
-    "/etc/krb5.keytab",
-    "/run/secrets",
-    "/var/run/secrets",
-    "/etc/NetworkManager/system-connections",
-)
 
 _GUARDED_IN_HOME = (".config/systemd", "Library/LaunchAgents")
 _GUARDED_IN_SYSTEM = (
@@ -120,25 +38,22 @@ _GUARDED_IN_SYSTEM = (
 )
 
 
-def _regex(pattern: str) -> str:
-    return re.escape(pattern).replace(r"\*", "[^/]*")
-
-
 def _exactly(patterns: Iterable[str]) -> re.Pattern[str]:
     """Matches the names that fit one of the patterns."""
-    return re.compile(f"(?:{'|'.join(map(_regex, patterns))})\\Z", re.IGNORECASE)
+    return re.compile(f"(?:{any_of(patterns)})\\Z", re.IGNORECASE)
 
 
 def _at_or_below(patterns: Iterable[str]) -> re.Pattern[str]:
     """Matches the paths that fit one of the patterns, and all paths below them."""
-    return re.compile(f"(?:{'|'.join(map(_regex, patterns))})(?:/|\\Z)", re.IGNORECASE)
+    return re.compile(f"(?:{any_of(patterns)})(?:/|\\Z)", re.IGNORECASE)
 
 
-_IS_SECRET_NAME = _exactly(_SECRET_NAMES)
-_IS_PUBLIC_NAME = _exactly(_PUBLIC_NAMES)
-_IS_SECRET_IN_HOME = _at_or_below(_SECRET_IN_HOME)
-_IS_READABLE_IN_HOME = _exactly(_READABLE_IN_HOME)
-_IS_SECRET_IN_SYSTEM = _at_or_below(_SECRET_IN_SYSTEM)
+_STORES = rows(STORES_ANYWHERE + STORES)
+_IS_SECRET_NAME = _exactly(rows(NAMES))
+_IS_PUBLIC_NAME = _exactly(rows(PUBLIC_NAMES))
+_IS_SECRET_IN_HOME = _at_or_below(_STORES)
+_IS_READABLE_IN_HOME = _exactly(rows(READABLE))
+_IS_SECRET_IN_SYSTEM = _at_or_below(rows(SYSTEM))
 _IS_GUARDED_IN_HOME = _at_or_below((*_GUARDED_IN_HOME, ".ssh"))
 _IS_GUARDED_IN_SYSTEM = _at_or_below(_GUARDED_IN_SYSTEM)
 
@@ -213,7 +128,7 @@ def _homes() -> tuple[str, ...]:
 def _linked_stores(homes: Iterable[str]) -> Iterator[str]:
     """Where the stores of the user really are, if a link stands in their usual place."""
     for home in homes:
-        for store in _SECRET_IN_HOME:
+        for store in _STORES:
             place = home
             for part in store.split("/"):
                 place = f"{place}/{part}"

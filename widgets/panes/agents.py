@@ -38,7 +38,7 @@ class AgentsPane(Pane):
         Binding("M", "ask('merge_all')", "Merge all copies, one after the other", id="agents.merge_all"),
         Binding("x", "ask('clear')", "Clear away agents that are over", id="agents.clear"),
     ]
-    KEYS: ClassVar[str] = "⏎ open · k kill · p pause · m merge · x clear ended · / filter · ? help · esc back"
+    KEYS: ClassVar[str] = "⏎ open · k kill · p pause · mM merge one, all · x clear ended · "
 
     class Opened(Message):
         """The person wants to see the conversation of an agent."""

@@ -45,7 +45,7 @@ class FilesPane(Pane):
     ignores are left out until they are asked for; then they stand above the others.
     """
 
-    KEYS: ClassVar[str] = "⏎ diff · . ignored files · / filter · ? help · esc back"
+    KEYS: ClassVar[str] = "⏎ diff · . ignored files · "
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("full_stop", "ignored", "Show ignored files, or leave them out", id="files.ignored")
     ]

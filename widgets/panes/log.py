@@ -74,6 +74,7 @@ class LogPane(Pane):
     """
 
     FLEXIBLE = True
+    KEYS: ClassVar[str] = "⏎ open · s scripts only · "
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "toggle_sandbox", "All calls or those of scripts", id="log.sandbox")
     ]

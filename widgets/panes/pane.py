@@ -27,13 +27,16 @@ class Summary:
     """How many things wait for the person; drawn as `◆1`."""
 
 
+EVERY_PANE = "/ filter · ? help · jkgG move · y copy · nN match · space fold · <> width · esc back"
+
+
 class Pane(RowList):
     """A side pane: a list of rows under a title row with a figure at its right end."""
 
     FLEXIBLE: ClassVar[bool] = False
     """Whether it takes the height that others leave."""
-    KEYS: ClassVar[str] = ""
-    """What its keys do, shown below the panes while it has them; empty where the usual ones say it all."""
+    KEYS: ClassVar[str] = "⏎ open · "
+    """What its own keys do; said below the panes before those of every pane."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "fold", "Fold", id="pane.fold")]
 
     class Reshaped(Message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -18,11 +18,9 @@ from widgets.background import Backdrop, BlankContainer
 from widgets.palette import Palette
 from widgets.panes.arrangement import Arrangement, Mode, PaneWant, jump_keys, mode_for, share, side_width
 from widgets.panes.bar import BarPart, PaneBar
+from widgets.panes.pane import EVERY_PANE, Pane
 from widgets.panes.rules import Divider, RegionRule
-from widgets.row_text import fitted
-
-if TYPE_CHECKING:
-    from widgets.panes.pane import Pane
+from widgets.row_text import fitted, letters
 
 STEP = 2
 MARGIN = 3
@@ -227,10 +225,11 @@ class Workbench(BlankContainer):
         event.prevent_default()
         go = self._jump.get(event.key)
         self._end_jump()
-        if go is None:
-            self._focus_back()
-        else:
-            go()
+        (go or self._focus_back)()
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """In jump mode only the letters on the panes mean something."""
+        return self._jump is not None and key in self._jump
 
     def on_blur(self) -> None:
         if self._jump is not None:
@@ -242,12 +241,25 @@ class Workbench(BlankContainer):
     def on_descendant_blur(self) -> None:
         self._tell_keys()
 
+    def keys_shown(self) -> frozenset[str]:
+        """The characters that are said to be commands where the focus is."""
+        return letters(self._keys())
+
+    def _keys(self) -> str:
+        """What the keys of the part that has them do, as far as there is room."""
+        part = self.screen.focused if self.is_attached else None
+        if self._jump is not None or part is None or self not in part.ancestors_with_self:
+            return ""
+        own = getattr(part, "KEYS", "")
+        if isinstance(part, Pane):
+            own = own + EVERY_PANE if part.count else ""
+        return fitted(own, self._room.width - 2 * MARGIN) if own else ""
+
     def _tell_keys(self) -> None:
-        """Say below the panes what the keys of the one that has them do."""
-        keys = next((pane.KEYS for pane in self.panes if pane.has_focus and pane.count), "")
+        """Say below the panes what the keys of the part that has them do."""
+        keys = self._keys()
         if self._jump is None and (keys or self._bottom.hint):
-            room = self._room.width - 2 * MARGIN
-            self._bottom.say(Text(f" {fitted(keys, room)} ", self.palette.style("dim")) if keys else Text())
+            self._bottom.say(Text(f" {keys} ", self.palette.style("dim")) if keys else Text())
 
     def _end_jump(self) -> None:
         self._jump = None

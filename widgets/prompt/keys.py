@@ -148,9 +148,9 @@ class PromptKeys:
     def _choice_key(self, at: int, key: str, typed: str) -> bool:
         """A key while the queued message `at` is chosen."""
         command = self._hints.commands.get(key)
-        if command in ("prompt.up", "prompt.queue") or typed == "k":
+        if command in ("prompt.up", "prompt.queue"):
             self._queue.step(-1)
-        elif command == "prompt.down" or typed == "j":
+        elif command == "prompt.down":
             self._queue.step(1)
         elif command == "prompt.submit":
             self._recall(at)
@@ -158,6 +158,9 @@ class PromptKeys:
             self._host.removed(at, self._queue.take(at))
         elif command == "prompt.dismiss":
             return self.dismiss()
+        elif typed:
+            self._queue.chosen = None
+            self._host.insert(without_tokens(typed))
         else:
             return False
         self._host.draw()

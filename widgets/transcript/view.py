@@ -59,6 +59,10 @@ class Transcript(KeptRow, can_focus=True):
     ALLOW_SELECT = True
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = "Transcript { width: 1fr; height: 1fr; }"
+    KEYS: ClassVar[str] = (
+        "⏎ open · space fold · jkgG move · o in full · y copy · w wrap · t timeline · [] yours · ? help"
+        " · hl code · nN match · <> width · esc back"
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Previous item", show=False, id="transcript.up"),
         Binding("down,j", "move(1)", "Next item", show=False, id="transcript.down"),

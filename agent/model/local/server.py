@@ -18,9 +18,10 @@ from typing import Any
 
 from agent.errors import ConfigError, HermesError
 from agent.model.local.machine_resources import free_cores, free_memory, physical_cores
+from tools.extras import missing
 
 CHILD = Path(__file__).with_name("serve_child.py")
-MISSING = 'The local model needs the package xllamacpp; install it with: pip install "hermes-tui[local]"'
+MISSING = missing("The local model", "local")
 
 _MAGIC = b"GGUF"
 _MEMORY_FACTOR = 1.5

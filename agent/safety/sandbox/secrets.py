@@ -8,25 +8,8 @@ from pathlib import Path
 
 from agent.safety.reader.marks import words
 from agent.safety.secrets import is_secret
+from tools.secret_places import COMMANDS_ONLY, LIKELY_NAMES, NAMES, STORES, STORES_ANYWHERE, SYSTEM, rows
 
-_IN_HOME = """
-.ssh .aws .gnupg .azure .kube .oci .terraform.d .vault-token .password-store .netrc .git-credentials
-.docker/config.json .docker/run .docker/desktop .docker/contexts .colima .orbstack .rd .lima
-.config/gh .config/glab-cli .config/hub .config/gcloud .config/doctl .config/op .config/rclone .config/sops
-.config/age .config/git/credentials .config/helm .config/containers/auth.json .config/hcloud .config/flyctl
-.config/github-copilot .config/Bitwarden .config/1Password .config/keepassxc .config/heroku
-.boto .s3cfg .pgpass .my.cnf .mylogin.cnf .pypirc .npmrc .yarnrc.yml .gem/credentials .cargo/credentials
-.cargo/credentials.toml .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .nuget/NuGet
-.composer/auth.json .config/composer/auth.json .bundle/config .htpasswd .fly .heroku .databrickscfg
-.config/google-chrome .config/chromium .config/BraveSoftware .config/microsoft-edge .config/vivaldi
-.config/opera .mozilla .thunderbird .local/share/keyrings .local/share/kwalletd .pki
-.config/Signal .config/Slack .config/discord .config/Code/User/globalStorage .claude .claude.json .codex
-.gemini
-.bash_history .zsh_history .zhistory .sh_history .history .python_history .node_repl_history .psql_history
-.mysql_history .sqlite_history .rediscli_history .lesshst .viminfo .local/share/fish/fish_history
-.local/share/nvim/shada .Xauthority .ICEauthority
-Library/Keychains Library/Cookies
-"""
 _STARTUP = """
 .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin
 .zlogout .config/fish .config/autostart .config/systemd .config/environment.d .gitconfig .config/git
@@ -39,12 +22,14 @@ _FOLDERS = 64
 _UNINTERESTING = words(".git .hg .svn node_modules .venv venv __pycache__ target dist build .tox .mypy_cache")
 _SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "TMUX")
 _ADDRESSES = ("DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "PULSE_SERVER")
-_SYSTEM = ("/var/lib/docker", "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d")
+_SYSTEM = ("/var/lib/docker", "/etc/sudoers.d")
 
 
 def in_home(home: Path) -> tuple[Path, ...]:
     """Files and folders below `home` that hold secrets, whether they exist or not."""
-    return tuple(home / name for name in _IN_HOME.split())
+    named = (each for each in rows(NAMES + LIKELY_NAMES) if "*" not in each and each.startswith("."))
+    stores = (*rows(STORES_ANYWHERE + STORES), *named, *rows(COMMANDS_ONLY))
+    return tuple(dict.fromkeys(path for each in stores for path in _standing_for(f"{home}/{each}")))
 
 
 def start_up(home: Path) -> tuple[Path, ...]:
@@ -85,4 +70,13 @@ def in_workspace(workspace: Path) -> Iterator[Path]:
 
 def of_system() -> tuple[Path, ...]:
     """What root could read on the machine and no command of a developer needs."""
-    return tuple(Path(name) for name in _SYSTEM)
+    return tuple(path for each in (*_SYSTEM, *rows(SYSTEM)) for path in _standing_for(each))
+
+
+def _standing_for(pattern: str) -> Iterator[Path]:
+    """The path that a row names, whether it exists or not; with a star also what is there."""
+    if "*" in pattern:
+        folder, _, name = pattern.rpartition("/")
+        yield from Path(folder).glob(name)
+    if not pattern.endswith("/*_key"):
+        yield Path(pattern.rstrip("*"))

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from agent.errors import ConfigError, ExitCode
+from app.cli.extras import require
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -27,13 +28,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve the editor until it leaves. Raises `HermesError`."""
     if sys.stdin.isatty():
         raise ConfigError("An editor starts `hermes acp` and speaks with it over pipes; see docs/acp.md.")
-    try:
-        import acp as _protocol  # noqa: F401 - whether it is there
-    except ImportError:
-        raise ConfigError(
-            "`hermes acp` needs the package agent-client-protocol; install it with `pip install "
-            "'hermes-tui[acp]'`."
-        ) from None
+    require("acp", "`hermes acp`")
     from app.cli.acp.server import serve
 
     asyncio.run(serve(args.acp_model or args.model))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.batch import jobs, number
+from app.cli.extras import require
 from app.cli.output import say
 
 if TYPE_CHECKING:
@@ -112,12 +113,9 @@ def _base(args: argparse.Namespace) -> Path:
 
 
 def _serve(args: argparse.Namespace) -> ExitCode:
-    try:
-        from app.cli.rl.running import serve_environment
-    except ImportError:
-        raise ConfigError(
-            "`hermes rl serve` needs the extra `serve`: pip install 'hermes-tui[serve]'."
-        ) from None
+    require("serve", "`hermes rl serve`")
+    from app.cli.rl.running import serve_environment
+
     given = os.environ.get(TOKEN, "").strip()
     token = given or secrets.token_urlsafe(24)
 

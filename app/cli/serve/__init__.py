@@ -8,7 +8,8 @@ import json
 from typing import Any
 
 from agent.api.home import Home
-from agent.errors import ConfigError, ExitCode
+from agent.errors import ExitCode
+from app.cli.extras import require
 
 PORT = 8787
 
@@ -56,14 +57,7 @@ def run(args: argparse.Namespace) -> int:
         from app.cli.serve.devices import run as run_devices
 
         return run_devices(args)
-    try:
-        import starlette  # noqa: F401 - whether it is there
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise ConfigError(
-            "`hermes serve` needs the packages starlette and uvicorn; install them with `pip install "
-            "'hermes-tui[serve]'`."
-        ) from None
+    require("serve", "`hermes serve`")
     from app.cli.serve.service import ServiceOptions, run_service
 
     options = ServiceOptions(

@@ -44,7 +44,7 @@ class FetchDialog(Dialog[bool]):
 
     def __init__(self, weights: Weights, fetcher: Fetcher, hold: Callable[[str], None] | None = None) -> None:
         """`hold` takes a message that waits for the model; without it none can be said meanwhile."""
-        super().__init__(self._take)
+        super().__init__(self._take if hold is not None else None)
         self._weights = weights
         self._fetcher = fetcher
         self._hold = hold

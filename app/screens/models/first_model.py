@@ -23,18 +23,26 @@ if TYPE_CHECKING:
 
 async def open_with_model(app: FirstModelPorts, host: SessionHost, wish: SessionRequest) -> SessionClient:
     """Open a session, with a model that the person chooses now if none was. Raises `HermesError`."""
-    try:
-        return await host.open(wish)
-    except HermesError as error:
-        # Read by the opening itself, aside; here it would hold up a key.
-        from agent.api.models import NoModelError
+    failed, problem = "", None
+    while True:
+        try:
+            return await host.open(wish)
+        except HermesError as error:
+            # Read by the opening itself, aside; here it would hold up a key.
+            from agent.api.models import NoModelError
 
-        if not isinstance(error, NoModelError) or (model := await _chosen(app, error)) is None:
-            raise
-    return await host.open(wish._replace(model=model))
+            if isinstance(error, NoModelError):
+                problem = error
+            elif wish.model is None or problem is None:
+                raise
+            else:
+                failed = str(error)
+        if (model := await _chosen(app, problem, failed)) is None:
+            raise problem
+        wish = wish._replace(model=model)
 
 
-async def _chosen(app: FirstModelPorts, problem: NoModelError) -> str | None:
+async def _chosen(app: FirstModelPorts, problem: NoModelError, failed: str) -> str | None:
     """The name of the model the person chooses once they pause in typing; None if they leave."""
     from app.questions.request_queue import TYPING_PAUSE
     from app.screens.models.model_menu import ModelMenu
@@ -45,7 +53,9 @@ async def _chosen(app: FirstModelPorts, problem: NoModelError) -> str | None:
 
     while (left := TYPING_PAUSE - (time.monotonic() - app.last_key)) > 0:  # noqa: ASYNC110 - keys are counted, not waited for
         await asyncio.sleep(left)
-    dialog = OnboardingScreen(problem, app.spill, offers=offers, setup=menu, hold=app.message_sender.send)
+    dialog = OnboardingScreen(
+        problem, app.spill, offers=offers, setup=menu, hold=app.message_sender.send, draft=app.draft
+    )
     model = await app.push_screen_wait(dialog)
     app.tour = model == "demo"
     return model

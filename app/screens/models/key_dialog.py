@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from agent.api.models import KeyCheck, KeyProvider, ModelChoice
+from agent.api.models import KeyCheck, KeyProvider, ModelChoice, ServerCheck
 from agent.errors import HermesError
 from app.screens.choices import Choices
-from app.screens.dialog import Dialog, Hints
+from app.screens.dialog import Dialog, Hints, Problem
 from app.screens.field import Field
 from app.screens.wording import line, words
 
@@ -23,6 +23,8 @@ KEPT = (
     "which only you can read."
 )
 
+SERVER = "Its models and the form of its requests are found out by asking it. Tab leads to the key."
+
 
 class KeyKeeper(Protocol):
     """Checking and keeping a key; `app.screens.models.model_menu.ModelMenu` is the real one."""
@@ -30,6 +32,10 @@ class KeyKeeper(Protocol):
     async def check(self, provider: KeyProvider, key: str) -> KeyCheck: ...
 
     async def keep_key(self, provider: KeyProvider, key: str) -> None: ...
+
+    async def problem_of(self, model: str) -> str: ...
+
+    async def server(self, address: str, key: str) -> ServerCheck: ...
 
     async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]: ...
 
@@ -45,7 +51,7 @@ class ProviderDialog(Dialog[KeyProvider | None]):
 
     def body(self) -> ComposeResult:
         yield words("Whose key do you have?")
-        yield Choices([f"{each.name} – {each.variable}{' (set)' * each.is_set}" for each in self._providers])
+        yield Choices([_title(each) for each in self._providers])
         yield Hints()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
@@ -54,6 +60,10 @@ class ProviderDialog(Dialog[KeyProvider | None]):
 
     def decline(self) -> None:
         self.dismiss(None)
+
+
+def _title(provider: KeyProvider) -> str:
+    return f"{provider.name} – {provider.variable}{' (set)' * provider.is_set}"
 
 
 class KeyDialog(Dialog[KeyCheck | None]):
@@ -72,6 +82,7 @@ class KeyDialog(Dialog[KeyCheck | None]):
         yield words(f"{KEPT} The variable is {self._provider.variable}.", "text")
         yield Field(password=True, placeholder="paste or type it", compact=True)
         yield Static(id="said", classes="note")
+        yield Problem()
         yield Hints()
 
     def entry(self) -> Widget:
@@ -86,6 +97,7 @@ class KeyDialog(Dialog[KeyCheck | None]):
     async def _check(self, key: str) -> None:
         field = self.query_one(Field)
         field.disabled = True
+        self.query_one(Problem).say("")
         self._say(f"asking {self._provider.name} …")
         check = await self._keys.check(self._provider, key)
         problem = check.problem
@@ -97,7 +109,8 @@ class KeyDialog(Dialog[KeyCheck | None]):
         if not problem:
             self.dismiss(check)
             return
-        self._say(f"✗ {problem}")
+        self._say("")
+        self.query_one(Problem).say(problem)
         field.disabled = False
         field.focus()
 
@@ -109,3 +122,53 @@ class KeyDialog(Dialog[KeyCheck | None]):
 
     def _take(self, text: str) -> None:
         self.query_one(Input).insert_text_at_cursor(text)
+
+
+class ServerDialog(Dialog[ServerCheck | None]):
+    """Takes the address of a server and the key it may want; ends once it is kept as a provider."""
+
+    at_once = True
+    enters = "ask it"
+
+    def __init__(self, servers: KeyKeeper) -> None:
+        super().__init__(self._take)
+        self._servers = servers
+
+    def body(self) -> ComposeResult:
+        yield Static(Content("◆ A server at an address"), classes="who")
+        yield words(SERVER, "text")
+        yield Field(placeholder="http://localhost:8000/v1", compact=True, id="address")
+        yield Field(password=True, placeholder="its key, if it wants one", compact=True, id="key")
+        yield Static(id="said", classes="note")
+        yield Problem()
+        yield Hints()
+
+    def entry(self) -> Widget:
+        return self.query_one("#address")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        address, key = (self.query_one(name, Input).value.strip() for name in ("#address", "#key"))
+        if address:
+            self._ask(address, key)
+
+    @work(exclusive=True, group="server")
+    async def _ask(self, address: str, key: str) -> None:
+        self.query_one(Problem).say("")
+        self.query_one("#said", Static).update("asking it …")
+        try:
+            found = await self._servers.server(address, key)
+        except HermesError as error:
+            found = ServerCheck(problem=str(error))
+        self.query_one("#said", Static).update("")
+        if not found.problem:
+            self.dismiss(found)
+            return
+        self.query_one(Problem).say(found.problem)
+        self.query_one("#address" if key or "wants a key" not in found.problem else "#key").focus()
+
+    def decline(self) -> None:
+        self.dismiss(None)
+
+    def _take(self, text: str) -> None:
+        self.query_one("#address", Input).insert_text_at_cursor(text)

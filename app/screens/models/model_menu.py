@@ -16,7 +16,7 @@ from agent.errors import HermesError
 
 if TYPE_CHECKING:
     from agent.api.config import LoadedSettings
-    from agent.api.models import KeyCheck, KeyProvider, Listener, ModelChoice, Weights
+    from agent.api.models import KeyCheck, KeyProvider, Listener, ModelChoice, ServerCheck, Weights
 
 
 AGAIN = "⏎ goes on where it stopped."
@@ -81,9 +81,52 @@ class ModelMenu:
 
     async def keep_key(self, provider: KeyProvider, key: str) -> None:
         """Keep a key for every session to come, this one too. Raises `ConfigError`."""
-        from agent.api.config import keep_key
+        await asyncio.to_thread(self._keep_key, provider, key)
 
-        await asyncio.to_thread(keep_key, self._home, provider.variable, key)
+    def _keep_key(self, provider: KeyProvider, key: str) -> None:
+        from agent.api.config import keep_key, set_setting
+
+        keep_key(self._home, provider.variable, key)
+        own = self._load().settings.providers.get(provider.name)
+        if own is not None and not own.api_key_env:
+            # Without this it would only go to the address that is built in.
+            set_setting(self._home, f"providers.{provider.name}.api_key_env", provider.variable)
+
+    async def problem_of(self, model: str) -> str:
+        """Why a model with this name cannot be used, as far as that is known without asking anybody."""
+        return await asyncio.to_thread(self._problem_of, model)
+
+    def _problem_of(self, model: str) -> str:
+        from agent.api.models import resolve
+
+        loaded = self._load()
+        try:
+            resolve(loaded.settings, loaded.environ, model)
+        except HermesError as error:
+            return str(error)
+        return ""
+
+    async def server(self, address: str, key: str) -> ServerCheck:
+        """Ask the server at an address, and keep it as a provider if it answers. Raises `ConfigError`."""
+        from agent.api.models import check_server
+
+        loaded = await asyncio.to_thread(self._load)
+        own = loaded.settings.providers
+        found = await check_server(address, key, {name for name in own if own[name].base_url})
+        if not found.problem:
+            await asyncio.to_thread(self._keep_server, found, key)
+        return found
+
+    def _keep_server(self, found: ServerCheck, key: str) -> None:
+        from agent.api.config import keep_key, set_setting
+
+        place = f"providers.{found.name}"
+        set_setting(self._home, f"{place}.base_url", found.base_url)
+        set_setting(self._home, f"{place}.format", found.format)
+        if key:
+            variable = f"{found.name.upper().replace('-', '_')}_API_KEY"
+            set_setting(self._home, f"{place}.api_key_env", variable)
+            keep_key(self._home, variable, key)
 
     def fetch(self, weights: Weights, listener: Listener, stop: Event) -> None:
         """Fetch a local model; blocks. Raises `HermesError`, `StoppedError` once `stop` is set."""

@@ -14,9 +14,9 @@ from agent.api.models import KeyProvider, NoModelError, Weights
 from agent.errors import HermesError
 from app.screens.choices import Choices
 from app.screens.confirm import TextDialog
-from app.screens.dialog import Dialog, Hints
+from app.screens.dialog import Dialog, Hints, Problem
 from app.screens.models.fetch import FetchDialog, gigabytes
-from app.screens.models.key_dialog import KeyDialog, ProviderDialog
+from app.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
 from app.screens.models.model_menu import Offers
 from app.screens.models.models import ModelsScreen
 from app.screens.models.obtaining import Setup
@@ -25,6 +25,7 @@ from app.screens.wording import line, words
 
 TOUR = "Take the tour with a scripted model; it runs right away"
 NAME_ONE = "Name a model: provider/name …"
+SERVER = "Name a server: its address, and its key if it wants one …"
 KEY = "Enter a key of a provider: "
 MODELS_SHOWN = 4
 """Models offered of each server that runs here."""
@@ -36,7 +37,7 @@ class Way(NamedTuple):
     """One way to a model."""
 
     title: str
-    act: Literal["use", "key", "models", "fetch", "name"]
+    act: Literal["use", "key", "models", "fetch", "name", "server"]
     model: str = ""
     weights: Weights | None = None
     provider: KeyProvider | None = None
@@ -57,17 +58,36 @@ class OnboardingScreen(Dialog[str | None]):
         offers: Offers = Offers(),  # noqa: B008 - frozen
         setup: Setup | None = None,
         hold: Callable[[str], None] = lambda _text: None,
+        draft: Callable[[], str] = str,
+        failed: str = "",
     ) -> None:
-        """`hold` takes a message that waits for the model."""
+        """`hold` takes a message that waits for the model; `draft` gives what is written and not sent.
+
+        `failed` says why the model that was chosen before could not be used.
+        """
         super().__init__(spill)
+        self._draft = draft
+        self._failed = failed
+        self._problems = problem.problems
+        self._chose = False
         self._offers = offers
         self._setup = setup
         self._hold = hold
         self._ways = ways(problem, offers)
 
+    @property
+    def writes(self) -> bool:
+        """Digits choose only while nothing is written, or once an arrow led back to the choices."""
+        return (self._to_prompt or not self._chose) and bool(self._draft())
+
+    def back_to_choices(self) -> None:
+        super().back_to_choices()
+        self._chose = True
+
     def body(self) -> ComposeResult:
         yield Static(Content("◆ Which model shall answer?"), classes="who")
         yield words(WORDS, "text")
+        yield Problem()
         stands = next((at for at, way in enumerate(self._ways) if way.stands), len(self._ways) - 1)
         yield Choices([way.title for way in self._ways], chosen=stands)
         yield Hints()
@@ -82,7 +102,13 @@ class OnboardingScreen(Dialog[str | None]):
         kept = False
         match way.act:
             case "name":
-                model = (await self.app.push_screen_wait(TextDialog("Model, as provider/name")) or "").strip()
+                dialog = TextDialog("Model, as provider/name", check=self._problem_of)
+                model = (await self.app.push_screen_wait(dialog) or "").strip()
+                kept = True
+            case "server" if self._setup is not None:
+                found = await self.app.push_screen_wait(ServerDialog(self._setup))
+                model = await self._choose(found.name, found.models) if found is not None else ""
+                kept = True
             case "fetch" if way.weights is not None and self._setup is not None:
                 dialog = FetchDialog(way.weights, self._setup, self._hold)
                 model, kept = ("local", True) if await self.app.push_screen_wait(dialog) else ("", False)
@@ -90,7 +116,7 @@ class OnboardingScreen(Dialog[str | None]):
                 provider = await self.app.push_screen_wait(ProviderDialog(self._offers.providers))
                 model, kept = await self._with_key(provider) if provider is not None else "", True
             case "models" if way.provider is not None:
-                model, kept = await self._choose(way.provider, ()), True
+                model, kept = await self._choose(way.provider.name, ()), True
             case _:
                 kept = model == "local"
         if not model:
@@ -104,12 +130,17 @@ class OnboardingScreen(Dialog[str | None]):
         if self._setup is None:
             return ""
         check = await self.app.push_screen_wait(KeyDialog(provider, self._setup))
-        return "" if check is None else await self._choose(provider, check.models)
+        return "" if check is None else await self._choose(provider.name, check.models)
 
-    async def _choose(self, provider: KeyProvider, names: tuple[str, ...]) -> str:
+    async def _problem_of(self, model: str) -> str:
+        return (
+            await self._setup.problem_of(model.strip()) if self._setup is not None and model.strip() else ""
+        )
+
+    async def _choose(self, provider: str, names: tuple[str, ...]) -> str:
         if self._setup is None:
             return ""
-        menu = ProviderModels(provider.name, names, self._setup)
+        menu = ProviderModels(provider, names, self._setup)
         return await self.app.push_screen_wait(ModelsScreen("", menu)) or ""
 
     async def _keep(self, model: str) -> None:
@@ -120,6 +151,9 @@ class OnboardingScreen(Dialog[str | None]):
             await self._setup.keep(model)
         except HermesError as error:
             self.notify(line(str(error)), severity="warning", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(Problem).say(self._failed or " ".join(self._problems))
 
     def decline(self) -> None:
         self.dismiss(None)
@@ -140,7 +174,7 @@ def ways(problem: NoModelError, offers: Offers) -> list[Way]:
     found += _local(offers)
     if offers.providers:
         named = ", ".join(each.name for each in offers.providers[:PROVIDERS_NAMED])
-        found.append(Way(f"{KEY}{named}, …", "key"))
+        found += [Way(f"{KEY}{named}, …", "key"), Way(SERVER, "server")]
     return [*found, Way(NAME_ONE, "name"), Way(TOUR, "use", "demo")]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from tools.extras import add_hint
 from tools.results import ToolError
 from tools.terminal.backends.clients import last_words
 from tools.terminal.backends.options import ModalOptions
@@ -19,8 +20,7 @@ def package(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise ToolError(
-            f"The package {name} is not installed; run `pip install hermes-tui[{name}]` "
-            "or set terminal.backend to local."
+            f"The package {name} is not installed; run `{add_hint(name)}` or set terminal.backend to local."
         ) from error
 
 

@@ -1,0 +1,29 @@
+"""How the person can call this program: `hermes` where that works, else the path of its script."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+
+def command_name() -> str:
+    """`hermes` if the search path leads to this program, else its path, as short as it can be typed here."""
+    script = Path(sys.prefix, "bin", "hermes")
+    found = shutil.which("hermes")
+    if found is not None and (not script.exists() or Path(found).resolve() == script.resolve()):
+        return "hermes"
+    if not script.exists():
+        return "hermes"
+    if script.is_relative_to(here := Path.cwd()):
+        return str(script.relative_to(here))
+    home = Path.home()
+    shown = f"~/{script.relative_to(home)}" if script.is_relative_to(home) else str(script)
+    return f"'{script}'" if " " in shown else shown
+
+
+def as_called(text: str) -> str:
+    """A sentence of ours in which each `hermes …` is written so that it can be run."""
+    if "`hermes " not in text or (name := command_name()) == "hermes":
+        return text
+    return text.replace("`hermes ", f"`{name} ")

@@ -1,0 +1,57 @@
+"""What can be added to the program: each extra of `pyproject.toml`, what it brings and what it needs."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from tools.command_name import command_name
+
+
+class Extra(NamedTuple):
+    """One extra."""
+
+    brings: str
+    size: int
+    """Megabytes that are fetched where nothing of it is there yet."""
+    modules: tuple[str, ...]
+    """Modules that are there once it is installed."""
+
+
+EXTRAS = {
+    "local": Extra("a small model that runs on this machine", 35, ("xllamacpp",)),
+    "serve": Extra(
+        "sessions in the browser, on the phone and from messengers",
+        2,
+        ("starlette", "uvicorn", "websockets", "segno"),
+    ),
+    "acp": Extra("work in editors that speak the Agent Client Protocol, and agents of others", 1, ("acp",)),
+    "semantic": Extra("search in sessions, notes and skills by meaning", 30, ("wordllama",)),
+    "browser": Extra("browsers that run elsewhere (Browserbase)", 1, ("websockets",)),
+    "ocr": Extra("reading of text in pictures on this machine", 130, ("rapidocr", "onnxruntime")),
+    "speech": Extra("reading answers aloud on this machine", 60, ("hibari",)),
+    "telegram": Extra("the messenger Telegram", 2, ("telegram",)),
+    "discord": Extra("the messenger Discord", 4, ("discord",)),
+    "slack": Extra("the messenger Slack", 1, ("slack_sdk",)),
+    "matrix": Extra("the messenger Matrix", 3, ("nio",)),
+    "modal": Extra("commands in sandboxes of Modal", 8, ("modal",)),
+    "daytona": Extra("commands in sandboxes of Daytona", 12, ("daytona",)),
+    "ray": Extra("batches on a Ray cluster", 75, ("ray",)),
+    "wandb": Extra("figures of evaluations and training at Weights & Biases", 30, ("wandb",)),
+    "tinker": Extra("training weights at Tinker", 10, ("tinker",)),
+}
+
+
+def is_installed(name: str) -> bool:
+    """Whether everything an extra needs is there; nothing is imported."""
+    return all(find_spec(module) is not None for module in EXTRAS[name].modules)
+
+
+def add_hint(name: str) -> str:
+    """The line that adds an extra, as it works for this person: `hermes extras add ocr`."""
+    return f"{command_name()} extras add {name}"
+
+
+def missing(what: str, name: str) -> str:
+    """One sentence for `what`, which needs an extra that is not installed."""
+    return f"{what} needs the extra `{name}` ({EXTRAS[name].brings}); add it with `{add_hint(name)}`."
