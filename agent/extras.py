@@ -40,7 +40,7 @@ class ExtraState:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ExtrasChange:
     """The command that changes the environment; empty where there is nothing to do."""
 
     command: tuple[str, ...] = ()
@@ -76,18 +76,18 @@ def checked(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def adding(names: Sequence[str]) -> Change:
+def adding(names: Sequence[str]) -> ExtrasChange:
     """The command that adds extras; writes a file with pins where there are any. Raises `ConfigError`."""
     wanted = [name for name in names if not is_installed(name)]
     specs = [spec for name in wanted for spec, _ in _requirements(name)]
     if not specs:
-        return Change()
+        return ExtrasChange()
     if (Path(sys.prefix) / "pipx_metadata.json").exists() and (pipx := shutil.which("pipx")):
-        return Change((pipx, "inject", NAME, *specs))
+        return ExtrasChange((pipx, "inject", NAME, *specs))
     return _change(("install", *_pinned(wanted, specs)))
 
 
-def removing(names: Sequence[str]) -> Change:
+def removing(names: Sequence[str]) -> ExtrasChange:
     """The command that removes what extras brought and nothing else that is here needs."""
     kept = {name for _, name in _requirements("")}
     for other in EXTRAS:
@@ -95,13 +95,13 @@ def removing(names: Sequence[str]) -> Change:
             kept |= {name for _, name in _requirements(other)}
     gone = [name for each in names for _, name in _requirements(each) if name not in kept and _is_there(name)]
     if not gone:
-        return Change()
+        return ExtrasChange()
     if (Path(sys.prefix) / "pipx_metadata.json").exists() and (pipx := shutil.which("pipx")):
-        return Change((pipx, "uninject", NAME, *gone))
+        return ExtrasChange((pipx, "uninject", NAME, *gone))
     return _change(("uninstall", *gone))
 
 
-def _change(order: tuple[str, ...]) -> Change:
+def _change(order: tuple[str, ...]) -> ExtrasChange:
     """`order` for pip, or for uv in an environment without pip, and what stands in its way."""
     if find_spec("pip") is not None:
         yes = ("--yes",) if order[0] == "uninstall" else ()
@@ -114,12 +114,12 @@ def _change(order: tuple[str, ...]) -> Change:
         )
     place = sysconfig.get_path("purelib")
     if sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists():
-        return Change(
+        return ExtrasChange(
             (*command, "--break-system-packages"), f"the Python in {sys.prefix} belongs to the system"
         )
     if not os.access(place, os.W_OK):
-        return Change(("sudo", *command), f"{place} cannot be written")
-    return Change(command)
+        return ExtrasChange(("sudo", *command), f"{place} cannot be written")
+    return ExtrasChange(command)
 
 
 def _requirements(extra: str) -> list[tuple[str, str]]:

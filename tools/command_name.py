@@ -1,4 +1,4 @@
-"""How the person can call this program: `hermes` where that works, else the path of its script."""
+"""Name by which the person can call this program: `hermes` where that works, else the path of its script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be added to the program: each extra of `pyproject.toml`, what it brings and what it needs."""
+"""Extras of `pyproject.toml`: what each brings, how large it is, and what has to be there for it."""
 
 from __future__ import annotations
 

@@ -90,15 +90,15 @@ def _add(names: Sequence[str], *, ask: bool) -> None:
 
 def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, ask: bool) -> None:
     """Run the command after it was shown and agreed to. Raises `ConfigError`, `HermesError`."""
-    from tools.pip_progress import Line, with_raw_progress
-    from tools.pip_progress import run as run_pip
+    from app.cli.pip_progress import ProgressLine, with_raw_progress
+    from app.cli.pip_progress import run as run_pip
 
     if obstacle:
         raise ConfigError(f"Hermes cannot change this itself: {obstacle}. Run this: {line}")
     say(f"$ {line}", sys.stderr)
     if ask and not _agreed(f"Run it{f', about {size} MB' if size else ''}?"):
         raise ConfigError("Nothing was changed. Without a question: add --yes.")
-    shown = Line()
+    shown = ProgressLine()
     try:
         code, said = run_pip(with_raw_progress(command), size * 1_000_000, shown.show)
     except (OSError, subprocess.SubprocessError) as error:

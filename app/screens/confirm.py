@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from app.screens.choices import Choices
 from app.screens.detail import DetailScreen
-from app.screens.dialog import Dialog, Hints, Problem
+from app.screens.dialog import Dialog, Hints, ProblemLine
 from app.screens.field import Field
 from app.screens.wording import Skinned, line, words
 from tools.safe_text import reveal
@@ -89,7 +89,7 @@ class TextDialog(Dialog[str | None]):
     def body(self) -> ComposeResult:
         yield words(self._label)
         yield Field(line(self._value), compact=True)
-        yield Problem()
+        yield ProblemLine()
         yield Hints()
 
     def entry(self) -> Widget:
@@ -102,7 +102,7 @@ class TextDialog(Dialog[str | None]):
     @work(exclusive=True, group="check")
     async def _submit(self, text: str) -> None:
         problem = await self._check(text)
-        self.query_one(Problem).say(problem)
+        self.query_one(ProblemLine).say(problem)
         if not problem:
             self.dismiss(text)
 

@@ -256,7 +256,7 @@ class Hints(KeyLine):
         super().__init__(classes="keys")
 
 
-class Problem(Static):
+class ProblemLine(Static):
     """Why what was written cannot be used; out of sight while it can."""
 
     def __init__(self) -> None:

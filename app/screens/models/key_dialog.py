@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from agent.api.models import KeyCheck, KeyProvider, ModelChoice, ServerCheck
 from agent.errors import HermesError
 from app.screens.choices import Choices
-from app.screens.dialog import Dialog, Hints, Problem
+from app.screens.dialog import Dialog, Hints, ProblemLine
 from app.screens.field import Field
 from app.screens.wording import line, words
 
@@ -82,7 +82,7 @@ class KeyDialog(Dialog[KeyCheck | None]):
         yield words(f"{KEPT} The variable is {self._provider.variable}.", "text")
         yield Field(password=True, placeholder="paste or type it", compact=True)
         yield Static(id="said", classes="note")
-        yield Problem()
+        yield ProblemLine()
         yield Hints()
 
     def entry(self) -> Widget:
@@ -97,7 +97,7 @@ class KeyDialog(Dialog[KeyCheck | None]):
     async def _check(self, key: str) -> None:
         field = self.query_one(Field)
         field.disabled = True
-        self.query_one(Problem).say("")
+        self.query_one(ProblemLine).say("")
         self._say(f"asking {self._provider.name} …")
         check = await self._keys.check(self._provider, key)
         problem = check.problem
@@ -110,7 +110,7 @@ class KeyDialog(Dialog[KeyCheck | None]):
             self.dismiss(check)
             return
         self._say("")
-        self.query_one(Problem).say(problem)
+        self.query_one(ProblemLine).say(problem)
         field.disabled = False
         field.focus()
 
@@ -140,7 +140,7 @@ class ServerDialog(Dialog[ServerCheck | None]):
         yield Field(placeholder="http://localhost:8000/v1", compact=True, id="address")
         yield Field(password=True, placeholder="its key, if it wants one", compact=True, id="key")
         yield Static(id="said", classes="note")
-        yield Problem()
+        yield ProblemLine()
         yield Hints()
 
     def entry(self) -> Widget:
@@ -154,7 +154,7 @@ class ServerDialog(Dialog[ServerCheck | None]):
 
     @work(exclusive=True, group="server")
     async def _ask(self, address: str, key: str) -> None:
-        self.query_one(Problem).say("")
+        self.query_one(ProblemLine).say("")
         self.query_one("#said", Static).update("asking it …")
         try:
             found = await self._servers.server(address, key)
@@ -164,7 +164,7 @@ class ServerDialog(Dialog[ServerCheck | None]):
         if not found.problem:
             self.dismiss(found)
             return
-        self.query_one(Problem).say(found.problem)
+        self.query_one(ProblemLine).say(found.problem)
         self.query_one("#address" if key or "wants a key" not in found.problem else "#key").focus()
 
     def decline(self) -> None:

@@ -14,7 +14,7 @@ from agent.api.models import KeyProvider, NoModelError, Weights
 from agent.errors import HermesError
 from app.screens.choices import Choices
 from app.screens.confirm import TextDialog
-from app.screens.dialog import Dialog, Hints, Problem
+from app.screens.dialog import Dialog, Hints, ProblemLine
 from app.screens.models.fetch import FetchDialog, gigabytes
 from app.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
 from app.screens.models.model_menu import Offers
@@ -87,7 +87,7 @@ class OnboardingScreen(Dialog[str | None]):
     def body(self) -> ComposeResult:
         yield Static(Content("◆ Which model shall answer?"), classes="who")
         yield words(WORDS, "text")
-        yield Problem()
+        yield ProblemLine()
         stands = next((at for at, way in enumerate(self._ways) if way.stands), len(self._ways) - 1)
         yield Choices([way.title for way in self._ways], chosen=stands)
         yield Hints()
@@ -153,7 +153,7 @@ class OnboardingScreen(Dialog[str | None]):
             self.notify(line(str(error)), severity="warning", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one(Problem).say(self._failed or " ".join(self._problems))
+        self.query_one(ProblemLine).say(self._failed or " ".join(self._problems))
 
     def decline(self) -> None:
         self.dismiss(None)

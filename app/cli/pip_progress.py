@@ -1,7 +1,7 @@
-"""What pip is doing, in a few words: how much was fetched, how long it takes, what comes after it.
+"""Progress of pip in a few words: how much was fetched, how long it takes, what comes after it.
 
 Reads the output of a command with `--progress-bar raw`. Needs the standard library only, as `make run` uses
-it before anything is installed: `python tools/pip_progress.py MEGABYTES COMMAND …`.
+it before anything is installed: `python app/cli/pip_progress.py MEGABYTES COMMAND …`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def with_raw_progress(command: Sequence[str]) -> list[str]:
     return [*command, "--progress-bar", "raw"] if "pip" in command and "install" in command else list(command)
 
 
-class Line:
+class ProgressLine:
     """Shows progress on stderr: one line that changes on a terminal, else a line every few seconds."""
 
     def __init__(self, lead: str = "  ") -> None:
@@ -115,7 +115,7 @@ class Line:
 
 def main(arguments: Sequence[str]) -> int:
     """`MEGABYTES COMMAND …`: run it; what it said is shown only if it fails."""
-    line = Line()
+    line = ProgressLine()
     code, said = run(with_raw_progress(arguments[1:]), int(arguments[0]) * 1_000_000, line.show)
     line.end()
     if code:
