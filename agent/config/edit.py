@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from agent.config import setting_names, settings_file
 from agent.config.document import SettingsDocument, UnusableError, decode, parse
@@ -186,6 +186,10 @@ def _value(path: Path, text: str) -> Any:
     annotation = setting_names.type_at(path)
     if annotation is str:
         return text
+    # Before YAML makes a truth value of `off` and `on`.
+    choices = [word for each in (annotation, *get_args(annotation)) for word in get_args(each)]
+    if text.strip() in choices:
+        return text.strip()
     if setting_names.takes_list(annotation) and not text.lstrip().startswith("["):
         return [item.strip() for item in text.split(",") if item.strip()]
     read = parse(f"value: {text}".encode(errors="replace"), "")

@@ -101,6 +101,8 @@ def test_a_set_value_is_read_back_and_the_file_is_private(home: Home) -> None:
         ("model.temperature", "0.5", 0.5),
         ("model.temperature", "1", 1),
         ("model.temperature", "null", None),
+        ("sandbox.mode", "off", "off"),
+        ("sandbox.network", "on", "on"),
         ("model.fallbacks", "a, b", ["a", "b"]),
         ("model.fallbacks", '["a, b", c]', ["a, b", "c"]),
         ("model.fallbacks", "", []),
