@@ -76,7 +76,7 @@ async def open_recorder(
     tool = str(started[0].data.get("tool", "a call")) if started else ""
     recorder.start(call, f"{tool}, cut off" if call else "", since=since)
     if call or since is not None:
-        telling = asyncio.create_task(_tell(recorder, call, emit, remember), name="changed in between")
+        telling = asyncio.create_task(_tell(recorder, call, since, emit, remember), name="changed in between")
         closers.append(_stopping(telling))
         if waits:
             await asyncio.wait([telling], timeout=PATIENCE)
@@ -142,9 +142,16 @@ def _opened(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
 
 
 async def _tell(
-    recorder: StepRecorder, call: str, emit: Callable[[Event], None], remember: Callable[[str], None]
+    recorder: StepRecorder,
+    call: str,
+    since: float | None,
+    emit: Callable[[Event], None],
+    remember: Callable[[str], None],
 ) -> None:
-    """Tell what others changed while the session was not at work, and what the call cut off had done."""
+    """Tell what happened while the session was not at work, and what the call cut off had done.
+
+    Steps of the session that `hermes rollback` took back are told as that, and not as done by others.
+    """
     from agent.workspace.checkpoints.git_words import git_apart, git_line
     from agent.workspace.checkpoints.meanwhile import named
 
@@ -161,6 +168,13 @@ async def _tell(
         text = f"The call that was cut off had done this to files: {what} (step {step.number})."
         emit(Noticed(kind="recovery", text=text))
         remember(f"[{text}]")
+    for back in steps:
+        ours = back.kind == "restore" and back.session == recorder.line
+        if ours and since is not None and back.created > since:
+            what = await asyncio.to_thread(told, back.changes)
+            text = f"Since this session was last at work, its steps were taken back ({back.label}): {what}."
+            emit(Noticed(kind="files", text=text))
+            remember(f"[{text} What was read of them before may no longer be so.]")
     if missed:
         what = await asyncio.to_thread(told, missed)
         text = f"Since this session was last at work, others did this to files: {what}."

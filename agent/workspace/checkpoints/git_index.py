@@ -77,7 +77,7 @@ def read_index(root: Path) -> Index:
     try:
         top = top_folder(root)
         git = git_folder(top) if top is not None else None
-        if top is None or git is None or _is_sha256(common_folder(git)):
+        if top is None or git is None or is_sha256(common_folder(git)):
             return NO_INDEX
         data, status = read_bytes(git.resolve() / "index", MAX_BYTES)
         names = parsed(data)
@@ -241,7 +241,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("no number of an index")
 
 
-def _is_sha256(common: Path) -> bool:
+def is_sha256(common: Path) -> bool:
+    """Whether ids in the repository `common` are SHA-256, by its settings. Blocking; never raises."""
     try:
         text = read_bytes(common / "config", _CONFIG_BYTES)[0].lower()
     except OSError:

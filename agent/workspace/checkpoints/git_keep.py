@@ -27,6 +27,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent.home import PRIVATE_FILE, private_folder
+from agent.workspace.checkpoints.git_index import is_sha256
 from tools.files.descriptors import read_bytes
 
 MAX_LOOSE = 60_000
@@ -125,7 +126,9 @@ class GitKeep:
         for part in ("objects/pack", "objects/info", "refs"):
             (git / part).mkdir(parents=True, exist_ok=True)
         (git / "HEAD").write_text("ref: refs/heads/none\n")
-        (git / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
+        sha256 = is_sha256(self._objects.parent)
+        more = "[extensions]\n\tobjectformat = sha256\n" if sha256 else ""
+        (git / "config").write_text(f"[core]\n\trepositoryformatversion = {int(sha256)}\n{more}")
         self._seen.clear()
         self._held.clear()
 

@@ -51,10 +51,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
 PATIENCE = 5.0
 """Seconds a command waits until the workspace was seen, and what is in it is at hand."""
-
 LABEL = 200
 """Characters of a step's label."""
 SLICE, PAUSE = 0.1, 0.002
@@ -153,7 +151,7 @@ class StepRecorder:
         self._saver = asyncio.create_task(self._save_now_and_then(), name="checkpoints-saver")
 
     async def stop(self) -> None:
-        """Write down what is known, and let the thread go. May be called again."""
+        """Write down what is known, and let the thread go."""
         if self._stop.is_set():
             return
         self._stop.set()
@@ -334,7 +332,8 @@ class StepRecorder:
             self._append("outside", self.line, "", path_count(news.changes, "changed in between"), news)
         self._register.accept(found)
         if since is not None:
-            others = [step for step in earlier if step.created > since]
+            theirs = (step for step in earlier if step.kind != "restore" or step.session != self.line)
+            others = [step for step in theirs if step.created > since]
             self._missed = net([*others, *(step for step in self._line.steps(began) if not step.call)])
         return True
 

@@ -246,8 +246,8 @@ class RepositoryProvider:
         """Whether all these objects are in the repository, with all that they need."""
         if self._missing(git, wanted):
             return False
-        lines = "".join(f"{each}\n" for each in sorted(tips)) + "--not\n--all\n"
-        result = _asked(git, "rev-list", "--objects", "--quiet", "--stdin", input=lines.encode())
+        lines = "".join(f"{each}\n" for each in sorted(tips)).encode()
+        result = _asked(git, "rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", input=lines)
         return not tips or (result is not None and result.code == 0)
 
     def _missing(self, git: Path, ids: Iterable[str]) -> set[str]:
