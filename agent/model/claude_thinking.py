@@ -20,7 +20,7 @@ ROOM = 8_192
 
 def least_output(model: str, thinking: Thinking | None, dialect: Dialect) -> int:
     """Tokens of a reply that has room for the thoughts asked for and an answer."""
-    budget = budget_of(thinking)
+    budget = budget_of(thinking, model)
     return max(budget, LEAST_BUDGET) + ROOM if budget and _way(model, dialect) == "enabled" else 0
 
 
@@ -39,7 +39,7 @@ def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Di
         word = effort_of(wanted) if thinks.effort and not dialect.lacks("effort") else ""
         effort = {"output_config": {"effort": word}} if word else {}
         return {"thinking": {"type": "adaptive", **shown}, **effort}
-    budget = min(max(budget_of(wanted), LEAST_BUDGET), limit - min(ROOM, limit // 2))
+    budget = min(max(budget_of(wanted, model), LEAST_BUDGET), limit - min(ROOM, limit // 2))
     if way != "enabled" or budget < LEAST_BUDGET:
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}

@@ -78,13 +78,29 @@ class TokensDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class AnsweredDelta:
+    """The model that a server says has answered, where that is not the one that was asked."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyEnd:
     """The reply is complete. A stream that stops without `ReplyEnd` was cut."""
 
     reason: FinishReason
 
 
-Delta = TextDelta | ReasoningDelta | CallFragment | SealedDelta | UsageDelta | TokensDelta | ReplyEnd
+Delta = (
+    TextDelta
+    | ReasoningDelta
+    | CallFragment
+    | SealedDelta
+    | UsageDelta
+    | TokensDelta
+    | AnsweredDelta
+    | ReplyEnd
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,10 @@ FORM_STATUSES = (400, 404, 422, 500, 501, 0)
 """Statuses of refusals about the form of a request; 0: none, the answer had begun."""
 SEARCHED = 4_000
 """Characters of a refusal that are searched: some repeat the whole request."""
+WITHOUT_EFFORT: Mapping[str, Any] = {"limits": {"without": ["reasoning_effort"]}}
+"""No thinking is asked for, where a history has none of the thoughts it would have to have."""
+LEAST_WINDOW = 1_000
+"""Tokens below which a number is no window."""
 IMAGES_OUT: Mapping[str, Any] = {"images": {"taken": False}}
 
 _KEYS = re.compile(
@@ -123,6 +127,7 @@ def repairs_for(dialect: Dialect, refusal: Refusal) -> Iterator[Repair]:
             if change and dialect.changed(change) != dialect:
                 one_image = "without" in change.get("images", {})
                 passing = one_image or (change == IMAGES_OUT and not _UNREAD.search(refusal.said))
+                passing = passing or change is WITHOUT_EFFORT
                 yield Repair(rule.repair, change, not passing)
 
 
@@ -163,6 +168,10 @@ def _return_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> I
     if refusal.format == "anthropic":
         # Only what was signed goes back there: what is missing can be asked for no more.
         yield {"thinking": {"return": "never"}}
+        return
+    if re.search(r"thinking.{0,3} block|Expected .{0,3}thinking", refusal.said):
+        # Blocks that were signed for this model are sent; another model's history has none.
+        yield WITHOUT_EFFORT
         return
     foreign = "drop" if dialect.thinking.foreign == "drop" else dialect.thinking.foreign
     foreign = "empty" if foreign == "drop" else foreign
@@ -317,7 +326,9 @@ def _rename_limit(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iter
     numbers = [int(each.replace(",", "").replace("_", "")) for each in _NUMBER.findall(said)]
     smaller = [each for each in numbers if 16 <= each < asked]
     if smaller and not rule.format:
-        yield {"limits": {"output_max": max(smaller)}}
+        is_window = re.search(r"model_len|context|window", said, re.IGNORECASE)
+        window = {"window": max(smaller)} if is_window and max(smaller) >= LEAST_WINDOW else {}
+        yield {"limits": {"output_max": max(smaller), **window}}
     if refusal.format != "chat" or not (rule.format or not smaller) or not name:
         return
     advised = re.search(r"(?:use|instead of|to|supports?) [`'\"]?(\w*max\w*tokens\w*)", said, re.IGNORECASE)

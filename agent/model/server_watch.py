@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent.model.addresses import is_loopback
-from agent.model.catalog import lookup
+from agent.model.catalog import UNKNOWN, lookup
 from agent.model.detect import fetch_json
 from agent.model.server_facts import (
     ServerFacts,
@@ -65,6 +65,12 @@ class ServerWatch:
         # One may be for all who ask at the same time, the other for each of them.
         smaller = ServerFacts(context_window=min(windows, default=None))
         return smaller | listed | props | facts_of(priced) | _behind(priced)
+
+    async def lists(self, *models: str) -> bool:
+        """Whether all of these names are on its list, as names of different models."""
+        await self.facts(models[0])
+        entries = [entry_of(self._said.models, model) for model in models]
+        return all(entries) and len({id(entry) for entry in entries}) == len(models)
 
     async def was_restarted(self) -> bool:
         """Whether the server was started since it was asked; where that cannot be known, False."""
@@ -148,6 +154,13 @@ class WatchedModel:
             return None
         before, self.target = self.target, await self._watches.informed(self.target)
         return None if self.target == before else self.target
+
+    async def other(self, model: str) -> Target | None:
+        """Another model of the same list, which a gateway may let answer; None if it is no such name."""
+        if not await self._watch.lists(self.target.model, model):
+            return None
+        alone = replace(self.target, model=model, info=UNKNOWN, chosen=UNKNOWN, untooled=False)
+        return await self._watches.informed(alone)
 
     @property
     def may_drop_tools(self) -> bool:

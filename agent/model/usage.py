@@ -74,6 +74,7 @@ class Meter:
     def __init__(self, info: ModelInfo = UNKNOWN, routes: Mapping[str, ModelInfo] | None = None) -> None:
         self._info = info
         self._routes = routes
+        self._others: dict[str, ModelInfo] = {}
         self._aside: list[tuple[str, Usage]] = []
         self._input = 0
         self._output = 0
@@ -97,6 +98,10 @@ class Meter:
         if tokens >= SMALLEST_WINDOW and (self.window is None or tokens < self.window):
             self.renew(replace(self._info, context_window=tokens, told=self._info.told | {"context_window"}))
 
+    def learn_model(self, route: str, info: ModelInfo) -> None:
+        """A model that a gateway let answer in place of another one."""
+        self._others[route] = info
+
     def renew(self, info: ModelInfo) -> None:
         """What is known of the first model now."""
         self._info = info
@@ -113,6 +118,7 @@ class Meter:
         self._output += max(usage.output or 0, 0)
         self._cached += max(usage.cached or 0, 0)
         info = self._info if self._routes is None else self._routes.get(route, UNKNOWN)
+        info = self._others.get(route, info)
         cost = request_cost(usage, info)
         self._cost = None if cost is None or self._cost is None else self._cost + cost
         if usage.input and usage.input > 0 and size > 0:

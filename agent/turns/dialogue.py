@@ -225,6 +225,9 @@ class Dialogue:
         self._reasoning.clear()
         route = next(route for route in self._routes if route.name == reply.route)
         await self._helpers.ask("Asking a model server", self._hear_of_servers, None)
+        reply = await self._helpers.ask(
+            "Naming the model that answered", partial(self._servers.named, route, reply), reply
+        )
         self._helpers.hear("Counting what was used", lambda: self._account(reply, route), None)
         record = partial(self._recorder.record, route, reply, images=route.images)
         self._record = await self._helpers.ask(RECORD, record, {})
@@ -447,7 +450,9 @@ class Dialogue:
             self._breaks.append(Break(DIALECT, declared=True))
             self._emit(PrefixBroken(reason=DIALECT, declared=True))
         lane.ordered = roles
-        self._meter.add(reply.usage, lane.size, reply.route)
+        if window := route.spoken.current.limits.window:
+            self._meter.learn_window(window)
+        self._meter.add(reply.usage, lane.size, reply.answered or reply.route)
         totals = self._meter.totals()
         self._emit(
             UsageChanged(

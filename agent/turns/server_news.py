@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from agent.events import Event, Noticed
 from agent.model.transport.reply import ModelReply, ModelRoute
@@ -36,6 +37,19 @@ class ServerNews:
             if now.untooled:
                 untooled.append((route, f"the server of {route.name} says that its template knows no tools"))
         return untooled
+
+    async def named(self, route: ModelRoute, reply: ModelReply) -> ModelReply:
+        """A reply under the name of the model that gave it, where a gateway let another one answer."""
+        if not reply.answered:
+            return reply
+        other = await route.watched.other(reply.answered) if route.watched is not None else None
+        if other is None:
+            return replace(reply, answered="")
+        self._meter.learn_model(other.label, other.info)
+        if other.label not in self._answered:
+            self._answered.add(other.label)
+            self._emit(Noticed(kind="info", text=f"{other.label} answered in place of {route.name}."))
+        return replace(reply, answered=other.label)
 
     def unseen(self, route: ModelRoute, reply: ModelReply, size: int) -> str:
         """Why the model cannot have seen the tools of its first request; empty where nothing says so.

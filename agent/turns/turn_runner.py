@@ -329,7 +329,7 @@ class TurnRunner:
 
     def _data(self, reply: ModelReply) -> dict[str, object]:
         data: dict[str, object] = {
-            "model": reply.route,
+            "model": reply.answered or reply.route,
             "finish": reply.finish,
             "usage": counted(reply.usage),
         }

@@ -64,6 +64,8 @@ class AnswerReader:
         self._paused = perf_counter()
         self.over = False
         """Whether the answer is complete."""
+        self.model = ""
+        """The model that answers, once the server said so."""
 
     async def next(self) -> list[Delta] | None:
         """The next deltas, possibly none; the last is `ReplyEnd`, None after it. Raises `ModelError`."""
@@ -159,6 +161,7 @@ class AnswerReader:
             raise await asyncio.to_thread(self._failures.in_stream, complaint)
         if self._kind == "document" and not self._reader.is_reply(data):
             raise self._failures.bad_reply("an object that is no reply", stripped[:200])
+        self.model = self.model or _model_in(data)
         deltas = self._reader.read(data)
         if self._reader.failed:
             raise self._failures.cut(self._reader.failed)
@@ -186,6 +189,15 @@ class AnswerReader:
         self.over = True
         self._waiting.clear()
         return [*self._reader.flush(), ReplyEnd(self._reader.finish or "unknown")]
+
+
+def _model_in(event: dict[str, Any]) -> str:
+    """The model that an event of any format names."""
+    for place in (event, event.get("message"), event.get("response")):
+        model = place.get("model") if isinstance(place, dict) else None
+        if isinstance(model, str) and model:
+            return model
+    return ""
 
 
 def _kind(head: bytes) -> str:

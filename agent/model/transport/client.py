@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import re
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
@@ -23,7 +24,7 @@ from agent.errors import ModelError
 from agent.model.addresses import is_loopback
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.dialect_book import SpokenDialect
-from agent.model.protocol import Delta, ModelRequest
+from agent.model.protocol import AnsweredDelta, Delta, ModelRequest, ReplyEnd, Usage, UsageDelta
 from agent.model.repairs import Refusal, repairs_for
 from agent.model.transport.answer import AnswerReader
 from agent.model.transport.failures import Failures
@@ -75,6 +76,18 @@ class _OpenAnswer:
     response: httpx2.Response
     body: AsyncGenerator[bytes, None]
     answer: AnswerReader
+
+    def told_beside(self, asked: str) -> Iterator[Delta]:
+        """What a gateway says of the reply beside it: another model that answered, and what it cost."""
+        if self.answer.model not in ("", asked):
+            yield AnsweredDelta(self.answer.model)
+        try:
+            cost = float(self.response.headers.get("x-litellm-response-cost", ""))
+        except ValueError:
+            return
+        # Before a stream begins nothing is known of it: then it says zero.
+        if cost > 0 and math.isfinite(cost):
+            yield UsageDelta(Usage(cost=cost))
 
     async def close(self) -> None:
         if self.answer.over:
@@ -135,6 +148,9 @@ class FormatClient:
         try:
             while deltas is not None:
                 for delta in deltas:
+                    if isinstance(delta, ReplyEnd):
+                        for told in opened.told_beside(request.model):
+                            yield told
                     yield delta
                 if perf_counter() > turn_ends:
                     await asyncio.sleep(0)

@@ -34,6 +34,15 @@ _TOOLS_TEXT = re.compile(
 )
 
 
+_BEHIND = re.compile(
+    r"\blitellm\.(?!RateLimit)\w+: (?:litellm\.\w+: )?\w+Exception\b|\bprovider returned error\b",
+    re.IGNORECASE,
+)
+"""Words of gateways that hand on what the provider behind them said."""
+_OF_THE_GATEWAY = ("auth", "billing", "not_found")
+"""Kinds that are about the gateway's own key, account or settings then."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
     """Turns the failures of one provider into errors for a person.
@@ -155,6 +164,8 @@ class Failures:
         )
 
     def _cause(self, kind: ModelErrorKind, status: int | None, detail: str) -> str:
+        if kind in _OF_THE_GATEWAY and _BEHIND.search(detail):
+            return f"The gateway {self.provider} was refused by the provider behind it"
         match kind:
             case "auth" if status == 403:
                 return f"{self.provider} refused access"
@@ -184,6 +195,11 @@ class Failures:
                 return f"{self.provider} refused the request"
 
     def _mend(self, kind: ModelErrorKind, status: int | None, detail: str) -> str:
+        if kind in _OF_THE_GATEWAY and _BEHIND.search(detail):
+            return (
+                "your own key is not what is wrong: whoever runs the gateway has to correct its settings, "
+                "or choose another model: hermes config set model.name NAME"
+            )
         match kind:
             case "auth" if status == 403:
                 return f"check what the account and the key in {self.key_hint or 'use'} may do"

@@ -15,6 +15,7 @@ from agent.messages import Sealed, SealedPart, ToolCall
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.dialect_book import SpokenDialect
 from agent.model.protocol import (
+    AnsweredDelta,
     CallFragment,
     Delta,
     FinishReason,
@@ -79,6 +80,8 @@ class ModelReply:
     """What the provider wants back byte for byte."""
     raw: Mapping[str, Any] | None = None
     """What was sent, `text`, `reasoning` and `calls`, where the reply is not that literally."""
+    answered: str = ""
+    """The model that answered, where the server names another one than was asked."""
     tokens: Mapping[str, Any] | None = None
     """Ids of tokens, `prompt`, `output` and `logprobs`, where the server gave them."""
 
@@ -167,6 +170,7 @@ class _ReplyReader:
         self._written = 0
         self._digest = request.digest
         self._most = request.max_output or 0
+        self._answered = ""
         self._sealed: list[SealedPart] = []
         self._text_length = 0
         self._calls: set[int] = set()
@@ -187,6 +191,9 @@ class _ReplyReader:
         if isinstance(delta, TokensDelta):
             for name in self._tokens:
                 self._tokens[name] += getattr(delta, name)
+            return False
+        if isinstance(delta, AnsweredDelta):
+            self._answered = delta.model
             return False
         if isinstance(delta, SealedDelta):
             self._sealed.append(SealedPart(delta.data, self._text_length, len(self._calls)))
@@ -225,7 +232,7 @@ class _ReplyReader:
         finish = "length" if self._is_cut() else self._finish
         reply = _reply(decoded, finish, self._usage, self._route.name, self._sealed_parts())
         tokens = self._tokens if self._tokens["prompt"] or self._tokens["output"] else None
-        return replace(reply, raw=self._raw(reply), tokens=tokens)
+        return replace(reply, raw=self._raw(reply), tokens=tokens, answered=self._answered)
 
     def _is_cut(self) -> bool:
         """Whether the reply reached the limit that was set. Some servers call such a reply complete."""
@@ -255,7 +262,7 @@ class _ReplyReader:
 
     def _show(self, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
-            if not isinstance(delta, (UsageDelta, ReplyEnd)):
+            if not isinstance(delta, UsageDelta | AnsweredDelta | ReplyEnd):
                 self.has_shown = True
                 self._listener.shown(delta)
 
