@@ -47,7 +47,7 @@ class LearnedRule:
         """What a person is told about it."""
         label = f"{self.provider}/{self.model}"
         what = _SENTENCES.get(self.rule, "is asked in another form")
-        if self.rule == "drop_field" and (fields := self.change.get("limits", {}).get("without")):
+        if fields := self.change.get("limits", {}).get("without"):
             what = f"is asked without {', '.join(fields)}"
         elif self.rule == "drop_image" and self.change.get("images", {}).get("taken") is False:
             what = "is sent no images"

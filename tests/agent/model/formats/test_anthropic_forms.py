@@ -157,7 +157,7 @@ ADAPTIVE = {"thinking": {"type": "adaptive"}}
         ("claude-sonnet-4-5", "high", 1_500, {}),
         ("claude-sonnet-4-5", "off", 9_000, {}),
         ("claude-sonnet-4-5", None, 9_000, {}),
-        ("glm-5", "low", 9_000, {"thinking": {"type": "enabled", "budget_tokens": 4_096}}),
+        ("glm-5", "low", 9_000, {"thinking": {"type": "enabled", "budget_tokens": 1_024}}),
         (
             "claude-opus-4-6",
             13_000,
