@@ -29,6 +29,8 @@ Strategy = Literal[
     "block_anchor",
     "context_aware",
 ]
+LOOSE: frozenset[Strategy] = frozenset({"block_anchor", "context_aware"})
+"""Those that find blocks in which some lines are not as they are quoted."""
 
 MAX_MATCHES = 100_000
 """Matches after which a search stops counting."""

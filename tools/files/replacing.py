@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tools.files.advice import closest_sections, is_read_display, places
-from tools.files.matching import FoundMatches, Strategy, TextMatch, find, without_overlaps
+from tools.files.matching import LOOSE, FoundMatches, Strategy, TextMatch, find, without_overlaps
 from tools.files.rewriting import Exchange, changes_what_it_quotes, refuse_escape_drift, replacement
 from tools.files.text_files import Replacement, TextFile, split_lines, to_newlines
 from tools.results import ToolError
@@ -32,7 +32,7 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
     if old == new:
         raise ToolError("old_string and new_string are the same; there is nothing to change.")
     text = file.text
-    found = _trusted(text, find(text, old), new)
+    found = _trusted(text, find(text, old), new, everywhere=everywhere)
     if found is None:
         raise _not_found(file, old, name)
     matches = list(found.matches)
@@ -56,9 +56,9 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
     return Replaced(revised, found.strategy, len(matches))
 
 
-def _trusted(text: str, found: FoundMatches | None, new: str) -> FoundMatches | None:
+def _trusted(text: str, found: FoundMatches | None, new: str, *, everywhere: bool) -> FoundMatches | None:
     """`found`, less the loose matches in which the lines to change are not the quoted ones."""
-    if found is None or found.strategy != "context_aware":
+    if found is None or found.strategy not in LOOSE:
         return found
     exchange = Exchange(split_lines(found.sought), split_lines(new))
     kept = [
@@ -66,6 +66,9 @@ def _trusted(text: str, found: FoundMatches | None, new: str) -> FoundMatches | 
         for match in found.matches
         if changes_what_it_quotes(split_lines(text[match.start : match.stop]), exchange)
     ]
+    if not kept and len(found.matches) > 1 and not everywhere and found.strategy == "block_anchor":
+        # Nothing is done either way; that several places come near says more.
+        return found
     return FoundMatches(found.strategy, tuple(kept), found.sought) if kept else None
 
 

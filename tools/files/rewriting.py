@@ -7,6 +7,8 @@ indentation.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -14,11 +16,11 @@ from difflib import SequenceMatcher
 from tools.files.diffs import changed_blocks
 from tools.files.indentation import Indentation, indent_of
 from tools.files.matching import DASHES, FoundMatches, TextMatch, plain_typography, unescape
-from tools.files.similarity import is_similar
 from tools.files.text_files import Replacement, line_starts
 from tools.results import ToolError
 
 _MAX_ALIGNED_CHARS = 1_000
+_TELLING = re.compile(r"""\w+|-|[^\w\s'"`\\-]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +81,31 @@ def rewrite(file_lines: Sequence[str], exchange: Exchange, *, first_is_whole: bo
 
 
 def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> bool:
-    """Whether every line that `exchange` takes away resembles the file's line in its place.
+    """Whether every line of the file that `exchange` takes away is one that it names.
 
-    Where only most lines of a block were alike, this keeps a change from
-    hitting a line the model never saw.
+    Where only most lines of a block were alike, this keeps a change from hitting a line the model never
+    saw. Blanks, quotes, dashes and escapes may differ in a line that is named; what else it says may not.
     """
+    old, new = exchange.old, exchange.new
+    if len(file_lines) == len(old):
+        return all(
+            _said(file_lines[index]) == _said(old[index])
+            for block in changed_blocks(old, new)
+            for index in range(block.a_start, block.a_stop)
+        )
+    # They do not stand one to one: what is not among the new ones goes, in the order of the old ones.
+    named = iter([_said(line) for line in old])
     return all(
-        is_similar(file_lines[index], exchange.old[index])
-        for block in changed_blocks(exchange.old, exchange.new)
+        not (said := _said(file_lines[index])) or said in named
+        for block in changed_blocks(file_lines, new)
         for index in range(block.a_start, block.a_stop)
     )
+
+
+def _said(line: str) -> list[str]:
+    """What a line says, without what models mix up in copying it."""
+    said = _TELLING.findall(unicodedata.normalize("NFC", plain_typography(unescape(line), "-")))
+    return said[:-1] if said and said[-1] in ",;" else said
 
 
 def minimal_spans(offset: int, there: str, new: str) -> list[Replacement]:
