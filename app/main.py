@@ -108,7 +108,7 @@ def _run(arguments: list[str]) -> int:
         return run(args)
     if args.image:
         raise ConfigError("--image goes with -p; in a session drop the image on the prompt or use /attach.")
-    if args.plain or not sys.stdout.isatty() or not sys.stderr.isatty():
+    if args.plain or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty() or not sys.stderr.isatty():
         from app.cli.loop import run as loop
 
         return loop(args)
@@ -130,9 +130,10 @@ def _options(arguments: list[str]) -> FastOptions | argparse.Namespace:
 
 
 def _complain(sentence: str) -> None:
+    from tools.command_name import as_called
     from tools.safe_text import clean
 
-    print(f"hermes: {clean(sentence)}", file=sys.stderr)
+    print(f"hermes: {clean(as_called(sentence))}", file=sys.stderr)
 
 
 def _unexpected(error: Exception) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
@@ -43,6 +45,8 @@ SUBCOMMANDS = {
     "doctor": "check that everything Hermes needs is in order",
 }
 
+LISTS = ("list", "show", "status")
+"""Actions that a group without one means, the first there is."""
 _MODULES = {"import": "importing"}
 """Subcommands whose name no module can have."""
 
@@ -101,11 +105,41 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     for name, summary in SUBCOMMANDS.items():
         if name == named:
             module_of(name).add_parser(subparsers)
+            _list_when_bare(subparsers.choices[name])
         else:
             subparsers.add_parser(name, help=summary)
     if named is None and arguments and not arguments[0].startswith("-"):
         _add_command_of_plugin(subparsers, arguments[0])
     return parser
+
+
+def _list_when_bare(parser: argparse.ArgumentParser) -> None:
+    """Let a group of actions without one mean its list, where that needs nothing said."""
+    for group in parser._actions:
+        if not isinstance(group, argparse._SubParsersAction) or not group.required:
+            continue
+        for name in LISTS:
+            if (action := group.choices.get(name)) is not None and not _needs_more(action):
+                group.required = False
+                parser.set_defaults(**{**vars(action.parse_args([])), group.dest: name})
+                return
+
+
+def _needs_more(parser: argparse.ArgumentParser) -> bool:
+    return any(
+        each.required or (not each.option_strings and each.nargs not in ("?", "*"))
+        for each in parser._actions
+        if each.dest != "help"
+    )
+
+
+def _guessed(message: str) -> str:
+    """What argparse says of a wrong choice, with the one that was most likely meant. Pure."""
+    found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message, re.DOTALL)
+    if found is None:
+        return f"{message}."
+    near = get_close_matches(found[1], re.findall(r"[\w.-]+", found[2]), n=1, cutoff=0.5)
+    return f"{message}. Did you mean {near[0]}?" if near else f"{message}."
 
 
 def _add_command_of_plugin(subparsers: Any, word: str) -> None:
@@ -122,7 +156,7 @@ class _Parser(argparse.ArgumentParser):
         skeleton.leave()
         from tools.safe_text import clean
 
-        self.exit(int(ExitCode.USAGE), f"hermes: {clean(message)}. See `{self.prog} --help`.\n")
+        self.exit(int(ExitCode.USAGE), f"hermes: {clean(_guessed(message))} See `{self.prog} --help`.\n")
 
 
 def _positive(text: str) -> int:
