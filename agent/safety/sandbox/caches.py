@@ -33,7 +33,7 @@ _MOST = 30_000
 _LARGEST_COPY = 2_000_000
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NAME = re.compile(r"\{(\w+)(?:\|([^}]*))?\}")
+_NAME = re.compile(r"\{(\w+)\}")
 _PROXY = " ".join(f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort=3128" for scheme in ("http", "https"))
 
 
@@ -206,7 +206,7 @@ def _table() -> dict[str, Any]:
 
 
 def _filled(text: str, known: Mapping[str, str]) -> str:
-    return _NAME.sub(lambda found: known.get(found[1]) or found[2] or "", text).strip()
+    return _NAME.sub(lambda found: known.get(found[1], ""), text).strip()
 
 
 class _Filling:
