@@ -17,7 +17,7 @@ from typing import Any
 
 _FILE = Path(__file__).with_name("databases.yaml")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_HEAD = 64
+_HEAD = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def apply_restore(
     root = Path(plan.root)
     with store.sharing():
         moves, skipped = together(plan.items, plan.units, *_decided(plan, choices, store.objects))
-        spare = spared(root, moves, skipped)
+        spare = spared(root, moves, skipped, plan.units.group)
         known = states.targets(store.line(line).steps(plan.position), plan.position)
         known |= {item.path: item.target for item in plan.items}
         moves, skipped = with_times(root, spare.moves, known, store.objects), spare.skipped
@@ -151,7 +151,7 @@ def apply_restore(
 
 
 def _units(
-    plan: RestorePlan, skipped: Iterable[LeftOut], databases: Sequence[str]
+    plan: RestorePlan, skipped: Iterable[LeftOut], databases: Mapping[str, str]
 ) -> tuple[RestoredUnit, ...]:
     reasons = {item.path: item.reason for item in skipped}
     names = {
@@ -159,7 +159,7 @@ def _units(
         for item in plan.items
         if (folder := plan.units.group(item.path))
     }
-    names = {**dict.fromkeys(databases, "database"), **names}
+    names = {**databases, **names}
     return tuple(RestoredUnit(each, names[each], reasons.get(each, "")) for each in sorted(names))
 
 

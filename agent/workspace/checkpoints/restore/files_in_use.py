@@ -10,9 +10,10 @@ writes to holds back itself only (see `path_replacement`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -29,7 +30,10 @@ from agent.workspace.checkpoints.restore.open_files import (
 )
 from agent.workspace.checkpoints.restore.open_writers import writer_state
 from agent.workspace.checkpoints.restore.path_replacement import Move
+from tools.safe_text import clean
 
+Group = Callable[[str], str]
+FOSSIL = "fossil"
 IN_USE = "is a database ({kind}) that {who} has open; what was changed in it stays as a whole"
 ONE_SET = "holds files that {who} writes as one set; what was changed in it stays as a whole"
 UNSEEN = "whether a program of another user has the database {path} open could not be seen"
@@ -44,14 +48,15 @@ class Spared:
     """What stays; of a database or a folder that does, one line."""
     remarks: tuple[str, ...] = ()
     """What could not be found out, a clause each."""
-    databases: tuple[str, ...] = ()
-    """The databases of which something was to go back."""
+    databases: Mapping[str, str] = field(default_factory=dict)
+    """Kinds of the databases of which something was to go back, by their paths."""
 
 
-def spared(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut]) -> Spared:
+def spared(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut], group: Group) -> Spared:
     """The moves without those of what programs below `root` (resolved) have in use. Blocking.
 
-    `skipped` is what stays anyway: of a database of which anything stays, all does.
+    `skipped` is what stays anyway: of a database of which anything stays, all does. `group` gives the
+    folder of the unit that a path goes back with; empty for none.
     """
     finder = DatabaseFinder(root, (each.path for each in (*moves, *skipped)))
     databases: dict[FoundDatabase, list[str]] = {}
@@ -77,22 +82,67 @@ def spared(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut]) -> Spa
     staying: set[str] = set()
     for database in dict.fromkeys((*databases, *conflicts)):
         who, sure = _user(root, database, by_file, held, opened)
-        name = database.path or "."
+        name, unit = database.path or ".", group(database.path)
         if who is not None:
-            rest.append(LeftOut(name, IN_USE.format(kind=database.kind.name, who=program(who))))
+            rest.append(LeftOut(unit or name, IN_USE.format(kind=database.kind.name, who=program(who))))
         elif database in conflicts:
-            rest.append(LeftOut(name, conflicts[database]))
+            along = _with(_along(root, database, databases, moves, group))
+            rest.append(LeftOut(name, f"{conflicts[database]}{along}"))
         else:
             remarks += [] if sure else [UNSEEN.format(path=name)]
             continue
         staying.update(databases.get(database, ()))
+        staying.update(_along(root, database, databases, moves, group))
     others = [move for move in moves if finder.of(move.path) is None]
     for folder, who in _sets(root, others, finder, opened.files, held).items():
         rest.append(LeftOut(folder, ONE_SET.format(who=program(who))))
         staying.update(move.path for move in moves if move.path.startswith(f"{folder}/"))
-    names = tuple(dict.fromkeys(each.path or "." for each in (*databases, *conflicts)))
+    kinds = {
+        each.path or ".": FOSSIL if each.kind.name == FOSSIL else "database"
+        for each in (*databases, *conflicts)
+        if not group(each.path)
+    }
     free = _without(moves, staying) if staying else tuple(moves)
-    return Spared(free, tuple(rest), tuple(remarks), names)
+    return Spared(free, tuple(rest), tuple(remarks), kinds)
+
+
+def _along(
+    root: Path,
+    database: FoundDatabase,
+    databases: Mapping[FoundDatabase, Sequence[str]],
+    moves: Sequence[Move],
+    group: Group,
+) -> list[str]:
+    """What else stays with a database: its unit, or what belongs to the same commits of Fossil."""
+    if unit := group(database.path):
+        return [move.path for move in moves if group(move.path) == unit]
+    if database.kind.name != FOSSIL:
+        return []
+    stores = {each: paths for each, paths in databases.items() if each.kind.name == FOSSIL}
+    names = {path for each in (*stores, database) for path in _checked_out(root, each.path)}
+    own = {path for paths in stores.values() for path in paths}
+    return [move.path for move in moves if move.path in names or move.path in own]
+
+
+def _checked_out(root: Path, path: str) -> set[str]:
+    """The files of the work tree that a checkout of Fossil lists; nothing for any other file."""
+    folder, _, name = path.rpartition("/")
+    if name not in (".fslckout", "_FOSSIL_", ".fos"):
+        return set()
+    try:
+        with closing(sqlite3.connect(f"{(root / path).as_uri()}?immutable=1", uri=True)) as base:
+            base.execute("pragma trusted_schema = off")
+            names = [str(row[0]) for row in base.execute("select pathname from vfile limit 1000000")]
+    except (sqlite3.Error, ValueError):
+        return set()
+    return {f"{folder}/{each}" if folder else each for each in names}
+
+
+def _with(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+    return f", and with it {', '.join(map(clean, paths[:3]))}{more}"
 
 
 def _user(

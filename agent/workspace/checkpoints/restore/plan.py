@@ -28,7 +28,7 @@ from agent.workspace.checkpoints.restore.plan_items import (
 from agent.workspace.checkpoints.restore.unit_plan import UnitPlan, committed
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.unit_marks import units_of
-from agent.workspace.checkpoints.units import NO_UNITS, Units, above, uncovered
+from agent.workspace.checkpoints.units import NO_UNITS, Units, above, kinds, uncovered
 from agent.workspace.ignored_names import is_noise
 
 COMMAND = "run "
@@ -244,12 +244,22 @@ def _runs(steps: Sequence[Step], units: Units) -> dict[str, _Runs]:
     return found
 
 
+_CHECKOUTS = (".fslckout", "_FOSSIL_")
+
+
 def _leaves_unnamed(step: Step, path: str, units: Units) -> bool:
     """Whether a step is a command in which neither the path nor a folder above it occurs."""
     if step.kind != "command" or not step.label.startswith(COMMAND) or units.part(path):
         return False
+    for place, mark in step.units.items():
+        # What a command of version control did to its own work tree is no work of a person.
+        folder = place.rpartition("/")[0]
+        if mark.kind and kinds()[mark.kind].versions and path.startswith(f"{folder}/" if folder else ""):
+            return False
     parts = path.split("/")
-    return not any(part in step.label or is_noise(part, folder=True) for part in parts)
+    return parts[-1] not in _CHECKOUTS and not any(
+        part in step.label or is_noise(part, folder=True) for part in parts
+    )
 
 
 def _with_twin(now: PathEntry | None, left: PathEntry | None) -> PathEntry | None:
