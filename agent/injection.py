@@ -14,7 +14,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
@@ -46,6 +46,8 @@ class InjectionFinding:
     first: int
     last: int
     excerpt: str
+    line: str = field(default="", compare=False, repr=False)
+    """The whole line, or the beginning of a long one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ _TEXTS: tuple[tuple[str, str, Severity, str], ...] = (
         "override-instructions",
         "injection",
         "high",
-        r"\b(?:ignore|disregard|forget|override|bypass)\b(?:\W+\w+){0,4}?\W+"
+        r"(?:\b(?:ignore|disregard|forget|bypass)|(?:^|[.!?:;,\"'(]\s*|\b(?:and|now|please|must|to|you)\s+)override)\b(?:\W+\w+){0,4}?\W+"
         r"(?:previous|prior|above|earlier|preceding|existing|all|any|your|system|these)\b(?:\W+\w+){0,3}?\W+"
         r"(?:instructions?|prompts?|rules?|guidelines?|directives?|guardrails?|restrictions?|policies)\b",
     ),
@@ -87,6 +89,57 @@ _TEXTS: tuple[tuple[str, str, Severity, str], ...] = (
         r"\b(?:do\s+not|don'?t|never|without)\s+(?:ever\s+)?(?:tell(?:ing)?|inform(?:ing)?|notify(?:ing)?|alert(?:ing)?|"
         r"mention(?:ing)?|reveal(?:ing)?|show(?:ing)?|disclos(?:e|ing)|report(?:ing)?)\b"
         r"(?:\W+\w+){0,4}?\W+(?:users?|humans?|person|owner|developers?|anyone|anybody)\b",
+    ),
+    (
+        "no-safety",
+        "injection",
+        "high",
+        r"\b(?:without|ignor\w+|disabl\w+|bypass\w*|remov\w+|turn(?:ing)?\s+off|switch(?:ing)?\s+off)\s+"
+        r"(?:any|all|your|the|its|of\s+your|\W)*\s*(?:safety|content|ethical|moral|security)\s+"
+        r"(?:filters?|guardrails?|restrictions?|limits?|limitations?|constraints?|protocols?)\b",
+    ),
+    (
+        "prompt-override",
+        "injection",
+        "high",
+        r"\bsystem\W{0,3}prompt\W{0,3}(?:override|injection|update|replacement)\b|"
+        r"\b(?:replace|overwrite|supersede)s?\b(?:\W+\w+){0,3}?\W+(?:system\s+prompt|original\s+instructions?)\b",
+    ),
+    (
+        "remote-orders",
+        "command",
+        "critical",
+        r"\b(?:fetch|get|poll|check|pull|download|retrieve|receive|await|wait\s+for|obey|follow|execute|run)\b"
+        r"(?:\W+\w+){0,3}?\W+(?:(?:new|next|further|more|additional|incoming|pending|remote)\W+(?:\w+\W+)?"
+        r"(?:instructions?|tasks?|directives?)|commands?(?!\W+lines?\b)|orders|payloads?)\b"
+        r"(?:\W+\w+){0,4}?\W+(?:from|at|via)\W+(?:\w+\W+){0,4}?"
+        r"(?:https?://|wss?://|c2\b|command[\s-]and[\s-]control|(?:control|remote|attacker'?s?)\s+server)|"
+        r"\b(?:obey|execute|run)\b(?:\W+\w+){0,3}?\W+instructions?\b(?:\W+\w+){0,3}?\W+(?:from|at)\W+"
+        r"(?:\w+\W+){0,2}?(?:https?|wss?)://|"
+        r"\b(?:poll|check|query|watch)\W+(?:https?|wss?)://\S+\s+(?:\w+\s+){0,5}?for\s+(?:\w+\s+)?"
+        r"(?:commands|instructions|orders|tasks|payloads)\b|"
+        r"\b(?:register|check\s+in|beacon|phone\s+home|report)\b(?:\W+\w+){0,5}?\W+(?:with|to|at)\W+"
+        r"(?:\w+\W+){0,3}?(?:c2\b|command[\s-]and[\s-]control|botnet|control\s+server)|"
+        r"\b(?:part|member|node)\s+of\s+(?:a|the|our)\s+botnet\b",
+    ),
+    (
+        "send-to-address",
+        "exfiltration",
+        "high",
+        r"\b(?:send|upload|post|forward|exfiltrate|transmit|submit|leak|copy)\b(?:\W+(?!example|request)\w+){0,6}?\W+"
+        r"(?:(?:this|the|our|whole|full|entire)\s+(?:\w+\s+)?conversation|conversation|chat|history|memory|memories|"
+        r"context|environment|env|everything|all\s+(?:files|data|messages)|contents?\s+of|source\s+code|"
+        r"repository|user'?s?\s+(?:data|files|messages|input)|transcripts?)\b"
+        r"(?:\W+\w+){0,6}?\W+(?:to|at)\W+(?:\w+\W+){0,3}?(?:https?://|ftp://|[\w.+-]+@[\w-]+\.\w)",
+    ),
+    (
+        "read-key-files",
+        "exfiltration",
+        "high",
+        r"(?<!never )(?<!not )(?<!n't )"
+        r"\b(?:read|open|cat|print|show|include|paste|output|display|attach|dump|copy)\b"
+        r"(?:\W+\w+){0,5}?\W+(?:~?/?\.ssh/|id_(?:rsa|ed25519|ecdsa)\b|\.aws/credentials|\.netrc\b|/etc/shadow|"
+        r"\.git-credentials|\.kube/config|\.npmrc\b|\.pypirc\b|wallet\.dat|\.gnupg/)",
     ),
     (
         "skip-approval",
@@ -175,21 +228,83 @@ _TEXTS: tuple[tuple[str, str, Severity, str], ...] = (
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
+    return _compiled(_TEXTS)
+
+
+@cache
+def _order_rules() -> tuple[_Rule, ...]:
+    return _compiled(_ORDERS)
+
+
+def _compiled(texts: tuple[tuple[str, str, Severity, str], ...]) -> tuple[_Rule, ...]:
     return tuple(
         _Rule(name, category, severity, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
-        for name, category, severity, pattern in _TEXTS
+        for name, category, severity, pattern in texts
     )
+
+
+_ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
+    (
+        "destroy",
+        "damage",
+        "critical",
+        r"\b(?:delete|erase|wipe|destroy|remove|purge|shred|format)\b\s+(?:\w+\s+){0,2}?"
+        r"(?:everything|all\s+(?:the\s+|my\s+|of\s+)?(?:files?|data|databases?|repositories|backups?|users?|"
+        r"branches|tables|folders|disks?)|"
+        r"(?:the|my|this|whole|entire)\s+(?:\w+\s+)?(?:disk|drive|home\s+(?:folder|directory)|filesystem|"
+        r"file\s+system|database|machine|server|computer))\b|"
+        r"\brm\s+(?:-\w+\s+)*-\w*[rR]\w*\s+(?:-\w+\s+)*[\"']?(?:/|~|\$HOME|\*)(?:\s|/?\*|[\"']|$)|"
+        r"\b(?:drop|truncate)\s+(?:all\s+|every\s+)?(?:the\s+)?(?:databases?|tables?|schemas?)\b|"
+        r"\bmkfs(?:\.\w+)?\b|\bdd\s+[^\n]*\bof=/dev/",
+    ),
+    (
+        "credential-files",
+        "exfiltration",
+        "high",
+        r"(?<![\w.])\.(?:env|netrc|npmrc|pypirc|pgpass|git-credentials)(?![\w.-])|(?:^|[\s\"'~/])\.(?:ssh|aws|gnupg|kube)/|"
+        r"\bid_(?:rsa|ed25519|ecdsa)\b|/etc/(?:shadow|passwd|gshadow)\b|\bkeychain\b[^\n]{0,40}\bpasswords?\b",
+    ),
+    (
+        "privileges",
+        "privilege",
+        "high",
+        r"\bsudoers\b|\bNOPASSWD\b|\bvisudo\b|\bchmod\s+(?:-\w+\s+)*(?:[0-7]?777|u?\+s)\b|"
+        r"\b(?:add|give|grant)\b[^\n]{0,60}\b(?:root|sudo|administrator|admin)\b[^\n]{0,20}\b(?:rights?|access|group|privileges?)\b",
+    ),
+)
+"""What nobody should have done while they sleep; in other texts it may be spoken of."""
+
+
+def scan_order(text: str) -> tuple[InjectionFinding, ...]:
+    """Passages of the prompt of a job that read like an attack or would do great harm unattended."""
+    return tuple(each for each in _scanned(text, (*_rules(), *_order_rules())) if not _is_own_service(each))
+
+
+def _is_own_service(finding: InjectionFinding) -> bool:
+    """Whether a token only goes to the service that it is named for: `$GITHUB_TOKEN` to api.github.com."""
+    if finding.rule not in ("send-secrets", "order-to-send"):
+        return False
+    hosts = re.findall(r"https?://([\w.-]+)", finding.line)
+    names = re.findall(r"\$\{?([A-Za-z][A-Za-z0-9]*)_\w*(?:TOKEN|KEY|SECRET|PASSWORD)", finding.line)
+    owners = {
+        host.lower().rstrip(".").split(".")[-2] for host in hosts if host.count(".") and ".io" not in host
+    }
+    return bool(hosts) and len(owners) == 1 and bool(names) and {name.lower() for name in names} == owners
 
 
 def scan(text: str) -> tuple[InjectionFinding, ...]:
     """Passages of `text` that read like an attack, in the order of their lines."""
+    return _scanned(text, _rules())
+
+
+def _scanned(text: str, rules: tuple[_Rule, ...]) -> tuple[InjectionFinding, ...]:
     if len(text) > LONGEST:
         return (
             InjectionFinding(
                 "too-long", "size", "high", 1, text.count("\n") + 1, f"{len(text):,} characters"
             ),
         )
-    found = [*_hidden(text), *_matches(text)]
+    found = [*_hidden(text), *_matches(text, rules)]
     return tuple(sorted(set(found), key=lambda each: (each.first, each.last, each.rule)))
 
 
@@ -201,13 +316,15 @@ def _hidden(text: str) -> Iterator[InjectionFinding]:
             yield InjectionFinding("invisible-characters", "deception", "high", number, number, names)
 
 
-def _matches(text: str) -> Iterator[InjectionFinding]:
+def _matches(text: str, rules: tuple[_Rule, ...]) -> Iterator[InjectionFinding]:
     plain, line = folded(text)
-    for rule in _rules():
+    for rule in rules:
         for match in rule.pattern.finditer(plain):
             first, last = line(match.start()), line(max(match.start(), match.end() - 1))
             excerpt = " ".join(match.group().split())[:160]
-            yield InjectionFinding(rule.name, rule.category, rule.severity, first, last, excerpt)
+            begin = plain.rfind("\n", 0, match.start()) + 1
+            whole = plain[begin : max(plain.find("\n", match.end()), match.end() + 400)][:2_000]
+            yield InjectionFinding(rule.name, rule.category, rule.severity, first, last, excerpt, whole)
 
 
 def folded(text: str) -> tuple[str, Callable[[int], int]]:

@@ -227,7 +227,7 @@ def checked(intent: JobIntent, now: int) -> JobIntent:
 
 def consistent(intent: JobIntent) -> JobIntent:
     """The intent in full, if it makes sense, whenever it is due. Raises `ScheduleError`. Pure."""
-    from agent.injection import scan
+    from agent.injection import scan_order
 
     intent = replace(intent, deliver=delivered_to(intent.deliver))
     schedule = intent.parsed()
@@ -251,7 +251,7 @@ def consistent(intent: JobIntent) -> JobIntent:
         if not re.fullmatch(r"[\w.*-]+(\(.+\))?", rule.strip()):
             raise ScheduleError(f"{rule[:40]!r} is no rule; give one like terminal(git status).")
     intent.last_instant()
-    for finding in scan(intent.prompt):
+    for finding in scan_order(intent.prompt):
         if finding.severity in ("high", "critical"):
             raise ScheduleError(
                 f"The prompt reads like an attack ({finding.rule}: {finding.excerpt[:60]!r}); "
