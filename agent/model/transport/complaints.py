@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.errors import ModelErrorKind
@@ -166,29 +163,3 @@ def is_complaint(payload: Mapping[str, Any]) -> bool:
         return True
     # The data of an event called `error` is the complaint itself.
     return isinstance(payload.get("message"), str) and bool(payload.keys() & {"type", "code"})
-
-
-def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds a provider asks to wait (`retry-after-ms`, or `retry-after` in seconds or as a date)."""
-    milliseconds = _number(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after", "")
-    seconds = _number(value)
-    if seconds is not None:
-        return seconds
-    try:
-        date = parsedate_to_datetime(value)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
-
-
-def _number(value: str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return max(0.0, number) if math.isfinite(number) else None
