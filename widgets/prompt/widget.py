@@ -208,7 +208,7 @@ class Prompt(Widget, can_focus=True):
                 # After a stop the queue waits: the first of it goes, and the others follow.
                 first = self._queue.queued[0]
                 self.post_message(self.QueueRemoved(0, first))
-                self.post_message(self.Submitted(first, "message", ()))
+                self.post_message(self.Submitted(first, "send", ()))
             return True
         if pastes.is_pending and self._waiting_to_leave is None:
             self._waiting_to_leave = steer
