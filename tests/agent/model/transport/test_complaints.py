@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -141,9 +140,6 @@ def test_a_page_is_no_complaint_and_plain_text_is():
 )
 def test_an_error_inside_an_answer_is_told_from_a_piece_of_it(payload, expected):
     assert is_complaint(payload) is expected
-
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @given(st.binary(max_size=100))
