@@ -25,8 +25,13 @@ USUAL = (
     "git: a separate git folder",
 )
 ROWS = {each.name: each for each in WORKFLOWS}
-KNOWN = {("yarn: install a folder by `file:`", "Landlock alone")}
-"""What does not work, as the page says: yarn ends where it may not read `~/.npmrc`."""
+PIP = "pip: install by a requirements file"
+KNOWN = {
+    ("yarn: install a folder by `file:`", "Landlock alone"),
+    (PIP, "bubblewrap"),
+    (PIP, "Landlock alone"),
+}
+"""What does not work, as the page says: yarn ends where it may not read `~/.npmrc`, pyenv where it may not write."""
 
 
 @pytest.mark.parametrize("name", [*USUAL, *thoroughly(*(name for name in ROWS if name not in USUAL))])
