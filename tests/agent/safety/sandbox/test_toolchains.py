@@ -31,7 +31,7 @@ KNOWN = {
     (PIP, "bubblewrap"),
     (PIP, "Landlock alone"),
 }
-"""What does not work, as the page says: yarn ends where it may not read `~/.npmrc`, pyenv where it may not write."""
+"""What does not work, as the page says."""
 
 
 @pytest.mark.parametrize("name", [*USUAL, *thoroughly(*(name for name in ROWS if name not in USUAL))])
