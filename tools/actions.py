@@ -169,6 +169,36 @@ class KeepChanges(ChangeFiles):
         return "; ".join(parts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetGitSettings(Action):
+    """Take over settings of git that a command wrote, and that may run a program or send elsewhere."""
+
+    keys: tuple[str, ...]
+
+    def headline(self) -> str:
+        return f"set {', '.join(f'git-config({key})' for key in self.keys)}"
+
+    def singles(self) -> tuple[SetGitSettings, ...]:
+        """One action for each key."""
+        return tuple(SetGitSettings(tool=self.tool, keys=(key,)) for key in self.keys)
+
+    @classmethod
+    def of(cls, example: str) -> SetGitSettings:
+        """The change that a key stands for."""
+        return cls(tool="terminal", keys=(example,))
+
+
+SetGitSettings.effect = declare_effect(
+    Effect(
+        name="git-config",
+        why="changes settings of git, which may run a program or send elsewhere",
+        subject=lambda action: ", ".join(action.keys),
+        lasting=lambda action: f"set {', '.join(action.keys)} of git",
+        example=SetGitSettings.of,
+    )
+)
+
+
 def _files(paths: tuple[Path, ...]) -> str:
     return f"{len(paths):,} file{'s' * (len(paths) != 1)}"
 

@@ -55,6 +55,8 @@ class SandboxPolicy:
     writable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     """Read-only, also below a hidden folder."""
+    links: tuple[tuple[Path, Path], ...] = ()
+    """Links that lie over files: each with the file. Only where parts can be read-only."""
     hidden: tuple[Path, ...] = ()
     """Cannot be read, and where they do not exist, cannot be made."""
     protected: tuple[Path, ...] = ()
@@ -137,6 +139,8 @@ class Need:
     sockets: bool = False
     opens: tuple[Path, ...] = ()
     """Guarded places it may change; a folder stands for all below it."""
+    lends: bool = False
+    """Whether it gets copies of git's settings to write, which are judged later."""
     dies_with_parent: bool = False
 
 
@@ -187,6 +191,10 @@ class Boundary(Protocol):
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
         """Guarded places that `command` changes by its text: a person is asked before or after it."""
+        ...
+
+    def lends(self, command: str, cwd: Path) -> bool:
+        """Whether `command` may change settings of git, and is lent copies of them."""
         ...
 
     def hosts_named(self, command: str, cwd: Path) -> frozenset[str]:

@@ -233,7 +233,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     state = TaskState(session.id, spec.scratch, todos, canvases)
     state.files.restore(still_shown(session.path))
     journals = ScriptJournals(services.home.scripts / session.id)
-    unasked = UnaskedChanges(place.steps, spec.emit, place.origins)
+    unasked = UnaskedChanges(place.steps, spec.emit, place.origins, place.reach.settings)
     learnings = await asyncio.to_thread(
         open_learnings,
         services.settings.learnings,

@@ -39,6 +39,7 @@ from tools.redact import secret_values
 from tools.terminal.terminals import Terminals
 
 if TYPE_CHECKING:
+    from agent.safety.sandbox.lent_settings import SettingsLender
     from tools.sandbox import Boundary
 
 
@@ -61,6 +62,8 @@ class ExecutionContext:
     """Whether the operating system confines scripts."""
     closed_places: Callable[[], Sequence[Path] | None]
     """Guarded places that are read-only to programs now; None where nothing can be."""
+    settings: SettingsLender | None
+    """Lends copies of git's settings to commands; None where they run on another machine."""
     ask_remote: Callable[[str], Awaitable[Sequence[str]]]
     """The commits that the repository at an address has; empty where it is not asked."""
     runs_in: str
@@ -152,6 +155,7 @@ async def open_execution(
         diagnostics=_diagnostics(base, wanted),
         confined=boundary.level != "none",
         closed_places=boundary.closed_places,
+        settings=boundary.settings if far is None else None,
         ask_remote=partial(ask_remote, boundary, base.environ),
         runs_in=boundary.level if far is None else far.title,
     )

@@ -16,7 +16,6 @@ from typing import Literal
 from agent.safety import hosts
 from agent.safety.effects import Deed, deed
 from agent.safety.git_programs import names_programs
-from agent.safety.guarded_names import GIT_SETTINGS
 from agent.safety.hardline import forbidden
 from agent.safety.path_cache import cached_paths
 from agent.safety.places import Places, absolute, joined
@@ -28,6 +27,7 @@ from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.scope import Scope, shown
 from agent.safety.undo import UndoCoverage
 from agent.safety.verdict import SEVERITY, Verdict, VerdictKind, VerdictPart
+from agent.workspace.checkpoints.git_settings import may_go, passes
 
 MOST_JUDGED = 120
 """Programs of one command that are judged; more than that are not looked at, but for the hardline."""
@@ -267,7 +267,8 @@ class _Judge:
         return []
 
     def _git_setting(self, command: Command) -> list[str]:
-        operands = [word for word in command.arguments if not word.startswith("-")][1:]
+        said = command.arguments[command.arguments.index("config") :]
+        operands = [word for word in said if not word.startswith("-")][1:]
         operands = operands[1:] if operands[:1] in (["set"], ["get"], ["unset"]) else operands
         if not self._closed and operands and UNKNOWN in operands[0]:
             return ["sets something that is not known here"]
@@ -276,14 +277,21 @@ class _Judge:
         if {"--global", "--system"} & set(command.arguments) or not operands:
             return ["changes settings of git for every repository"]
         key = operands[0]
-        plain = _GIT_KEY.fullmatch(key) is not None and GIT_SETTINGS.fullmatch(key.lower()) is not None
-        return [] if plain else [f"sets {shown(key)}, which may run a program"]
+        value = operands[1] if len(operands) > 1 else ""
+        if {"--unset", "--unset-all", "unset"} & set(command.arguments) and not value and may_go(key):
+            return []
+        plain = _GIT_KEY.fullmatch(key) is not None and passes(key, value)
+        return [] if plain else [f"sets git-config({shown(key)}), which may run a program or send elsewhere"]
 
     def _of_files(self, command: Command, found: Deed, cwd: str) -> list[str]:
         reasons: list[str | None] = [self._written(joined(cwd, path)) for path in found.writes]
         reasons += [self._deleted(joined(cwd, path), found.recursive) for path in found.deletes]
         reasons += [self._scope.read(joined(cwd, path)) for path in dict.fromkeys(_named(command, found))]
-        if command.name == "git" and found.effect not in ("looks", "publishes"):
+        if (
+            command.name == "git"
+            and found.effect not in ("looks", "publishes")
+            and not _names_address(command)
+        ):
             reasons += [
                 self._written(joined(cwd, word))
                 for word in command.arguments
@@ -337,6 +345,11 @@ def _named(command: Command, found: Deed) -> list[str]:
     # What is written is asked about by itself.
     without = {*found.texts, *found.writes, *found.deletes}
     return [*found.reads, *(word for word in _files(command.arguments) if word not in without)]
+
+
+def _names_address(command: Command) -> bool:
+    """Whether what may look like a path is where a remote is: git only notes it."""
+    return command.arguments[:2] in (("remote", "add"), ("remote", "set-url"))
 
 
 def _git_folder(command: Command) -> str:

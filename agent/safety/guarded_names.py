@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from agent.safety.reader.marks import words
 from tools.secret_places import STORES, STORES_ANYWHERE, rows
 
@@ -209,12 +207,3 @@ SHORT_NAMES = {
     "ssh~1": ".ssh",
 }
 """Names as old Windows programs see them."""
-
-GIT_SETTINGS = re.compile(
-    r"user\.(?:name|email)|color\..*|core\.(?:quotepath|autocrlf|abbrev|eol|safecrlf|filemode|ignorecase)|advice\..*"
-    r"|diff\.(?:algorithm|renames|context|colormoved|noprefix|mnemonicprefix|renamelimit)|log\.\w+"
-    r"|commit\.(?:gpgsign|verbose)|tag\.(?:gpgsign|sort)|init\.defaultbranch|pull\.(?:rebase|ff)"
-    r"|merge\.(?:conflictstyle|ff)|rerere\.enabled|push\.default|fetch\.prune|branch\.sort|column\.ui|status\.\w+"
-    r"|blame\.\w+|grep\.\w+|gc\.auto|rebase\.(?:autostash|autosquash)"
-)
-"""Settings of Git that start nothing and send nothing elsewhere."""

@@ -265,6 +265,10 @@ class CallRunner:
             async with self._helpers.around(WATCHING, lambda: self._around.during(call.id), None):
                 async with self._recorded(call, label):
                     text = await self._call(call, arguments, context)
+                    settle = self._unasked.settle_settings
+                    text = await self._helpers.ask(
+                        GUARDED, partial(settle, call.id, entry.name, context, text), text
+                    )
                 # What was taken back stays so, where nobody can be asked about it.
                 return await self._helpers.ask(
                     GUARDED, lambda: self._unasked.settle(call.id, entry.name, context, text), text

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from agent.absent import FileSteps
 from agent.events import Event, Noticed
 from agent.turns.guarded_changes import guarded_changes, named
+from agent.turns.settings_changes import SettingsChanges
 from tools.actions import KeepChanges
 from tools.context import ToolContext
 from tools.results import DeniedError
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
+    from agent.safety.sandbox.lent_settings import SettingsLender
     from agent.workspace.checkpoints.entries import Step
     from agent.workspace.git_origins import GitOrigins
 
@@ -62,11 +64,17 @@ class UnaskedChanges:
     """Looks after the steps of one agent's calls."""
 
     def __init__(
-        self, steps: FileSteps, emit: Callable[[Event], None], origins: GitOrigins | None = None
+        self,
+        steps: FileSteps,
+        emit: Callable[[Event], None],
+        origins: GitOrigins | None = None,
+        lender: SettingsLender | None = None,
     ) -> None:
         self._steps = steps
         self._emit = emit
         self._origins = origins
+        had = origins.remotes if origins is not None else lambda _: {}
+        self._settings = SettingsChanges(lender, had) if lender is not None else None
         self._allowed: dict[str, list[Path]] = {}
         self._taken: dict[str, _Taken] = {}
         """By the call: what was taken back of it."""
@@ -75,6 +83,16 @@ class UnaskedChanges:
         """A person said yes to changes of these places by the call, or by one that its script makes."""
         if places:
             self._allowed.setdefault(call, []).extend(places)
+
+    async def settle_settings(self, call: str, tool: str, context: ToolContext, result: str) -> str:
+        """Take over what a call wrote to settings of git, as far as it may be; its result with that told."""
+        if self._settings is None:
+            return result
+        settled = await self._settings.settle(tool, context)
+        self.allow(call, settled.written)
+        if settled.refused:
+            result = _failed(result)
+        return _with_note(result, settled.note) if settled.note else result
 
     async def take_back(self, step: Step, call: str) -> None:
         """Take back what the step of a call did to guarded places unasked. Never raises."""
@@ -139,6 +157,17 @@ class UnaskedChanges:
         if taken := self._taken.pop(call, None):
             text = "A program changed what runs something later; it was taken back: "
             self._emit(Noticed(kind="warning", text=clean(text + named(taken.guarded))))
+
+
+def _failed(result: str) -> str:
+    """A result whose exit code does not say that all was done."""
+    try:
+        data = json.loads(result)
+    except (ValueError, RecursionError):
+        return result
+    if not isinstance(data, dict) or data.get("exit_code") != 0:
+        return result
+    return json.dumps({**data, "exit_code": 1}, ensure_ascii=False)
 
 
 def _with_note(result: str, note: str) -> str:

@@ -218,6 +218,7 @@ class ScriptChild:
             dies_with_parent=True,
             offline=True,
             counts=False,
+            lends=True,
             hide=self.recipe.private,
         )
         self._wrapped = wrapped = self._home.boundary.wrap(argv, need)

@@ -26,6 +26,8 @@ class Leave:
     """Hosts it may reach where the network is filtered."""
     opens: tuple[Path, ...] = ()
     """Guarded places it may change."""
+    lends: bool = False
+    """Whether it is lent copies of git's settings."""
     permit: PermitHost | None = None
     """Asks about other hosts it reaches for; None: the session asks."""
 

@@ -116,6 +116,7 @@ class LocalBackend:
             terminal=terminal,
             network=launch.leave.network,
             opens=launch.leave.opens,
+            lends=launch.leave.lends,
             hosts=launch.leave.hosts,
             permit=launch.leave.permit,
         )

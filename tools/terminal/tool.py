@@ -75,6 +75,7 @@ def _leave(arguments: Arguments, context: ToolContext, place: ShellPlace) -> Lea
         network=boundary.asks_for_network(command, cwd),
         hosts=boundary.hosts_named(command, cwd),
         opens=boundary.opens(command, cwd),
+        lends=boundary.lends(command, cwd),
         permit=context.permit,
     )
 

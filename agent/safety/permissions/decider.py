@@ -25,7 +25,16 @@ from agent.safety.scope import Scope
 from agent.safety.typed_input import follows
 from agent.safety.undo import UndoCoverage
 from agent.safety.verdict import SEVERITY, Judge, Verdict, VerdictPart
-from tools.actions import Action, ChangeFiles, DeletePath, ReadPath, RunCommand, SendInput, WritePath
+from tools.actions import (
+    Action,
+    ChangeFiles,
+    DeletePath,
+    ReadPath,
+    RunCommand,
+    SendInput,
+    SetGitSettings,
+    WritePath,
+)
 
 Granted = Callable[[Action], str | None]
 """Why an action is allowed by what a person has said before; None when it is not."""
@@ -100,6 +109,8 @@ class Decider:
         """Why the action is asked each time anew, whatever was granted; None if it is not."""
         if isinstance(action, ChangeFiles):
             return next(filter(None, map(self._protection.reason, action.writes())), None)
+        if isinstance(action, SetGitSettings) and action.effect is not None:
+            return action.effect.why
         return steps_over(action) or self._protection.reason(action)
 
     def places(self, action: Action) -> tuple[Path, ...]:
@@ -111,6 +122,9 @@ class Decider:
         with cached_paths():
             if isinstance(action, ChangeFiles):
                 return self._restoring(action)
+            if isinstance(action, SetGitSettings) and len(action.keys) > 1:
+                found = [self.decide(each, granted) for each in action.singles()]
+                return max(found, key=lambda each: SEVERITY.index(each[0].kind))
             return self._decided(action, granted)
 
     def _restoring(self, action: ChangeFiles) -> tuple[Verdict, Judge]:
@@ -145,6 +159,8 @@ class Decider:
             return default, "rule"
         if default.kind == "deny":
             return default, "mode"
+        if isinstance(action, SetGitSettings) and (allowed := policy.rules.allowed(action, None)):
+            return Verdict("allow", allowed), "rule"
         guarded = self.guards(action)
         may_grant = mode not in _NO_GRANTS and not guarded
         wider = widens(action)

@@ -12,7 +12,6 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 from agent.safety.guarded import guard, guarded_reason
-from agent.safety.guarded_names import GIT_SETTINGS
 from agent.safety.names import DELETERS, OWNERS, WRITERS
 from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places, joined
@@ -20,6 +19,7 @@ from agent.safety.reader.marks import literal, words
 from agent.safety.reader.reading import Command, Reading
 from agent.safety.rules import ProgramCall
 from agent.safety.typed_input import follows
+from agent.workspace.checkpoints.git_settings import may_go, passes
 from tools.actions import Action, ChangeFiles, DeletePath, RunCommand, SendInput, WritePath
 
 _WRITERS = (
@@ -150,7 +150,10 @@ def _sets(command: Command) -> bool:
     rest = arguments[arguments.index("config") + 1 :]
     rest = rest[1:] if rest[:1] == ["--local"] else rest
     operands = [word for word in rest if not word.startswith("-")]
-    if rest == operands and len(operands) == 2 and GIT_SETTINGS.fullmatch(operands[0].lower()):
+    gone = {"--unset", "--unset-all", "unset"}
+    if gone & set(rest) and len(keys := [word for word in operands if word != "unset"]) == 1:
+        return not may_go(keys[0])
+    if len(operands) == 2 and not set(rest) - {*operands, "--add", "--replace-all"} and passes(*operands):
         return False
     writes = {
         "--unset",

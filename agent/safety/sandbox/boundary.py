@@ -18,6 +18,7 @@ from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, told
 from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP
+from agent.safety.sandbox.lent_settings import LentSettings, SettingsLender
 from agent.safety.sandbox.refusals import explain, explain_guarded
 from agent.safety.sandbox.repository import repository_of
 from agent.workspace.placeholders import hold, remove_abandoned
@@ -62,7 +63,8 @@ class SessionBoundary:
     may look into. `read` tells what a command wants of the network; it is consulted only
     where the network has to be asked for. `filtered` is the network of mode `filtered`;
     without one that mode is `ask`. `opens` tells which guarded places a command changes. `caches`
-    are those of package managers, which commands may write.
+    are those of package managers, which commands may write. `changes_settings` tells whether a command
+    may change settings of git, so that copies are lent to it.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class SessionBoundary:
         filtered: FilteredNetwork | None = None,
         opens: Callable[[str, Path], Opened] = lambda command, cwd: Opened(),
         caches: WorkspaceCaches | None = None,
+        changes_settings: Callable[[str, Path], bool] = lambda command, cwd: True,
     ) -> None:
         self._sandbox = sandbox
         self._workspace = workspace.resolve()
@@ -97,6 +100,9 @@ class SessionBoundary:
         self._limits = limits or SandboxLimits()
         self._read = read
         self._opens = opens
+        self._changes_settings = changes_settings
+        self.settings = SettingsLender(tmp.parent / "settings")
+        """The copies of git's settings that commands write."""
         self._caches = caches if sandbox.name != "none" else None
         self._finders = [GuardedFinder(root) for root in dict.fromkeys((self._workspace, *self._writable))]
 
@@ -153,6 +159,18 @@ class SessionBoundary:
         deepest_first = sorted(gaps, key=lambda path: len(path.parts), reverse=True)
         remove_abandoned((*repository_of(self._workspace).guarded, *deepest_first))
 
+    def lends(self, command: str, cwd: Path) -> bool:
+        return self._sandbox.lays_read_only and self._changes_settings(command, cwd)
+
+    def _lend(self, need: Need) -> LentSettings | None:
+        """Copies of git's settings for one start; None where none are lent."""
+        if not need.lends or not self._sandbox.lays_read_only:
+            return None
+        own = repository_of(self._workspace).guarded
+        nested = (path for path in found_in(self._finders).read_only if ".git" in path.parts)
+        files = [path for path in dict.fromkeys((*own, *nested)) if not _lies_in(path, need.opens)]
+        return self.settings.lend(files)
+
     def policy(self, need: Need) -> SandboxPolicy:
         """The policy of the next start. Looks at the disk: repositories and guarded places come and go."""
         private_folder(self._tmp)
@@ -191,15 +209,19 @@ class SessionBoundary:
             return Wrapped(argv=list(argv), terminal=need.terminal)
         let_go = self._fill_gaps(need.opens)
         filtered = self.filtered
+        lent = self._lend(need)
         try:
-            wrapped = self._sandbox.wrap(argv, self.policy(need))
+            policy = self.policy(need)
+            wrapped = self._sandbox.wrap(argv, policy if lent is None else lent.within(policy))
         except BaseException:
+            self.settings.ended(lent)
             let_go()
             raise
         number = filtered.begin(need.hosts, need.permit) if filtered is not None and need.counts else 0
 
         def ended() -> None:
             wrapped.ended()
+            self.settings.ended(lent)
             let_go()
             if filtered is not None:
                 filtered.end(number)
@@ -208,6 +230,7 @@ class SessionBoundary:
         return replace(wrapped, env=env, ended=ended)
 
     def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
+        self.settings.refresh()
         if self.filtered is None:
             return _nothing
         return partial(self.filtered.end, self.filtered.begin(permit=permit))

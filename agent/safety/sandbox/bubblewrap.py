@@ -62,8 +62,16 @@ class Bubblewrap:
         clear = unmounted(hidden_files(view))
         filter_fd = filled(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
+        links, more = _links(policy)
         join, leave = cgroup.prepare(policy.limits.processes)
-        wrapped = [*join, *entered(policy.space), self._path, *_namespaces(policy), *_mounts(view, anchors)]
+        wrapped = [
+            *join,
+            *entered(policy.space),
+            *links,
+            self._path,
+            *_namespaces(policy),
+            *_mounts(view, anchors),
+        ]
         wrapped += ["--seccomp", str(filter_fd), "--", *stage, *argv]
 
         def ended() -> None:
@@ -75,9 +83,9 @@ class Bubblewrap:
             argv=wrapped,
             env={"TMPDIR": "/tmp"},
             unset=SESSION_VARIABLES,
-            fds=(filter_fd, *fds, *anchors.values()),
+            fds=(filter_fd, *fds, *more, *anchors.values()),
             terminal=_CONSOLE if policy.terminal else "",
-            started=closer(filter_fd, *fds, *anchors.values()),
+            started=closer(filter_fd, *fds, *more, *anchors.values()),
             ended=ended,
         )
 
@@ -133,6 +141,13 @@ def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str
         # Only once what shows through has found its place in it.
         chosen += ["--remount-ro", path]
     return chosen
+
+
+def _links(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
+    """What runs before bubblewrap: it cannot lay links over files, but takes along what lies there."""
+    if not policy.links:
+        return [], ()
+    return launcher_argv({"links": [(str(link), str(path)) for link, path in policy.links]})
 
 
 def _stage(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:

@@ -101,6 +101,7 @@ class Landlock:
             "mortal": policy.dies_with_parent,
             "terminal": policy.terminal,
             "places": [(str(p.path), p.kind, str(p.source), p.is_folder) for p in view],
+            "links": [(str(link), str(path)) for link, path in policy.links],
             "nothing": str(NOTHING),
             "rules": rules,
             "filter": program(internet=True, unix=True),

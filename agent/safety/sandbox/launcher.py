@@ -30,8 +30,10 @@ _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 
     1 << 18,
 )
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
-_MOUNT_SETATTR = 442
-_ATTR_RDONLY = 1
+_AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = 0x100, 0x1000
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE_CLONE, _MOVE_EMPTY_PATH = 1, 4
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -53,7 +55,10 @@ def main():
             _enter_spaces(spec)
         elif spec.get("session"):
             os.setsid()
-        _restrict(spec)
+        if "links" in spec and not spec.get("spaces"):
+            _enter_view(spec["links"])
+        else:
+            _restrict(spec)
     except OSError as error:
         os.write(2, f"hermes: the sandbox could not be drawn: {error}\n".encode())
         os._exit(FAILED)
@@ -93,6 +98,35 @@ def _enter_spaces(spec):
         _, state = os.waitpid(first, 0)
         os._exit(_code(state) or FAILED)
     os._exit(told[0])
+
+
+def _enter_view(links):
+    """Go on with mounts of our own in which links lie over files; what is started then draws the rest."""
+    user, group = os.geteuid(), os.getegid()
+    _call("unshare", _NEWNS if user == 0 else _NEWNS | _NEWUSER)
+    if user != 0:
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+    folder = os.getcwd()
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    _lay_links(links)
+    os.chdir(folder)
+
+
+def _lay_links(links):
+    """Lay each link over a file: whoever opens the file by its name gets where the link leads."""
+    for link, path in links:
+        where = ctypes.c_int(_AT_FDCWD)
+        flags = ctypes.c_uint(_OPEN_TREE_CLONE | _AT_SYMLINK_NOFOLLOW | os.O_CLOEXEC)
+        tree = _syscall(_OPEN_TREE, where, _bytes(link), flags)
+        # As bubblewrap would set them: it cannot reach the mount of a link to change it.
+        attributes = (ctypes.c_uint64 * 4)(_ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0, 0, 0)
+        size = ctypes.c_size_t(32)
+        empty = ctypes.c_uint(_AT_EMPTY_PATH)
+        _syscall(_MOUNT_SETATTR, ctypes.c_int(tree), b"", empty, ctypes.byref(attributes), size)
+        _syscall(_MOVE_MOUNT, ctypes.c_int(tree), b"", where, _bytes(path), ctypes.c_uint(_MOVE_EMPTY_PATH))
+        os.close(tree)
 
 
 def _as_first_process(spec, report, null):
@@ -157,6 +191,7 @@ def _mount_all(spec):
         _set_read_only(path, kind != "write")
         if kind != "hide":
             sources.append(source)
+    _lay_links(spec["links"])
     _mount_devices(devices)
     _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     for path, kind, _, is_folder in places:

@@ -62,6 +62,7 @@ def open_boundary(
         read=_reader(workspace, scratch),
         filtered=filtered,
         opens=_place_reader(workspace, home.root),
+        changes_settings=_settings_reader(workspace),
         caches=WorkspaceCaches(
             home.sandbox_caches,
             workspace.resolve(),
@@ -104,6 +105,22 @@ def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
         return Opened(named, brings_files(setting.reading(command, cwd)))
 
     return opens
+
+
+def _settings_reader(workspace: Path) -> Callable[[str, Path], bool]:
+    """Tells whether a command may change settings of git: by what git does, and all that runs other code."""
+
+    def changes(command: str, cwd: Path) -> bool:
+        from agent.safety.effects import deed
+        from agent.safety.permissions.subjects import Setting
+        from agent.safety.programs.table import programs
+
+        reading = Setting(workspace, Path.home()).reading(command, cwd)
+        found = [(each.name, deed(each, programs()).effect) for each in reading.commands]
+        harmless = all(effect == "looks" or (effect == "edits" and name != "git") for name, effect in found)
+        return not harmless or bool(reading.doubts)
+
+    return changes
 
 
 def _reader(workspace: Path, scratch: Path) -> Callable[[str, Path], NetworkWish]:

@@ -1,0 +1,157 @@
+"""Which changes of git's settings run nothing: by key and value, as `git_settings.yaml` lists them.
+
+Everything else names a program, a helper, a filter, another file to read, another place to send to, or is not
+known: a person is asked about it by its key.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+Settings = Mapping[str, tuple[str, ...]]
+"""All values by key, the first and the last part of a key in lower case."""
+
+FILE = Path(__file__).with_name("git_settings.yaml")
+_PLAIN = re.compile(
+    r'\s*(\[[\w.-]+(\s+"[^"\\\x00-\x1f]*")?\]|[A-Za-z][\w-]*(\s*=\s*[^"\\;#\x00-\x08\x0b-\x1f]*)?)?\s*'
+)
+_SECONDS = 10.0
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin",
+    "LC_ALL": "C",
+    "HOME": "/nonexistent",
+}
+_ENVIRONMENT |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+
+
+def passes(key: str, value: str, remotes: Iterable[str] | None = None) -> bool:
+    """Whether a setting runs nothing. `remotes` are names of those that have an address; None: any name."""
+    plain = normal(key)
+    section, _, rest = plain.partition(".")
+    for pattern, name, test in _patterns().get(section, ()):
+        if pattern.fullmatch(rest) is None:
+            continue
+        if name == "REMOTE":
+            return value == "." or (remotes is None and _is_name(value)) or value in (remotes or ())
+        return test.fullmatch(value) is not None
+    return False
+
+
+def may_go(key: str) -> bool:
+    """Whether a setting may be taken away, whatever its value was."""
+    section, _, rest = normal(key).partition(".")
+    return section != "remote" and any(each[0].fullmatch(rest) for each in _patterns().get(section, ()))
+
+
+def known_commands() -> Mapping[tuple[str, ...], str]:
+    """Commands that set others, as words, each with its keys."""
+    return {tuple(words.split()): str(keys) for words, keys in _table()["commands"].items()}
+
+
+def normal(key: str) -> str:
+    """A key as git lists it: what is in the middle stands as it is."""
+    section, _, rest = key.partition(".")
+    middle, dot, last = rest.rpartition(".")
+    return f"{section.lower()}.{middle}{dot}{last.lower()}"
+
+
+def questioned(before: Settings, after: Settings, had: Mapping[str, str]) -> list[str]:
+    """The keys whose change a person is asked about, in order.
+
+    `had` are the addresses of remotes, by name, from before the session: none gets another one unasked.
+    """
+    remotes = {key[7:-4] for key in after if key.startswith("remote.") and key.endswith(".url")}
+    found: list[str] = []
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key, ()), after.get(key, ())
+        if old == new:
+            continue
+        if not new:
+            is_whole = key.startswith("remote.") and key[7:].rpartition(".")[0] not in remotes
+            fine = is_whole or key.startswith("branch.") or all(passes(key, value) for value in old)
+        else:
+            fine = all(value in old or passes(key, value, remotes) for value in new)
+        if fine and new and key.startswith("remote.") and key.endswith(".url"):
+            known = had.get(key[7:-4])
+            fine = _is_name(key[7:-4]) and len(new) == 1 and (known == new[0] or (not old and known is None))
+        if not fine:
+            found.append(key)
+    return found
+
+
+def listed(file: Path) -> Settings:
+    """All settings of a file of git, without what it includes. Raises `OSError` where git cannot read it."""
+    found: dict[str, list[str]] = {}
+    output = _git("config", "--file", str(file), "--no-includes", "--null", "--list")
+    for item in output.decode("utf-8", "surrogateescape").split("\0"):
+        if item:
+            key, _, value = item.partition("\n")
+            found.setdefault(key, []).append(value)
+    return {key: tuple(values) for key, values in found.items()}
+
+
+def take_over(file: Path, key: str, old: Sequence[str], new: Sequence[str]) -> None:
+    """Give a key these values in a file. Raises `OSError` where git does not."""
+    if old:
+        _git("config", "--file", str(file), "--unset-all", key)
+    for value in new:
+        _git("config", "--file", str(file), "--add", key, value)
+
+
+def is_plain(text: bytes, known: bytes) -> bool:
+    """Whether every program reads the settings in `text` as git does; lines of `known` may be any."""
+    lines = set(known.splitlines())
+    fresh = (line for line in text.splitlines() if line not in lines)
+    return all(_PLAIN.fullmatch(line.decode("utf-8", "replace")) is not None for line in fresh)
+
+
+def _git(*words: str) -> bytes:
+    try:
+        done = subprocess.run(
+            ["git", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_ENVIRONMENT,
+            cwd="/",
+            timeout=_SECONDS,
+            check=True,
+        )
+    except subprocess.SubprocessError as error:
+        raise OSError(f"git cannot read or write these settings: {error}") from error
+    return done.stdout
+
+
+def _is_name(text: str) -> bool:
+    return re.fullmatch(r"\w[\w./-]{0,200}", text) is not None
+
+
+@cache
+def _table() -> dict[str, Any]:
+    import yaml
+
+    return cast("dict[str, Any]", yaml.load(FILE.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+
+
+def examples() -> Iterator[tuple[str, str, bool]]:
+    """Key, value and whether it passes, for each example of the table."""
+    for kind, pairs in _table()["examples"].items():
+        yield from ((key, value, kind == "passes") for key, value in pairs)
+
+
+@cache
+def _patterns() -> dict[str, list[tuple[re.Pattern[str], str, re.Pattern[str]]]]:
+    table = _table()
+    found: dict[str, list[tuple[re.Pattern[str], str, re.Pattern[str]]]] = {}
+    for keys, value in table["passes"].items():
+        for key in (each.strip() for each in keys.split(",")):
+            section, _, rest = key.partition(".")
+            pattern = re.compile(r"[^\x00-\x1f]+".join(map(re.escape, rest.split("*"))))
+            test = re.compile(table["address"] if value == "ADDRESS" else value)
+            found.setdefault(section, []).append((pattern, value, test))
+    return found
