@@ -1,4 +1,4 @@
-"""Which changes of git's settings run nothing: by key and value, as `git_settings.yaml` lists them.
+"""Tells which changes of git's settings run nothing: by key and value, as `git_settings.yaml` lists them.
 
 Everything else names a program, a helper, a filter, another file to read, another place to send to, or is not
 known: a person is asked about it by its key.
