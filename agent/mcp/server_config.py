@@ -37,7 +37,6 @@ _INSTALLING = {
 """Programs that may install a server before they start it, and the first arguments with which they do."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,21 +175,6 @@ def address_config(url: str) -> ServerConfig:
     """A server that is only named by its address. Raises `ConfigError`."""
     _check_address("The MCP server", url)
     return ServerConfig(name=urlsplit(url).hostname or "server", transport="http", url=url)
-
-
-def filled(text: str, variables: Mapping[str, str], where: str) -> str:
-    """`text` with `${NAME}` and `${NAME:-otherwise}` filled in. Raises `ConfigError` for a missing one."""
-
-    def value(match: re.Match[str]) -> str:
-        name, otherwise = match.group(1), match.group(2)
-        found = variables.get(name) or otherwise
-        if found is None:
-            raise ConfigError(
-                f"{where} needs the variable {name}, which is not set; set it, or add it to ~/.hermes/.env."
-            )
-        return found
-
-    return _VARIABLE.sub(value, text)
 
 
 def _check_address(where: str, url: str) -> None:

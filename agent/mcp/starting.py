@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from agent.home import Home
 from agent.mcp.launch import Confinement, Protocol, ServerLaunch, SignIn
-from agent.mcp.server_config import ServerConfig, filled
+from agent.mcp.server_config import ServerConfig
+from agent.variables import filled
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:

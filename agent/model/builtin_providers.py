@@ -56,10 +56,37 @@ PROVIDERS: Mapping[str, Provider] = {
     "xai": Provider(base_url="https://api.x.ai/v1", key_env="XAI_API_KEY", families=("grok-",)),
     "groq": Provider(base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY", resells=True),
     "together": Provider(base_url="https://api.together.xyz/v1", key_env="TOGETHER_API_KEY", resells=True),
+    "moonshot": Provider(
+        base_url="https://api.moonshot.ai/v1", key_env="MOONSHOT_API_KEY", families=("kimi-", "moonshot-")
+    ),
+    "zhipu": Provider(base_url="https://api.z.ai/api/paas/v4", key_env="ZAI_API_KEY", families=("glm-",)),
+    "dashscope": Provider(
+        base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        key_env="DASHSCOPE_API_KEY",
+        families=("qwen-", "qwen3-", "qwq-"),
+    ),
+    "fireworks": Provider(
+        base_url="https://api.fireworks.ai/inference/v1", key_env="FIREWORKS_API_KEY", resells=True
+    ),
+    "cerebras": Provider(base_url="https://api.cerebras.ai/v1", key_env="CEREBRAS_API_KEY", resells=True),
+    "nvidia": Provider(
+        base_url="https://integrate.api.nvidia.com/v1", key_env="NVIDIA_API_KEY", resells=True
+    ),
+    "huggingface": Provider(base_url="https://router.huggingface.co/v1", key_env="HF_TOKEN", resells=True),
+    "azure": Provider(
+        base_url="${AZURE_OPENAI_ENDPOINT}/openai/v1", key_env="AZURE_OPENAI_API_KEY", resells=True
+    ),
     "ollama": Provider(base_url="http://127.0.0.1:11434/v1"),
     "lmstudio": Provider(base_url="http://127.0.0.1:1234/v1"),
     "llamacpp": Provider(base_url="http://127.0.0.1:8080/v1"),
     "vllm": Provider(base_url="http://127.0.0.1:8000/v1"),
+    "sglang": Provider(base_url="http://127.0.0.1:30000/v1"),
+    "litellm": Provider(base_url="http://127.0.0.1:4000/v1"),
+    "bedrock": Provider(
+        base_url="https://bedrock-runtime.us-east-1.amazonaws.com/openai/v1",
+        key_env="AWS_BEARER_TOKEN_BEDROCK",
+        resells=True,
+    ),
 }
 
 TITLES: Mapping[str, str] = {
@@ -67,5 +94,6 @@ TITLES: Mapping[str, str] = {
     "lmstudio": "LM Studio",
     "llamacpp": "llama.cpp",
     "vllm": "vLLM",
+    "sglang": "SGLang",
 }
 """How the local servers call themselves."""

@@ -18,6 +18,7 @@ from agent.model.builtin_providers import PROVIDERS, TITLES, Provider
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import ToolMode
+from agent.variables import filled
 
 if TYPE_CHECKING:
     from agent.config.schema import ProviderSettings, Settings
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 BASE_URL = "OPENAI_BASE_URL"
 KEY = "OPENAI_API_KEY"
 MODEL = "HERMES_MODEL"
+AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+"""Ends of hosts that want the key in a header of its own."""
 CUSTOM = "custom"
 """Name of the provider at `OPENAI_BASE_URL`."""
 
@@ -208,7 +211,7 @@ class _Resolver:
             base_url=provider.base_url,
             api_key=key,
             more_keys=self._more_keys(own, provider.key_env) if key else {},
-            headers=dict(own.headers) if own else {},
+            headers=self._headers(name, own, provider.base_url, key),
             format=_format(info.format or provider.format, name),
             tool_mode=mode or "native",
             dialect=own.dialect if own else "",
@@ -218,6 +221,19 @@ class _Resolver:
             mode_chosen=mode is not None,
             is_server=is_loopback(provider.base_url) or not seller(provider.base_url),
         )
+
+    def _headers(self, name: str, own: ProviderSettings | None, url: str, key: str) -> Mapping[str, str]:
+        """The headers of the settings, with the key where a provider wants it in one of its own."""
+        given = own.headers if own else {}
+        place = f"providers.{name}.headers"
+        made = {header: filled(text, self._environ, place) for header, text in given.items()}
+        host = (urlsplit(url).hostname or "").lower()
+        is_azure = (
+            name == "azure" or (own is not None and own.dialect == "azure") or host.endswith(AZURE_HOSTS)
+        )
+        if key and is_azure and "api-key" not in {header.lower() for header in made}:
+            made["api-key"] = key
+        return made
 
     def _more_keys(self, own: ProviderSettings | None, first: str) -> dict[str, str]:
         """The further keys of the settings that are set. Raises `ConfigError` for one that is none."""
@@ -232,14 +248,18 @@ class _Resolver:
     def _provider(self, name: str, own: ProviderSettings | None) -> Provider:
         """Address and key variable of a provider. Raises `ConfigError` for an address that is none."""
         if own is not None:
-            url = checked_url(own.base_url, f"providers.{name}.base_url")
+            place = f"providers.{name}.base_url"
+            url = checked_url(filled(own.base_url, self._environ, place), place)
             # A key goes only where its provider lives, unless the settings say otherwise.
             usual = PROVIDERS[name].key_env if name in PROVIDERS and seller(url) == name else ""
             return Provider(base_url=url, key_env=own.api_key_env or usual, format=own.format or spoken(url))
         if name == CUSTOM:
             url = checked_url(self._custom_url, BASE_URL)
             return Provider(base_url=url, key_env=KEY, format=spoken(url))
-        return PROVIDERS[name]
+        known = PROVIDERS[name]
+        if not _variable(self._environ, known.key_env):
+            return known
+        return replace(known, base_url=filled(known.base_url, self._environ, f"The provider {name}"))
 
     def _missing_key(self, name: str, model: str, provider: Provider) -> str:
         where = f"{provider.base_url} ({BASE_URL})" if name == CUSTOM else name

@@ -336,6 +336,8 @@ def _rename_limit(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iter
         yield {"limits": {"output_name": advised[1]}}
     if name == "max_tokens" and dialect.limits.output_name != "max_completion_tokens":
         yield {"limits": {"output_name": "max_completion_tokens"}}
+    if name == "max_completion_tokens" and advised is None:
+        yield {"limits": {"output_name": "max_tokens"}}
     yield {"limits": {"output_name": "-"}}
 
 

@@ -241,6 +241,8 @@ class TurnRunner:
                 progress.problem = CUT_AT_LIMIT.format(times=1 + len(progress.parts) + progress.nudges)
                 await self._note_failure(progress.problem)
                 return "failed", answer
+            if not answer.strip() and reply.finish != "content_filter":
+                raise HermesError(_nothing_said(reply))
             return ("denied" if progress.refused else "done"), answer
         return "budget", await self._wrap_up(step + 1)
 
@@ -396,6 +398,15 @@ class TurnRunner:
         )
         self._emit(ended)
         return ended
+
+
+def _nothing_said(reply: ModelReply) -> str:
+    """Why a turn without an answer failed, for a person."""
+    sent = f" to {reply.usage.input:,} tokens" if reply.usage.input else ""
+    return (
+        f"{reply.route} answered nothing{sent}, also when it was asked again; a window that is full looks "
+        "like this: shorten the conversation with /compact, or choose another model."
+    )
 
 
 def _last_said(path: Sequence[Node]) -> Node | None:

@@ -17,9 +17,10 @@ from agent.mcp.declared import declared_servers
 from agent.mcp.elicitation import asked_of_person, with_defaults
 from agent.mcp.forms import filled_form, form_fields
 from agent.mcp.names import tool_names
-from agent.mcp.server_config import ServerConfig, filled, server_config
+from agent.mcp.server_config import ServerConfig, server_config
 from agent.mcp.server_state import why_parked
 from agent.mcp.tool_definition import read_tools
+from agent.variables import filled
 from tools.context import PersonAnswer
 
 CONFIG = ServerConfig(name="box", transport="stdio", command="box")

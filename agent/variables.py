@@ -1,0 +1,25 @@
+"""Variables of the environment in texts of the settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from agent.errors import ConfigError
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def filled(text: str, variables: Mapping[str, str], where: str) -> str:
+    """`text` with `${NAME}` and `${NAME:-otherwise}` filled in. Raises `ConfigError` for a missing one."""
+
+    def value(match: re.Match[str]) -> str:
+        name, otherwise = match.group(1), match.group(2)
+        found = variables.get(name) or otherwise
+        if found is None:
+            raise ConfigError(
+                f"{where} needs the variable {name}, which is not set; set it, or add it to ~/.hermes/.env."
+            )
+        return found
+
+    return _VARIABLE.sub(value, text)

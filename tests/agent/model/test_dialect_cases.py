@@ -1,0 +1,153 @@
+"""Sessions with models that are strict about the form of a request: none of them ends a session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.events import Noticed, PrefixBroken
+from agent.server_events import DialectLearned
+from tests.support.delivery import Recorded
+from tests.support.engines import Bench, bench
+from tests.support.model_server import Reply, Rules, calls, refuse, say
+
+Check = Callable[[list[dict[str, Any]]], str]
+FREE = Rules(message_fields=frozenset({"reasoning_content"}))
+
+
+def by_turns(messages: list[dict[str, Any]]) -> str:
+    """The rules of Mistral's template."""
+    roles = [message["role"] for message in messages]
+    if ("tool", "user") in pairwise(roles):
+        return "Unexpected role 'user' after role 'tool'"
+    turn = 0
+    for message in messages[1:]:
+        if message["role"] == "user" or (message["role"] == "assistant" and not message.get("tool_calls")):
+            if (message["role"] == "user") != (turn % 2 == 0):
+                return (
+                    "After the optional system message, conversation roles must alternate user and assistant "
+                    "roles except for tool calls and results."
+                )
+            turn += 1
+    return ""
+
+
+def nine(messages: list[dict[str, Any]]) -> str:
+    for message in messages:
+        for each in message.get("tool_calls") or []:
+            if not re.fullmatch(r"[A-Za-z0-9]{9}", each["id"]):
+                return f"Tool call id was {each['id']} but must be a-z, A-Z, 0-9, with a length of 9."
+    return ""
+
+
+def thoughts_back(messages: list[dict[str, Any]]) -> str:
+    for message in messages:
+        if message.get("tool_calls") and "reasoning_content" not in message:
+            return "The `reasoning_content` in the thinking mode must be passed back to the API."
+    return ""
+
+
+def some_text(messages: list[dict[str, Any]]) -> str:
+    bare = any(not message.get("content") for message in messages)
+    return "messages: text content must be non-empty" if bare else ""
+
+
+def strict(script: Callable[[Recorded], Reply], *checks: Check, status: int = 400) -> Callable[[Any], Reply]:
+    """A server that refuses what a check objects to."""
+
+    def answer(request: Recorded) -> Reply:
+        for check in checks:
+            if said := check(request.body["messages"]):
+                return refuse(status, said)
+        return script(request)
+
+    return answer
+
+
+def acting(request: Recorded) -> Reply:
+    """One call in each turn, thought about, then an answer."""
+    if request.body["messages"][-1]["role"] == "tool":
+        return say("done")
+    return calls(("terminal", {"command": "echo hi"}), reasoning="hm")
+
+
+async def goes_on(b: Bench, turns: int = 3) -> None:
+    ended = await b.turn("first")
+    assert (ended.outcome, ended.error) == ("done", "")
+    for text in ("second", "third", "fourth")[: turns - 1]:
+        ended = await b.turn(text, resume_last=True)
+        assert (ended.outcome, ended.error) == ("done", "")
+    assert all(event.declared for event in b.seen(PrefixBroken))
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+@pytest.mark.parametrize(
+    "checks",
+    [(by_turns,), (nine,), (thoughts_back,), (some_text,), (by_turns, nine, thoughts_back, some_text)],
+)
+async def test_a_strict_model_is_spoken_to_as_it_wants(
+    tmp_path: Path, checks: tuple[Check, ...], status: int
+) -> None:
+    async with bench(tmp_path, strict(acting, *checks, status=status), rules=FREE) as b:
+        await goes_on(b)
+        refused = len(b.server.requests) - 6
+        assert refused <= len(checks)
+        # What was learned counts in every later session.
+        learned = len(b.seen(DialectLearned))
+        await b.turn("again")
+        assert len(b.seen(DialectLearned)) == learned
+        assert len(b.seen(Noticed)) >= learned
+
+
+async def test_thoughts_go_back_word_for_word(tmp_path: Path) -> None:
+    async with bench(tmp_path, strict(acting, thoughts_back), rules=FREE) as b:
+        await goes_on(b, 1)
+        sent = b.server.requests[-1].body["messages"]
+        assert [each["reasoning_content"] for each in sent if each.get("tool_calls")] == ["hm"]
+
+
+async def test_what_a_dialect_says_beforehand_needs_no_refusal(tmp_path: Path) -> None:
+    script = strict(acting, thoughts_back)
+    async with bench(tmp_path, script, rules=FREE) as b:
+        b.config(
+            f"model: {{name: deepseek/m}}\nproviders: {{deepseek: {{base_url: '{b.server.base_url}'}}}}\n"
+        )
+        b.environ = {"HERMES_MODEL": "", "OPENAI_BASE_URL": ""}
+        await goes_on(b, 2)
+        assert len(b.server.requests) == 4
+        assert b.seen(DialectLearned) == [] and b.seen(PrefixBroken) == []
+
+
+async def test_a_refusal_that_stays_fails_the_turn_and_the_next_message_works(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _: refuse(400, "reasoning_content role content call id: no")) as b:
+        ended = await b.turn("first")
+        assert (ended.outcome, ended.exit_code) == ("failed", 3)
+        assert 1 <= len(b.server.requests) <= 6
+        b.server.script = lambda _: say("well")
+        ended = await b.turn("second", resume_last=True)
+        assert (ended.outcome, ended.text) == ("done", "well")
+        assert b.seen(DialectLearned) == []
+
+
+async def test_three_answers_without_text_are_a_failure(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _: say("")) as b:
+        ended = await b.turn("say hi")
+        assert (ended.outcome, ended.exit_code, len(b.server.requests)) == ("failed", 1, 3)
+        assert "answered nothing" in ended.error
+
+
+async def test_a_model_without_tools_calls_in_its_text(tmp_path: Path) -> None:
+    said = "No endpoints found that support tool use."
+
+    def answer(request: Recorded) -> Reply:
+        return refuse(404, said) if request.body.get("tools") else say("as text")
+
+    async with bench(tmp_path, answer) as b:
+        assert (await b.turn("hi")).text == "as text"
+        assert (await b.turn("again")).text == "as text"
+        assert ["tools" in request.body for request in b.server.requests] == [True, False, False]
