@@ -43,7 +43,7 @@ class Event:
     def to_json(self) -> dict[str, Any]:
         """The event as JSON-able data, `type` first; futures are left out."""
         fields = {
-            f.name: _plain(getattr(self, f.name))
+            f.metadata.get("name", f.name): _plain(getattr(self, f.name))
             for f in dataclasses.fields(self)
             if f.metadata.get("json", True)
         }
@@ -82,6 +82,15 @@ class SessionOpened(Event):
     """
     effort: str = ""
     """How much the model thinks: a word such as `high`, or `12,000 tokens`; empty = as its provider likes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceMoved(Event):
+    """The session works in another folder from now on (`to`); what it did in the one before stays there."""
+
+    type: ClassVar[str] = "workspace_moved"
+    left: str = field(metadata={"name": "from"})
+    to: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,8 @@ class Options:
     resume: str | None = None
     """Id, start of an id, or title of a session to go on with."""
     resume_last: bool = False
+    here: bool = False
+    """Whether the session that goes on moves to `workspace`; else it works where it did."""
     approve: ModeName | None = None
     """A mode for this session, whatever settings and permissions say."""
     effort: str | None = None

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.absent import NoWatch, ProjectWatch
@@ -24,6 +23,7 @@ from agent.assembly.session_references import session_references
 from agent.assembly.session_senses import SessionSenses, offer_ready
 from agent.assembly.session_servers import open_servers
 from agent.assembly.session_training import offer_training
+from agent.assembly.settings_problems import problems_of
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
@@ -51,7 +51,8 @@ from agent.safety.sandbox.caches import sweep_over
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
-from agent.sessions.session_prompt import kept_back, tone_of
+from agent.sessions.session_folder import SessionFolder, move, session_folder
+from agent.sessions.session_prompt import kept_back
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.decisions import Decisions
@@ -71,7 +72,6 @@ from agent.turns.background_changes import BackgroundChanges
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
 from agent.web.services import WebServices, open_web
-from tools.discovery import discover
 from tools.editor import NO_EDITOR
 from tools.registry import registry
 from tools.safe_text import printable
@@ -95,9 +95,11 @@ async def open_engine(
     """
     home = Home.locate(dict(environ))
     private_folder(home.root)
+    folder = await session_folder(options, home, database)
+    options = folder.options
     loaded = await asyncio.to_thread(_configured, home, dict(environ), options)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model, loaded.problems)
-    problems = await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
+    problems = await asyncio.to_thread(problems_of, loaded, plan, home, options.workspace)
     stream = EventStream()
     for listener in listeners:
         stream.subscribe(listener)
@@ -131,7 +133,7 @@ async def open_engine(
         closers=closers,
     )
     try:
-        return await _assemble(base, problems)
+        return await _assemble(base, problems, folder)
     except BaseException:
         for close in reversed(closers):
             await close()
@@ -145,25 +147,6 @@ def _configured(home: Home, environ: dict[str, str], options: Options) -> Loaded
     return load(home, environ, options.workspace, chosen=options.settings)
 
 
-def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Path) -> list[str]:
-    """What is wrong with the settings and can be gone on without. Reads files."""
-    problems = [str(problem) for problem in loaded.problems]
-    if wrong := tone_of(loaded.settings)[1]:
-        problems.append(wrong)
-    if loaded.project == "untrusted":
-        problems.append(
-            "This project brings settings of its own, which were not read; see `hermes config trust`."
-        )
-    problems += [plan.problem] if plan.problem else []
-    if loaded.settings.context.file_chars:
-        from agent.context.context_files import unread
-
-        problems += unread(home.soul, workspace)
-    if (skills := catalog_for(home, workspace, loaded.settings, ())) is not None:
-        problems += skills.load().troubles()
-    return problems + [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
-
-
 def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
     """What is masked wherever text is shown, stored or sent."""
     keys = {target.key_hint or f"{target.provider} key": target.api_key for target in plan.all}
@@ -175,7 +158,7 @@ def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
     return known_secrets(loaded.environ, keys, headers)
 
 
-async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
+async def _assemble(base: SharedServices, problems: Sequence[str], folder: SessionFolder) -> Engine:
     programs, wrong = foreign_programs(base.settings.agents)
     problems = [*problems, *wrong]
     kinds_of_settings = tuple(each.definition for each in programs.values())
@@ -192,6 +175,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))
     session, opened = talk.session, talk.opened
+    if folder.left:
+        await move(session, folder.left, base.options.workspace, owned=opened.owned)
     pending_requests = PendingRequests(base.emit, attended=base.options.attended, secrets=base.secrets)
     turn_queue = TurnQueue(base.emit)
     decisions = await _decisions(base, talk)
@@ -235,7 +220,14 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *base.plugins.problems, *told_of_servers, *waiting, *talk.told]
+    told = [
+        *filter(None, [folder.told]),
+        *problems,
+        *base.plugins.problems,
+        *told_of_servers,
+        *waiting,
+        *talk.told,
+    ]
     told += [*permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
         base.stream,
@@ -247,6 +239,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         agent.is_renewed,
         told,
         services.effort.word,
+        folder.left,
     )
     if team is not None and opened.owned:
         await team.find_again()

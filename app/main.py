@@ -100,6 +100,8 @@ def _run(arguments: list[str]) -> int:
         return int(module_of(args.command).run(args))
     if args.resume and args.resume_last:
         raise ConfigError("--resume and --continue exclude each other; give one of them.")
+    if args.here and not args.resume:
+        raise ConfigError("--here goes with --resume ID: it moves that session to this folder.")
     if args.attach is not None and (args.prompt is not None or args.json or args.plain):
         raise ConfigError("--attach opens the full screen; leave out -p, --json and --plain.")
     if args.prompt is not None or args.json or not sys.stdin.isatty():

@@ -9,6 +9,8 @@ from agent.api.lazy import exports
 if TYPE_CHECKING:
     from agent.sessions.deleting import delete_session as delete_session
     from agent.sessions.script_journal import discard as discard
+    from agent.sessions.session_folder import renamed_session as renamed_session
+    from agent.sessions.session_folder import worked_in as worked_in
     from agent.store.connection import address as address
     from agent.store.copying import copy_session as copy_session
     from agent.store.faults import explain as explain
@@ -23,6 +25,7 @@ __getattr__ = exports(
     {
         "agent.sessions.deleting": "delete_session",
         "agent.sessions.script_journal": "discard",
+        "agent.sessions.session_folder": "renamed_session worked_in",
         "agent.store.connection": "address",
         "agent.store.copying": "copy_session",
         "agent.store.faults": "explain",

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.errors import ConfigError
 from agent.event_numbers import BLOCK
 from agent.home import Home
 from agent.options import PREVIEWED, Options
@@ -52,12 +51,6 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
     record: Session | None = None
     if options.resume is not None:
         record = await store.find_session(options.resume)
-    elif options.resume_last:
-        record = await store.latest_session(str(options.workspace))
-        if record is None:
-            raise ConfigError(
-                f"There is no session in {options.workspace} yet; start one without --continue."
-            )
     if record is None:
         record = await store.create_session(workspace=str(options.workspace), model=model, events=BLOCK)
         lock = SessionLock(home.run, record.id)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.canvas.events import CanvasChanged
-from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged
+from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged, WorkspaceMoved
 from agent.modes import Mode
 from agent.sessions.live_session import LiveSession
 from agent.stream import EventStream
@@ -26,8 +26,10 @@ def announce(
     changed: bool,
     problems: Sequence[str],
     effort: str,
+    left: str = "",
 ) -> None:
-    record = opened.record
+    """Tell of it; `left` is the folder from which the session moved just now, if it did."""
+    record = session.record
     stream.emit(
         SessionOpened(
             session=record.id,
@@ -40,6 +42,8 @@ def announce(
             effort=effort,
         )
     )
+    if left:
+        stream.emit(WorkspaceMoved(left=left, to=record.workspace))
     for problem in problems:
         stream.emit(Noticed(kind="warning", text=problem))
     if opened.recovered:

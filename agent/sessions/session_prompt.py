@@ -22,6 +22,7 @@ from agent.plugins.session_plugins import SessionPlugins
 from agent.plugins.skill_catalog import catalog_for
 from agent.sessions.live_session import LiveSession
 from agent.skills.skill import SCOPES
+from agent.store.nodes import Node
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -43,8 +44,8 @@ async def ensure_system(
 ) -> bool:
     """Put the system prompt in force; True if a resumed session had to get a new one.
 
-    A stored prompt is kept byte for byte as long as profile and tools are the same. `window` is that of
-    the model, in tokens, of which the layers get a share. `notes` are shown as they stand now; `plugins`
+    A stored prompt is kept byte for byte as long as profile, tools and folder are the same. `window` is that
+    of the model, in tokens, of which the layers get a share. `notes` are shown as they stand now; `plugins`
     add sections and skills.
     """
     offered = [
@@ -55,6 +56,7 @@ async def ensure_system(
         stored is not None
         and stored.data.get("profile") == profile.name
         and stored.data.get("tools") == offered
+        and not _is_of_another_folder(session, stored, workspace)
     ):
         return False
     learned: Sequence[str] = ()
@@ -65,9 +67,21 @@ async def ensure_system(
     parts = await asyncio.to_thread(
         _prompt, workspace, home, settings, profile, tools, window, learned, remembered, plugins
     )
-    about = {"profile": profile.name, "tools": offered, "parts": recorded(parts)}
+    about = {
+        "profile": profile.name,
+        "tools": offered,
+        "parts": recorded(parts),
+        "workspace": str(workspace),
+    }
     await session.add("system", joined(parts), about)
     return stored is not None
+
+
+def _is_of_another_folder(session: LiveSession, stored: Node, workspace: Path) -> bool:
+    """Whether the session works elsewhere than where this prompt says."""
+    if (said := stored.data.get("workspace")) is not None:
+        return said != str(workspace)
+    return any(node.data.get("kind") == "workspace" and node.id > stored.id for node in session.path)
 
 
 def shown_before(session: LiveSession) -> tuple[ToolSpec, ...] | None:

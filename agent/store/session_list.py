@@ -151,7 +151,7 @@ def totals(connection: sqlite3.Connection) -> tuple[int, int]:
 
 def change(connection: sqlite3.Connection, session: str, column: str, value: str | int) -> Session:
     """Set title, model or archived mark of a session. Raises `StoreError` if it is not there."""
-    assert column in ("title", "model", "archived")
+    assert column in ("title", "model", "workspace", "archived")
     get(connection, session)
     connection.execute(f"UPDATE sessions SET {column} = ? WHERE id = ?", (value, session))
     return get(connection, session)

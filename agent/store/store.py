@@ -176,6 +176,10 @@ class Store:
         """Note that another model goes on with the session."""
         return await self._database.write(lambda c: session_list.change(c, session, "model", model))
 
+    async def set_workspace(self, session: str, folder: str) -> Session:
+        """Note that the session works in another folder."""
+        return await self._database.write(lambda c: session_list.change(c, session, "workspace", folder))
+
     async def archive(self, session: str, archived: bool = True) -> Session:
         """Leave the session out of lists, or take it back in."""
         return await self._database.write(

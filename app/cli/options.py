@@ -23,6 +23,7 @@ def options_of(
         model=model or ("demo" if args.demo else args.model),
         resume=args.resume,
         resume_last=args.resume_last,
+        here=args.here,
         approve=args.approve or ("all" if tour and not attended else None),
         effort=args.effort,
         max_steps=args.max_turns,

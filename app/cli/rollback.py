@@ -38,6 +38,9 @@ class _Session:
 
     id: str
     root: Path
+    """The folder that is looked at: the one it works in, or the current one if it worked there before."""
+    is_left: bool
+    """Whether it works elsewhere by now, so that its later steps have nothing to do with `root`."""
     names: dict[str, int]
     """Positions by the names they have in the session."""
     running: bool
@@ -125,7 +128,7 @@ def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
 
 async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None) -> _Session:
     """The session that is meant, by its root: steps of subagents stand in the line of the root."""
-    from agent.api.sessions import SessionLock, Store
+    from agent.api.sessions import SessionLock, Store, renamed_session, worked_in
 
     kept = checkpoints.sessions()
     async with await Store.open(home.database) as store:
@@ -137,6 +140,7 @@ async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None)
             here = Path.cwd()
             sessions = await store.list_sessions(200, workspace=str(here), archived=True)
             found = next((session for session in sessions if session.id in kept), None)
+            found = found or await renamed_session(store, home, here)
             if found is None:
                 raise StoreError(f"No session in {here} has steps; name one with --session.")
         if found.id not in kept:
@@ -145,7 +149,9 @@ async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None)
     lock = SessionLock(home.run, found.id)
     running = not lock.acquire()
     lock.release()
-    return _Session(found.id, Path(found.workspace), names, running)
+    here, root = Path.cwd(), Path(found.workspace)
+    is_left = here != root and await asyncio.to_thread(worked_in, home, found.id, here)
+    return _Session(found.id, here if is_left else root, is_left, names, running)
 
 
 async def _names(store: Store, session: str) -> dict[str, int]:
@@ -206,7 +212,14 @@ def _plan(
     others = asyncio.run(steps_of_all(store, line.session, session.root, most))
     with store.sharing():
         return plan_back(
-            line, session.root, position, store.objects, limit=most.file, paths=paths, others=others
+            line,
+            session.root,
+            position,
+            store.objects,
+            limit=most.file,
+            paths=paths,
+            others=others,
+            only_there=session.is_left,
         )
 
 

@@ -83,6 +83,11 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         help="go on with the newest session of this folder",
     )
     parser.add_argument(
+        "--here",
+        action="store_true",
+        help="with --resume: the session moves to this folder instead of working where it did",
+    )
+    parser.add_argument(
         "--attach",
         nargs="?",
         const="",

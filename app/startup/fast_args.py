@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SWITCHES = {"--demo": "demo", "--continue": "resume_last"}
+SWITCHES = {"--demo": "demo", "--continue": "resume_last", "--here": "here"}
 WITH_VALUE = {"--model": "model", "--cwd": "cwd", "--resume": "resume"}
 """Options that lead to the full screen, and what they set."""
 JUDGED = ("--approve", "--effort", "--max-turns")
@@ -30,7 +30,7 @@ class FastOptions:
 
     def __init__(self) -> None:
         self.demo = False
-        self.resume_last = False
+        self.resume_last = self.here = False
         self.model: str | None = None
         self.cwd: str | None = None
         self.resume: str | None = None

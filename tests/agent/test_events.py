@@ -31,7 +31,10 @@ def test_every_event_type_and_field_is_documented() -> None:
     for event in all_events():
         for field in dataclasses.fields(event):
             if field.name not in ("agent", "seq") and field.metadata.get("json", True):
-                assert f"`{field.name}`" in rows[event.type], (event.type, field.name)
+                assert f"`{field.metadata.get('name', field.name)}`" in rows[event.type], (
+                    event.type,
+                    field.name,
+                )
 
 
 def test_event_types_are_unique() -> None:

@@ -51,6 +51,9 @@ class Baseline:
                 head = json.loads(next(lines, "null"))
                 if not isinstance(head, dict) or head.get("root") != str(self._root):
                     return None
+                if head.get("inode", inode := self._inode()) != inode:
+                    # Another folder has that path now.
+                    return None
                 found = {path: known for line in lines for path, known in [_known(json.loads(line))]}
                 # A file that was cut short would make what is missing look new.
                 whole = head.get("format") == FORMAT and head.get("paths") == len(found)
@@ -80,8 +83,15 @@ class Baseline:
                 beside.unlink()
             raise store_error(error, self._folder, "written") from error
 
+    def _inode(self) -> int:
+        """Which folder it is, as far as a restart of the machine leaves it alone; 0 where it is gone."""
+        with suppress(OSError):
+            return self._root.stat().st_ino
+        return 0
+
     def _batches(self, known: dict[str, KnownPath]) -> Iterator[bytes]:
-        lines = [json.dumps({"format": FORMAT, "root": str(self._root), "paths": len(known)})]
+        head = {"format": FORMAT, "root": str(self._root), "paths": len(known), "inode": self._inode()}
+        lines = [json.dumps(head)]
         for path, each in known.items():
             lines.append(json.dumps([path, each.stamp, each.settled, entry_record(each.entry), each.blob]))
             if len(lines) >= _BATCH:

@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from tools.results import ToolError
+
 StepKind = Literal["tool", "command", "restore", "outside"]
 """What made a step: a file tool, something that runs programs, a restore, or somebody else than the agent."""
-UNKEPT = (
-    "Not done: how files stand now cannot be kept, so this could not be undone. Make room for the folder of "
-    "Hermes (`hermes checkpoints gc`), or set checkpoints.enabled to false to work without undo."
-)
-"""Why a call may not change anything."""
 
 
 class PathKind(Enum):
@@ -158,6 +155,16 @@ class Step:
     """What it did to repositories, in one plain line; empty where it did nothing to them."""
     units: Mapping[str, UnitMark] = field(default_factory=dict)
     """The units it changed files of, by their folders; steps of older versions have none."""
+    place: str = ""
+    """Which folder the workspace was, see `root_identity`; empty in a record of an older Hermes."""
+
+
+def undo_refusal() -> ToolError:
+    """Why a call may not change anything: what it did could not be taken back."""
+    return ToolError(
+        "Not done: how files stand now cannot be kept, so this could not be undone. Make room for the folder "
+        "of Hermes (`hermes checkpoints gc`), or set checkpoints.enabled to false to work without undo."
+    )
 
 
 def entry_record(entry: PathEntry | None) -> list[Any] | None:
@@ -210,6 +217,7 @@ def step_record(step: Step) -> dict[str, Any]:
         **(
             {"units": {place: _mark_record(mark) for place, mark in step.units.items()}} if step.units else {}
         ),
+        **({"place": step.place} if step.place else {}),
     }
 
 
@@ -229,6 +237,7 @@ def step_of(record: Mapping[str, Any], changes: tuple[PathChange, ...]) -> Step:
             coverage=Coverage(left_out, int(record["more"])),
             git=str(record.get("git", "")),
             units={str(place): _mark_of(mark) for place, mark in record.get("units", {}).items()},
+            place=str(record.get("place", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("this is no record of a step") from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
+from agent.workspace.checkpoints.root_identity import strangers
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 from tools.safe_text import clean
@@ -29,6 +31,8 @@ def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step,
         except (OSError, StoreError):
             continue
         found += [step for step in steps if step.created > moment and step.root == root]
+    strange = set(map(id, strangers(found, Path(root))))
+    found = [step for step in found if id(step) not in strange]
     return tuple(sorted(found, key=lambda step: (step.created, step.number)))
 
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, TypeVar
 from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints.baseline import Baseline
 from agent.workspace.checkpoints.entries import (
-    UNKEPT,
     Coverage,
     LeftOut,
     PathChange,
@@ -30,18 +29,19 @@ from agent.workspace.checkpoints.entries import (
     Step,
     StepKind,
     is_outside,
+    undo_refusal,
 )
 from agent.workspace.checkpoints.file_register import CaptureLimits, FileRegister, FoundChanges
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_coverage import GitCoverage, git_coverage
 from agent.workspace.checkpoints.git_words import marked_line
 from agent.workspace.checkpoints.meanwhile import net, path_count, steps_since, unexplained
+from agent.workspace.checkpoints.root_identity import FollowedRoot
 from agent.workspace.checkpoints.store import CheckpointStore, own_folder
 from agent.workspace.checkpoints.units import Units
 from agent.workspace.sorting import in_order
 from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.files.threads import Stopped
-from tools.results import ToolError
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ LABEL = 200
 """Characters of a step's label."""
 SLICE, PAUSE = 0.1, 0.002
 """Seconds that the contents of the workspace are read at a stretch, and between two stretches."""
-
 SAVE_SECONDS = 120.0
 """How often what is known is written down; contents nothing names are cleared after five minutes."""
 
@@ -121,6 +120,7 @@ class StepRecorder:
         self._open: list[CallRecording] = []
         self._troubled = False
         self._position = self._line.last
+        self._folder = FollowedRoot(root)
         self._missed: tuple[PathChange, ...] = ()
         self._keeps = True
 
@@ -356,9 +356,9 @@ class StepRecorder:
         if relative in recording.noted:
             return
         noted = await self._guarded(lambda: self._noted(relative, recording))
-        if noted is None:
-            raise ToolError(UNKEPT)
-        for each, entry in noted.items():
+        if noted is None and not self._stop.is_set():
+            raise undo_refusal()
+        for each, entry in (noted or {}).items():
             recording.noted.setdefault(each, entry)
         entry = recording.noted.get(relative)
         if entry is not None and entry.kind is PathKind.FOLDER and not is_outside(relative):
@@ -399,11 +399,10 @@ class StepRecorder:
         recording.blind = not self._surveyed.is_set()
         # What a program that runs already did is found out when that ends.
         others = any(each.wide for each in self._open if each is not recording)
-        if (recording.blind and self._at_hand.is_set()) or not (
-            recording.blind or others or await self._guarded(self._take_in)
-        ):
+        kept = not self._at_hand.is_set() if recording.blind else others or await self._guarded(self._take_in)
+        if not kept and not self._stop.is_set():
             recording.wide = recording.blind = False
-            raise ToolError(UNKEPT)
+            raise undo_refusal()
 
     def _take_in(self) -> bool:
         """Keep what others changed as a step of theirs."""
@@ -446,8 +445,8 @@ class StepRecorder:
         known = {path for each in self._open for path in each.noted}
         changes = (*noted.changes, *(change for change in wide.changes if change.path not in known))
         fresh = {path: seen for path, seen in wide.fresh.items() if path not in known} | dict(noted.fresh)
-        ordered = tuple(in_order(changes, key=lambda change: change.path))
-        return replace(wide, changes=ordered, fresh=fresh, marks={**noted.marks, **wide.marks})
+        changes = tuple(in_order(changes, key=lambda change: change.path))
+        return replace(wide, changes=changes, fresh=fresh, marks={**noted.marks, **wide.marks})
 
     def _append_outside(self, found: FoundChanges) -> None:
         self._append("outside", self.line, "", path_count(found.changes, "changed outside of calls"), found)
@@ -468,6 +467,7 @@ class StepRecorder:
             coverage=coverage,
             git=marked_line(found.changes, self.store.objects.read, found.marks),
             units=found.marks,
+            place=self._folder.place(self._line.steps()[-1:], is_ours=kind == "command"),
         )
         self._position = step.number
         return step

@@ -41,6 +41,7 @@ from agent.workspace.checkpoints.entries import (
 )
 from agent.workspace.checkpoints.locks import lock
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
+from agent.workspace.checkpoints.root_identity import identity
 
 FORMAT = 1
 INLINE_BYTES = 64 * 1024
@@ -159,6 +160,7 @@ class StepLog:
         after: int = 0,
         git: str = "",
         units: Mapping[str, UnitMark] | None = None,
+        place: str | None = None,
     ) -> Step:
         """Add a step and return it with its number: one more than the last, and above `after`.
 
@@ -172,7 +174,9 @@ class StepLog:
         with self._mutex, self._locked() as descriptor:
             self._refresh(descriptor)
             number = max(self._read.last, after) + 1
-            step = Step(number, kind, session, call, label, created, root, kept, coverage, git, units or {})
+            place = identity(Path(root)) if place is None else place
+            marks = units or {}
+            step = Step(number, kind, session, call, label, created, root, kept, coverage, git, marks, place)
             line = _line(step_record(step) | extra)
             self._extend(descriptor, line)
             self._remember(step, extra, len(line))

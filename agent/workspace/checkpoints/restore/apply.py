@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.errors import StoreError
 from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import LeftOut, PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
@@ -37,6 +38,7 @@ from agent.workspace.checkpoints.restore.pending import Pending
 from agent.workspace.checkpoints.restore.plan import RestorePlan, merged
 from agent.workspace.checkpoints.restore.plan_items import Choice, PartialRestore, PlanItem
 from agent.workspace.checkpoints.restore.shared_plan import changed_elsewhere, with_inode
+from agent.workspace.checkpoints.root_identity import identity, is_same, linked
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
@@ -125,6 +127,8 @@ def apply_restore(
     is changed. Blocking. Raises `StoreError` when nothing could be begun.
     """
     root = Path(plan.root)
+    if not is_same(plan.place, plan.root, root):
+        raise StoreError(f"{clean(plan.root)} is another folder by now; nothing was changed.")
     with store.sharing():
         moves, skipped = together(plan.items, plan.units, *_decided(plan, choices, store.objects))
         spare = spared(root, moves, skipped, plan.units.group)
@@ -178,7 +182,8 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
     told: list[str] = []
     with keeping.abandoned(store.pending) as found:
         for pending, path in found:
-            if not Path(pending.root).is_dir():
+            root = Path(pending.root)
+            if not root.is_dir() or not is_same(pending.place, pending.root, root):
                 continue
             with store.sharing():
                 if any(step.call == pending.call for step in store.line(pending.line).steps()):
@@ -392,6 +397,7 @@ def _appended(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut
         created=pending.created,
         git=marked_line(changes, store.objects.read, marks),
         units=marks,
+        place=_place(pending, store),
     )
 
 
@@ -400,6 +406,13 @@ def _bytes(entry: PathEntry | None, objects: ObjectStore) -> bytes | None:
     if entry is None or entry.digest is None or entry.size > LARGEST:
         return None
     return objects.read(entry.digest) if objects.has(entry.digest) else b""
+
+
+def _place(pending: Pending, store: CheckpointStore) -> str:
+    """Which folder was changed: the one of the last step, as the plan found, whatever it is by now."""
+    steps = [step for step in store.line(pending.line).steps() if step.root == pending.root]
+    here = identity(Path(pending.root))
+    return linked(steps[-1].place, here) if steps else here
 
 
 def _tidied(pending: Pending, objects: ObjectStore) -> list[LeftOut]:

@@ -21,6 +21,7 @@ from agent.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.entries import entry_of, entry_record
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
 from agent.workspace.checkpoints.restore.path_replacement import Move
+from agent.workspace.checkpoints.root_identity import identity
 from agent.workspace.checkpoints.units import NO_UNITS, Units
 
 FORMAT = 1
@@ -43,6 +44,8 @@ class Pending:
     moves: tuple[Move, ...]
     units: Units = NO_UNITS
     """The units that moves are in."""
+    place: str = ""
+    """Which folder `root` was, see `root_identity`."""
 
     @property
     def call(self) -> str:
@@ -67,7 +70,8 @@ def begun(
 ) -> Pending:
     """A new restore."""
     created = time.time() if now is None else now
-    return Pending(secrets.token_hex(6), line, session, label, created, root, tuple(moves), units)
+    place = identity(Path(root))
+    return Pending(secrets.token_hex(6), line, session, label, created, root, tuple(moves), units, place)
 
 
 @contextmanager
@@ -137,6 +141,7 @@ def _record(pending: Pending) -> dict[str, object]:
         "created": pending.created,
         "root": pending.root,
         "units": dict(pending.units.places),
+        "place": pending.place,
         "moves": [[move.path, entry_record(move.now), entry_record(move.wanted)] for move in pending.moves],
     }
 
@@ -152,8 +157,9 @@ def _pending(data: bytes) -> Pending:
         )
         units = Units({str(place): str(kind) for place, kind in record.get("units", {}).items()})
         texts = (str(record[name]) for name in ("id", "line", "session", "label"))
+        root, place = str(record["root"]), str(record.get("place", ""))
         return Pending(
-            *texts, created=float(record["created"]), root=str(record["root"]), moves=moves, units=units
+            *texts, created=float(record["created"]), root=root, moves=moves, units=units, place=place
         )
     except (AttributeError, KeyError, TypeError, StoreError) as error:
         raise ValueError("this is no restore") from error

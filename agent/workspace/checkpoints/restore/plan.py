@@ -26,10 +26,12 @@ from agent.workspace.checkpoints.restore.plan_items import (
     PlanState,
 )
 from agent.workspace.checkpoints.restore.unit_plan import UnitPlan, committed
+from agent.workspace.checkpoints.root_identity import identity, strangers
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.unit_marks import units_of
 from agent.workspace.checkpoints.units import NO_UNITS, Units, above, kinds, uncovered
 from agent.workspace.ignored_names import is_noise
+from tools.safe_text import clean
 
 COMMAND = "run "
 """What the labels of shell commands begin with; of other programs nothing tells what they name."""
@@ -49,6 +51,8 @@ class RestorePlan:
     """Those that the steps taken back changed files of."""
     whole: bool = True
     """Whether the steps taken back could vouch for all they did."""
+    place: str = ""
+    """Which folder `root` was, see `root_identity`."""
 
     @property
     def shown(self) -> tuple[PlanItem, ...]:
@@ -102,6 +106,8 @@ def plan_restore(
     them. `limit` is the size (bytes) up to which files are kept. Blocking: reads every path in
     question. Raises `StoreError`.
     """
+    if strange := strangers((step for step in steps if step.number > position), root):
+        raise StoreError(other_root(strange[-1], root))
     wanted = states.targets(steps, position)
     since = states.between(steps, position, steps[-1].number if steps else 0)
     units = units_of(since)
@@ -130,8 +136,18 @@ def plan_restore(
         items += planned.judged(item, runs.left) if units.part(path) else [item]
     items = planned.completed(items)
     complete = all(step.coverage.complete for step in since)
-    plan = RestorePlan(str(root), position, tuple(items), units=units, whole=complete)
+    plan = RestorePlan(str(root), position, tuple(items), units=units, whole=complete, place=identity(root))
     return _with_units(plan, planned, objects)
+
+
+def other_root(step: Step, root: Path) -> str:
+    """Why a step is not taken back here."""
+    there = clean(step.root)
+    was = f"what {there} was then" if step.root == str(root) else there
+    return (
+        f"Step {step.number} was made in another folder ({was}) than {clean(str(root))}, so it is not taken "
+        "back here; nothing was changed."
+    )
 
 
 def with_others(

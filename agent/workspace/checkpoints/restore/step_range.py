@@ -10,6 +10,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import Step
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.plan import RestorePlan, plan_restore, with_others
+from agent.workspace.checkpoints.root_identity import strangers
 from agent.workspace.checkpoints.step_log import StepLog
 from tools.safe_text import clean
 
@@ -23,22 +24,29 @@ def plan_back(
     limit: int,
     paths: Collection[str] | None = None,
     others: Sequence[Step] | None = None,
+    only_there: bool = False,
 ) -> RestorePlan:
     """What taking the files below `root` back to `position` would do; see `plan_restore`.
 
     Steps that others made are left out, so that their changes stay theirs: such a path is a conflict.
-    With `others`, steps of other sessions there, what only others changed since is in the plan too.
+    With `others`, steps of other sessions there, what only others changed since is in the plan too. With
+    `only_there` steps that were made in other folders are passed over, else they are an error.
     Blocking. Raises `StoreError`, for a position that cannot be reached too.
     """
     check_position(line, position)
     steps = line.steps()
-    ours = [step for step in steps if step.kind != "outside"]
+    elsewhere = {step.number for step in strangers(steps, root)} if only_there else set[int]()
+    ours = [step for step in steps if step.kind != "outside" and step.number not in elsewhere]
     plan = plan_restore(root, ours, position, objects, limit=limit, paths=paths)
     if others is None:
         return plan
     since = next((step.created for step in reversed(steps) if step.number <= position), 0.0)
     since = since or min((step.created for step in steps), default=0.0)
-    own = (step for step in steps if step.kind == "outside" and step.number > position)
+    own = (
+        step
+        for step in steps
+        if step.kind == "outside" and step.number > position and step.number not in elsewhere
+    )
     foreign = (step for step in others if step.session != line.session and step.created >= since)
     theirs = sorted((*own, *foreign), key=lambda step: step.created)
     return with_others(plan, theirs, objects, limit=limit, paths=paths)

@@ -1,0 +1,156 @@
+"""Identity of the folder that steps belong to, told by more than its path.
+
+A path may name another project tomorrow, and a project may get another path. What stays is the folder itself
+(device and inode), a commit that its repository had, or a file just as a step left it. Text of the form
+`device:inode:commit`; folders that took each other's place within a session are listed one after the other,
+with `|` between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from agent.errors import HermesError
+from agent.workspace.checkpoints.entries import PathKind, Step, is_outside
+from agent.workspace.git import run_git
+from agent.workspace.repository import common_folder, git_folder, top_folder
+from tools.files.descriptors import read_bytes
+
+BETWEEN = "|"
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LARGEST = 50_000_000
+"""Bytes of packed refs that are read."""
+
+
+def identity(root: Path) -> str:
+    """What tells the folder from others; empty where there is none. Reads a few files, runs nothing."""
+    try:
+        status = root.stat()
+    except OSError:
+        return ""
+    return f"{status.st_dev}:{status.st_ino}:{_commit(root, status.st_dev, status.st_ino)}"
+
+
+class FollowedRoot:
+    """The folder of one workspace, over the time that a session works in it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._last = identity(root)
+
+    def place(self, before: Sequence[Step], *, is_ours: bool) -> str:
+        """Which folder it is by now, after the steps `before`. Blocking.
+
+        One that a command of ours put in its place (`is_ours`) is the same.
+        """
+        here, last = identity(self._root), self._last
+        self._last = here or last
+        return linked(last, here) if is_ours else succeeding(before, self._root) if here else last
+
+
+def succeeding(before: Sequence[Step], root: Path) -> str:
+    """The identity of `root`, together with that of the last step if that was made there too. Blocking."""
+    here = identity(root)
+    newest = [step for step in before[-1:] if step.place and not strangers([step], root)]
+    return linked(newest[0].place, here) if newest else here
+
+
+def linked(before: str, here: str) -> str:
+    """The identity of a folder that took the place of another one."""
+    if not before or not here or _folders(here)[0] in _folders(before):
+        return here or before
+    return f"{before}{BETWEEN}{here}"
+
+
+def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
+    """The steps that were made in another folder than `root`. Blocking."""
+    steps = tuple(steps)
+    here = identity(root)
+    same = {(step.place, step.root): is_same(step.place, step.root, root, here) for step in steps}
+    for place, path in [each for each, told in same.items() if not told and each[1] == str(root)]:
+        same[place, path] = _stands([step for step in steps if step.place == place], root)
+    groups = [frozenset(_folders(place)) for place, _ in same]
+    known = {_folders(here)[0]} if here else set[str]()
+    known |= {each for (place, _), told in same.items() if told for each in _folders(place)}
+    # A folder that took the place of another one is that one.
+    while fresh := {each for group in groups if group & known for each in group} - known:
+        known |= fresh
+    return tuple(
+        step
+        for step in steps
+        if not same[step.place, step.root] and (not step.place or known.isdisjoint(_folders(step.place)))
+    )
+
+
+def is_same(place: str, path: str, root: Path, here: str = "") -> bool:
+    """Whether the folder that had this identity and path is `root`, whose identity is `here`. Blocking."""
+    here = here or identity(root)
+    is_path = path == str(root)
+    if not place or not here:
+        # An older record, or nothing is there that could be somebody else's.
+        return is_path
+    if _folders(here)[0] in _folders(place):
+        return True
+    inode = here.split(":")[1]
+    inodes = {each.split(":")[1] for each in _folders(place)}
+    if is_path and inode in inodes and not os.path.ismount(root):
+        # Devices are numbered differently after a restart.
+        return True
+    commits = {each.split(":")[2] for each in place.split(BETWEEN)} - {""}
+    return (is_path or not os.path.lexists(path)) and any(_has_commit(root, each) for each in commits)
+
+
+def _stands(steps: Iterable[Step], root: Path) -> bool:
+    """Whether a file stands there just as these steps left it, its time included: as in a copy put back."""
+    after = {change.path: change.after for step in steps for change in step.changes}
+    for path, entry in after.items():
+        if entry is None or entry.kind is not PathKind.FILE or is_outside(path):
+            continue
+        with suppress(OSError):
+            status = (root / path).lstat()
+            if (status.st_size, status.st_mtime_ns) == (entry.size, entry.modified):
+                return True
+    return False
+
+
+def _folders(place: str) -> list[str]:
+    """`device:inode` of each folder."""
+    return [each.rpartition(":")[0] for each in place.split(BETWEEN) if each.count(":") == 2]
+
+
+@lru_cache(maxsize=64)
+def _commit(root: Path, device: int, inode: int) -> str:
+    """The commit that the repository at `root` has checked out, as it is first seen; empty without one."""
+    if top_folder(root) != root or (git := git_folder(root)) is None:
+        return ""
+    head = _text(git / "HEAD").strip()
+    if not head.startswith("ref:"):
+        return head if _HASH.fullmatch(head) else ""
+    name, common = head.removeprefix("ref:").strip(), common_folder(git)
+    loose = _text(common / name).strip()
+    if _HASH.fullmatch(loose):
+        return loose
+    packed = re.search(rf"^({_HASH.pattern}) {re.escape(name)}$", _text(common / "packed-refs"), re.MULTILINE)
+    return packed[1] if packed else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return os.fsdecode(read_bytes(path, _LARGEST)[0])
+    except (OSError, ValueError, RuntimeError):
+        return ""
+
+
+def _has_commit(root: Path, commit: str) -> bool:
+    if top_folder(root) != root:
+        return False
+    try:
+        return asyncio.run(run_git(root, "cat-file", "-e", commit)).code == 0
+    except HermesError:
+        return False
