@@ -61,9 +61,11 @@ def test_a_provider_with_a_key_is_meant_even_beside_ones_own_endpoint() -> None:
 def test_every_built_in_provider_needs_its_key_and_says_which(name: str) -> None:
     variable = PROVIDERS[name].key_env
     assert variable in refusal({}, f"{name}/some/model")
-    target = first({variable: " k \n"}, f"{name}/some/model")
+    endpoint = "https://mine.openai.azure.com"
+    target = first({variable: " k \n", "AZURE_OPENAI_ENDPOINT": endpoint}, f"{name}/some/model")
     assert (target.provider, target.model, target.api_key) == (name, "some/model", "k")
-    assert target.base_url == PROVIDERS[name].base_url
+    assert target.base_url == PROVIDERS[name].base_url.replace("${AZURE_OPENAI_ENDPOINT}", endpoint)
+    assert (target.headers.get("api-key") == "k") is (name == "azure")
 
 
 @pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if not provider.key_env])
