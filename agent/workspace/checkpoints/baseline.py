@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
-from agent.workspace.checkpoints.entries import entry_of, entry_record
+from agent.workspace.checkpoints.entries import PathKind, entry_of, entry_record
 from agent.workspace.checkpoints.manifest import KnownPath
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
 
@@ -51,13 +51,10 @@ class Baseline:
                 head = json.loads(next(lines, "null"))
                 if not isinstance(head, dict) or head.get("root") != str(self._root):
                     return None
-                if head.get("inode", inode := self._inode()) != inode:
-                    # Another folder has that path now.
-                    return None
                 found = {path: known for line in lines for path, known in [_known(json.loads(line))]}
                 # A file that was cut short would make what is missing look new.
                 whole = head.get("format") == FORMAT and head.get("paths") == len(found)
-                if not whole:
+                if not whole or not (head.get("inode", here := self._inode()) == here or self._stands(found)):
                     return None
                 self.written = status.st_mtime
                 return found
@@ -82,6 +79,19 @@ class Baseline:
             with suppress(OSError):
                 beside.unlink()
             raise store_error(error, self._folder, "written") from error
+
+    def _stands(self, known: dict[str, KnownPath]) -> bool:
+        """Whether a file stands just as it was known, its time included: as in a copy put back.
+
+        Else another project has the path by now.
+        """
+        for path, each in known.items():
+            if each.entry is not None and each.entry.kind is PathKind.FILE:
+                with suppress(OSError):
+                    status = (self._root / path).lstat()
+                    if (status.st_size, status.st_mtime_ns) == (each.entry.size, each.entry.modified):
+                        return True
+        return False
 
     def _inode(self) -> int:
         """Which folder it is, as far as a restart of the machine leaves it alone; 0 where it is gone."""
