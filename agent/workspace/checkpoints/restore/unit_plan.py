@@ -117,12 +117,18 @@ class UnitPlan:
     def completed(self, items: Sequence[PlanItem]) -> list[PlanItem]:
         """All items, with those of refs, and with what a unit that goes as a whole needs to go."""
         found = {item.path: item for item in items}
+        # Where only some paths were chosen, units of which none was stay out of it.
+        ref_items = [each for files in self._ref_files.values() for each in files]
+        parts = [self._units.part(each.path) for each in (*items, *ref_items)]
+        touched = {each for part in parts if part is not None for each in (part.root, part.inner)}
         for place, files in self._ref_files.items():
             if place not in self._refs:
                 found |= {item.path: item for item in files}
         for place, plan in self._refs.items():
+            if place not in touched:
+                continue
             found |= {item.path: item for item in plan.items(self._ref_files.get(place, ()))}
-        for place in [place for place in self._units.places if self._goes(place)]:
+        for place in [place for place in self._units.places if place in touched and self._goes(place)]:
             found |= {item.path: item for item in self._rest_of(place, found)}
         for path in sorted(found, reverse=True):
             if self._holds_more(path, found):
