@@ -24,6 +24,7 @@ DOCS = Path(__file__).resolve().parent
 END = "<!-- end of the list -->"
 PAGES = {"config": "guide.md#settings", "model": "local-model.md", "doctor": "guide.md#doctor"}
 PAGES["plugin"] = "plugins.md"
+PAGES["providers"] = "models.md#providers"
 PAGES["cron"] = "schedule.md"
 """Where a subcommand is described, if not on the page of its name."""
 

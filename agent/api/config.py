@@ -9,6 +9,8 @@ from agent.api.lazy import exports
 if TYPE_CHECKING:
     from agent.config import trust as trust
     from agent.config.document import parse as parse
+    from agent.config.edit import drop_entry as drop_entry
+    from agent.config.edit import put_entry as put_entry
     from agent.config.edit import set_setting as set_setting
     from agent.config.edit import set_value as set_value
     from agent.config.edit import setting_value as setting_value
@@ -36,7 +38,7 @@ __getattr__ = exports(
     {
         "agent.config": "setting_names trust",
         "agent.config.document": "parse",
-        "agent.config.edit": "set_setting set_value setting_value unset_setting",
+        "agent.config.edit": "drop_entry put_entry set_setting set_value setting_value unset_setting",
         "agent.config.env_file": "keep_key",
         "agent.config.environment": "OVERRIDES",
         "agent.config.settings_file": "UnreadableSettingsError",

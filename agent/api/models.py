@@ -8,10 +8,15 @@ from agent.api.lazy import exports
 
 if TYPE_CHECKING:
     from agent.model.addresses import is_loopback as is_loopback
+    from agent.model.builtin_providers import PROVIDERS as PROVIDERS
     from agent.model.catalog import ModelInfo as ModelInfo
     from agent.model.demo import TOUR_REQUEST as TOUR_REQUEST
     from agent.model.detect import DetectedServer as DetectedServer
     from agent.model.detect import detect as detect
+    from agent.model.dialect_book import dialect_name as dialect_name
+    from agent.model.dialect_book import forget as forget
+    from agent.model.dialect_book import learned_of as learned_of
+    from agent.model.dialect_book import plain_address as plain_address
     from agent.model.key_check import KeyCheck as KeyCheck
     from agent.model.key_check import KeyProvider as KeyProvider
     from agent.model.key_check import ServerCheck as ServerCheck
@@ -40,22 +45,27 @@ if TYPE_CHECKING:
     from agent.model.providers import MODEL as MODEL
     from agent.model.providers import NoModelError as NoModelError
     from agent.model.providers import Target as Target
+    from agent.model.providers import checked_url as checked_url
+    from agent.model.providers import reach as reach
     from agent.model.providers import resolve as resolve
+    from agent.model.providers import seller as seller
 
 __getattr__ = exports(
     __name__,
     {
         "agent.model.addresses": "is_loopback",
+        "agent.model.builtin_providers": "PROVIDERS",
         "agent.model.catalog": "ModelInfo",
         "agent.model.model_choices": "ModelChoice choices merged ports served",
         "agent.model.demo": "TOUR_REQUEST",
         "agent.model.detect": "DetectedServer detect",
+        "agent.model.dialect_book": "dialect_name forget learned_of plain_address",
         "agent.model.key_check": "KeyCheck KeyProvider ServerCheck check_key check_server key_providers",
         "agent.model.local.sources": "StoppedError",
         "agent.model.local.pull": "Listener Progress SourceName pull",
         "agent.model.local.server": "MISSING",
         "agent.model.local.weights": "CATALOGUE PROVENANCE SMALL STANDARD Weights installed model_file "
         "wanted",
-        "agent.model.providers": "MODEL NoModelError Target resolve",
+        "agent.model.providers": "MODEL NoModelError Target checked_url reach resolve seller",
     },
 )

@@ -169,23 +169,28 @@ def read_learned(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return {key: [row for row in each if isinstance(row, dict)] for key, each in rows.items()}
 
 
-def forget(folder: Path, provider: str) -> int:
-    """Drop what was learned of the models of a provider; how many things that were."""
-    if not (folder / LEARNED).exists():
+def forget(home: Path, provider: str) -> int:
+    """Drop what was learned of the models of a provider; how many things that were. Raises `OSError`."""
+    if not (home / FOLDER / LEARNED).exists():
         return 0
-    with _rewritten(folder) as rows:
+    with _rewritten(home / FOLDER) as rows:
         gone = [key for key in rows if key.split(" ", 1)[0] == provider]
         return sum(len(rows.pop(key)) for key in gone)
 
 
-def learned_of(folder: Path, provider: str) -> list[tuple[str, str, dict[str, Any]]]:
+def learned_of(home: Path, provider: str) -> list[tuple[str, str, dict[str, Any]]]:
     """What was learned of a provider: address, model and row."""
     found: list[tuple[str, str, dict[str, Any]]] = []
-    for key, rows in read_learned(folder).items():
+    for key, rows in read_learned(home / FOLDER).items():
         name, address, model = (*key.split(" ", 2), "", "")[:3]
         if name == provider:
             found += [(address, model, row) for row in rows]
     return found
+
+
+def dialect_name(home: Path, provider: str, url: str, *, chosen: str = "", seller: str = "") -> str:
+    """The dialect of a provider whose model is not named yet. Raises `ConfigError`."""
+    return choose(provider, url, "", chosen=chosen, seller=seller, own=home / FOLDER).name
 
 
 def plain_address(url: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import HermesError
 from agent.model.addresses import is_loopback
@@ -41,6 +41,8 @@ class KeyProvider:
     """What below the address answers only to a valid key."""
     is_set: bool = False
     """Whether the variable holds something already."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further headers of each request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +181,13 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
     if key and not local and not provider.base_url.startswith("https://"):
         return KeyCheck(f"{provider.base_url} is not encrypted; keys are only sent to https:// addresses.")
     url = f"{provider.base_url.rstrip('/')}/{provider.path}"
-    headers = dict(FORMATS.get(provider.format).headers(key))
+    parts = urlsplit(provider.base_url)
+    asked = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{provider.path}"))
+    headers = {**FORMATS.get(provider.format).headers(key), **provider.headers}
     try:
         async with (
             httpx2.AsyncClient(timeout=TIME_LIMIT, follow_redirects=False, trust_env=not local) as client,
-            client.stream("GET", url, headers=headers) as response,
+            client.stream("GET", asked, headers=headers) as response,
         ):
             body = bytearray()
             async for piece in response.aiter_bytes():

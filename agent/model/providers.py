@@ -123,6 +123,11 @@ def resolve(
     return targets
 
 
+def reach(settings: Settings, environ: Mapping[str, str], provider: str) -> Target:
+    """How a provider is reached, without one of its models. Raises `ConfigError`, also for a missing key."""
+    return _Resolver(settings, environ).provider(provider)
+
+
 class _Resolver:
     """Reads one set of settings and one environment."""
 
@@ -143,6 +148,13 @@ class _Resolver:
         if name and self._means_provider(provider):
             return self._chat(provider, name)
         return self._chat(self._home_of(wanted), wanted)
+
+    def provider(self, name: str) -> Target:
+        """The target of a provider, with an empty name of the model. Raises `ConfigError`."""
+        known = name in self._settings.providers or name in PROVIDERS or (name == CUSTOM and self._custom_url)
+        if not known:
+            raise ConfigError(f"There is no provider {name!r}; `hermes providers` lists them.")
+        return self._chat(name, "")
 
     def keys_set(self) -> list[str]:
         """Variables that hold the key of a provider."""
@@ -263,9 +275,10 @@ class _Resolver:
 
     def _missing_key(self, name: str, model: str, provider: Provider) -> str:
         where = f"{provider.base_url} ({BASE_URL})" if name == CUSTOM else name
-        sentence = f"The model {model} at {where} needs a key; put it into {provider.key_env}"
+        what = f"The model {model} at {where}" if model else f"The provider {where}"
+        sentence = f"{what} needs a key; put it into {provider.key_env}"
         reseller = PROVIDERS["openrouter"].key_env
-        if name != "openrouter" and name != CUSTOM and _variable(self._environ, reseller):
+        if model and name != "openrouter" and name != CUSTOM and _variable(self._environ, reseller):
             sentence += f", or write openrouter/{name}/{model} to use {reseller}"
         return f"{sentence}."
 

@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "sessions": "list, show, search, rename, export and delete sessions",
     "config": "show and change settings",
     "model": "fetch and list models that run on this machine",
+    "providers": "list, add, check and remove providers, and forget what was learned of one",
     "rollback": "show what steps did to files, and take files back",
     "checkpoints": "show, check and clear what is kept to take steps back",
     "memory": "list, add, edit and remove what is remembered between sessions",
