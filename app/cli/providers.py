@@ -88,19 +88,18 @@ def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
     from agent.api.models import PROVIDERS, learned_of, plain_address, seller
 
     own = loaded.settings.providers
-    rows = []
-    for name in dict.fromkeys(
-        [*own, *PROVIDERS, *(["custom"] if _variable(loaded, "OPENAI_BASE_URL") else [])]
-    ):
+    rows: list[dict[str, Any]] = []
+    names: list[str] = [*own, *(name for name in PROVIDERS if name not in own)]
+    if _variable(loaded, "OPENAI_BASE_URL") and "custom" not in own:
+        names.append("custom")
+    for name in names:
         known = PROVIDERS.get(name)
         if name in own:
             url = own[name].base_url
             sold = PROVIDERS.get(seller(url))
             usual = known.key_env if known is not None and known is sold else ""
-            key, format = (
-                own[name].api_key_env or usual,
-                own[name].format or (sold.format if sold else "chat"),
-            )
+            key = own[name].api_key_env or usual
+            format = own[name].format or (sold.format if sold else "chat")
         elif known is not None:
             url, key, format = known.base_url, known.key_env, known.format
         else:
@@ -164,14 +163,16 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
     """Ask a provider once, and say what came back."""
     from agent.api.models import PROVIDERS, KeyCheck, KeyProvider, check_key, plain_address, reach, seller
 
-    url, models, key = "", (), ""
+    url, key = "", ""
+    models: tuple[str, ...] = ()
+    found = KeyCheck("")
     try:
         target = reach(loaded.settings, loaded.environ, name)
     except ConfigError as error:
         if name not in loaded.settings.providers and name not in PROVIDERS:
             raise
-        found = KeyCheck(str(error))
-    else:
+        found, target, key = KeyCheck(str(error)), None, ""
+    if target is not None:
         url, key = plain_address(target.base_url), target.api_key
         path = PROVIDERS[sold].key_path if (sold := seller(target.base_url)) else "models"
         asked = KeyProvider(
@@ -190,7 +191,7 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
     elif found.problem:
         say(found.problem, sys.stderr)
     else:
-        taken = f" and takes the key in {target.key_hint}" if key else ""
+        taken = f" and takes the key in {target.key_hint}" if target is not None and key else ""
         count = f"; it names {len(models)} model{'' if len(models) == 1 else 's'}" if models else ""
         say(f"{name} answers at {url}{taken}{count}.")
     return int(ExitCode.UNREACHABLE if found.problem else ExitCode.DONE)

@@ -11,11 +11,9 @@ import pytest
 import yaml
 
 from agent.model.dialect_book import DialectBook
-from agent.model.key_check import KeyProvider, check_key
 from agent.model.repairs import Repair
 from tests.support import command
 from tests.support.model_process import ServerProcess
-from tests.support.model_server import ModelServer
 
 KEY = "sk-providers-cli"
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -109,14 +107,3 @@ def test_what_was_learned_is_shown_and_forgotten(home: Path) -> None:
 def test_without_an_action_every_provider_is_listed(home: Path) -> None:
     shown = _run(home)
     assert shown.returncode == 0 and "MOONSHOT_API_KEY is not set" in shown.stdout
-
-
-@pytest.mark.asyncio
-async def test_a_check_keeps_the_query_of_an_address_and_sends_its_headers() -> None:
-    async with ModelServer() as server:
-        server.documents["/v1/models?api-version=1"] = {"data": [{"id": "deployed"}]}
-        asked = KeyProvider(
-            name="own", variable="K", base_url=f"{server.base_url}?api-version=1", format="chat",
-            headers={"api-key": KEY},
-        )  # fmt: skip
-        assert (await check_key(asked, KEY)).models == ("deployed",)
