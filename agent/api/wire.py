@@ -61,6 +61,8 @@ MODULES = frozenset(
         "agent.workspace.checkpoints.restore.merge",
         "agent.workspace.checkpoints.restore.hunk_restore",
         "agent.workspace.checkpoints.restore.plan",
+        "agent.workspace.checkpoints.restore.plan_items",
+        "agent.workspace.checkpoints.units",
         "tools.canvases",
         "tools.context",
         "tools.files.diffs",

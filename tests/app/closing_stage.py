@@ -64,7 +64,7 @@ from app.screens.log_tail import LogTail
 from app.screens.logviewer import LogScreen
 from app.screens.memory import MemoryScreen
 from app.screens.models.fetch import FetchDialog
-from app.screens.models.key_dialog import KeyDialog, ProviderDialog
+from app.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
 from app.screens.models.models import ModelsScreen
 from app.screens.models.onboarding import OnboardingScreen
 from app.screens.page import Page
@@ -261,6 +261,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
         at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "slash"
     ),
     HunkScreen: Opened(_hunks, "space"),
+    ServerDialog: Opened(at_once(lambda *_: ServerDialog(Doubtful()))),
     KeyDialog: Opened(at_once(lambda *_: KeyDialog(PROVIDER, Doubtful()))),
     KindsScreen: Opened(at_once(lambda *_: KindsScreen(KindsMenu(KINDS))), "n"),
     LearningsScreen: Opened(

@@ -108,7 +108,6 @@ def test_check_says_everything_and_exits_with_2(hermes, home: Path) -> None:
         (("trust",), "nothing to trust"),
         (("trust", "/nonexistent/\x1b[31m"), "nothing to trust"),
         (("frobnicate",), "frobnicate"),
-        ((), "ACTION"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(hermes, arguments: tuple[str, ...], words: str) -> None:

@@ -350,7 +350,7 @@ def test_a_reader_that_leaves_early_is_no_error(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("frobnicate",), ("list", "--limit", "-1"), ("list", "--limit", "x"), ("show",)]
+    "arguments", [("frobnicate",), ("list", "--limit", "-1"), ("list", "--limit", "x"), ("show",)]
 )
 def test_a_wrong_command_line_is_one_sentence(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]

@@ -117,10 +117,9 @@ def test_check_takes_a_file_anywhere(hermes: Callable[..., Said], tmp_path: Path
     (tmp_path / "draft.yaml").write_text("welcome: Hello")
     assert hermes("check", "draft.yaml").stdout == "✓ draft\n"
     said = hermes("check", "./none.yaml")
-    assert (said.returncode, said.stderr) == (
-        2,
-        "hermes: There is no file ./none.yaml; `hermes skins list` names the skins there are.\n",
-    )
+    assert said.returncode == 2
+    assert said.stderr.startswith("hermes: There is no file ./none.yaml; `")
+    assert said.stderr.endswith("skins list` names the skins there are.\n")
 
 
 def test_new_writes_a_private_file_that_passes_the_check(hermes: Callable[..., Said], home: Path) -> None:

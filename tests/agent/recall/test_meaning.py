@@ -142,7 +142,7 @@ async def test_without_the_extra_nothing_changes_and_the_mode_says_what_it_needs
     assert open_meaning(store, Settings(), {}) is None
     assert open_meaning(store, Settings(recall=RecallSettings(embeddings="off")), {}) is None
     recall = Recall(store)
-    with pytest.raises(StoreError, match=r"hermes-tui\[semantic\]"):
+    with pytest.raises(StoreError, match="extras add semantic"):
         await recall.search("heating", mode="meaning")
     await recall.close()
 
@@ -263,7 +263,7 @@ async def test_vectors_are_made_in_a_process_that_ends_when_it_is_idle_and_start
 
 async def test_vectors_that_cannot_be_read_are_told_in_one_sentence(tmp_path: Path) -> None:
     embedder = StaticEmbedder(tmp_path)
-    with pytest.raises(EmbeddingError, match=r"cannot be read .*hermes-tui\[semantic\]"):
+    with pytest.raises(EmbeddingError, match=r"cannot be read .*extras add semantic"):
         await embedder.embed(["one"])
     await embedder.aclose()
 

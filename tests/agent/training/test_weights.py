@@ -81,5 +81,5 @@ async def test_a_training_learns_from_its_rollouts_and_goes_on_after_the_last_st
 
 
 async def test_without_the_package_the_extra_is_named() -> None:
-    with pytest.raises(ConfigError, match="hermes-tui\\[tinker\\]"):
+    with pytest.raises(ConfigError, match="extras add tinker"):
         await TinkerWeights.open("some/model", 8, 0)

@@ -155,7 +155,7 @@ class Host:
         (["f9"], [], "draft"),
         (["ctrl+w"], ["changed"], ""),
         (["ctrl+r", "f", "enter"], ["draw", "draw", "changed"], "fix it"),
-        (["alt+up", "k", "x"], ["draw", "draw", ("removed", 0, "one"), "draw"], "draft"),
+        (["alt+up", "up", "x"], ["draw", "draw", ("removed", 0, "one"), "draw"], "draft"),
         (["alt+up", "enter"], ["draw", ("recalled", 1, "two"), "changed", "draw"], "two"),
         (["up"], ["changed", "changed"], "fix it"),
     ],

@@ -192,14 +192,14 @@ async def test_a_missing_file_names_the_command_that_fetches_one(tmp_path: Path)
 
 
 async def test_a_missing_library_names_the_extra(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"hermes-tui\[local\]"):
+    with pytest.raises(ConfigError, match="extras add local"):
         await LocalServer(model(tmp_path), library="no_such_library_here").start()
 
 
 async def test_a_library_that_cannot_be_imported_names_the_extra(tmp_path: Path, library: str) -> None:
     source = tmp_path / "site" / library / "__init__.py"
     source.write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
-    with pytest.raises(ConfigError, match=r"hermes-tui\[local\].*libgomp"):
+    with pytest.raises(ConfigError, match="extras add local.*libgomp"):
         await LocalServer(model(tmp_path), library=library).start()
 
 
