@@ -199,7 +199,7 @@ async def test_a_missing_library_names_the_extra(tmp_path: Path) -> None:
 async def test_a_library_that_cannot_be_imported_names_the_extra(tmp_path: Path, library: str) -> None:
     source = tmp_path / "site" / library / "__init__.py"
     source.write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
-    with pytest.raises(ConfigError, match="extras add local.*libgomp"):
+    with pytest.raises(ConfigError, match=r"extras add local.*libgomp"):
         await LocalServer(model(tmp_path), library=library).start()
 
 
