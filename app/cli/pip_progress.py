@@ -12,6 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from tools.umask import person_umask
+
 _SIZE = re.compile(r"\((\d+(?:\.\d+)?) ?([kMG]?)B\)")
 _UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _KEPT = 40
@@ -72,6 +74,7 @@ def run(command: Sequence[str], expected: int, show: Callable[[str], None]) -> t
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        umask=person_umask(),
     )
     assert child.stdout is not None
     with child:

@@ -20,6 +20,7 @@ from pathlib import Path
 from agent.safety.sandbox.launch import launcher_argv
 from tools.files.descriptors import read_bytes
 from tools.sandbox import SandboxPolicy
+from tools.umask import person_umask
 
 MOST = 16
 """Files that are lent at once, those of the workspace's own repository first."""
@@ -169,7 +170,12 @@ def can_lend() -> bool:
     argv, fds = launcher_argv({"links": []})
     try:
         done = subprocess.run(
-            [*argv, "true"], pass_fds=fds, timeout=_PATIENCE, check=False, capture_output=True
+            [*argv, "true"],
+            pass_fds=fds,
+            timeout=_PATIENCE,
+            check=False,
+            capture_output=True,
+            umask=person_umask(),
         )
     except (OSError, subprocess.SubprocessError):
         return False

@@ -19,6 +19,7 @@ from tools.actions import ReachHost
 from tools.results import DeniedError, ToolError
 from tools.sandbox import Need
 from tools.terminal.environment import child_environment
+from tools.umask import person_umask
 
 _SECONDS = 20.0
 _MOST_BYTES = 20_000_000
@@ -58,6 +59,7 @@ async def _listed(boundary: SessionBoundary, environ: Mapping[str, str], address
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
+            umask=person_umask(),
         )
     except OSError:
         await asyncio.to_thread(wrapped.ended)

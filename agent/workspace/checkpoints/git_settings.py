@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from tools.umask import person_umask
+
 Settings = Mapping[str, tuple[str, ...]]
 """All values by key, the first and the last part of a key in lower case."""
 
@@ -118,6 +120,7 @@ def _git(*words: str) -> bytes:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=_ENVIRONMENT,
+            umask=person_umask(),
             cwd="/",
             timeout=_SECONDS,
             check=True,
