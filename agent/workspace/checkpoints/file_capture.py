@@ -109,7 +109,8 @@ def _below(
                 return _plain(status, PathKind.OTHER, reason=reason)
             try:
                 entry = _entry(folder, parts[-1], status, objects, limit, known, link)
-                return replace(entry, inode=inode_of(status))
+                inode = inode_of(status)
+                return entry if entry.inode == inode else replace(entry, inode=inode)
             except _ChangedError:
                 attempts -= 1
                 if not attempts:

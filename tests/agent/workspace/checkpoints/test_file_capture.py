@@ -139,7 +139,7 @@ def test_a_known_file_is_not_read_again_until_it_changes(
     reads: list[str] = []
     contents = file_capture._contents
     monkeypatch.setattr(file_capture, "_contents", lambda *args: reads.append(args[1]) or contents(*args))
-    assert take(root, "a", objects, limit=LIMIT, known=known) == known
+    assert take(root, "a", objects, limit=LIMIT, known=known) is known
     assert reads == []
     assert known is not None and known.digest is not None
     objects.discard(known.digest)
