@@ -8,6 +8,7 @@ it is not there. Packing moves values from file to file and changes none. Beside
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 
@@ -28,6 +29,11 @@ _TREES = "worktrees/"
 def holds_refs(rest: str) -> bool:
     """Whether a file of a repository says what refs point to, so that its bytes alone do not count."""
     return rest.startswith("refs/") or rest == PACKED or _in_tables(rest)
+
+
+def is_reflog(rest: str) -> bool:
+    """Whether a file of a repository is the log of a ref, its own or that of a linked work tree."""
+    return re.match(r"(?:worktrees/[^/]+/)?logs/", rest) is not None
 
 
 def without(data: bytes, names: Iterable[str]) -> bytes:

@@ -21,6 +21,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind
 from agent.workspace.checkpoints.git_index import listed
 from agent.workspace.checkpoints.git_keep import GitKeep, keeps
+from agent.workspace.checkpoints.git_refs import is_reflog
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.restore.plan_items import PlanItem
@@ -238,7 +239,7 @@ class RepositoryProvider:
             ids = _ids(part.rest, move.wanted, self._store.objects, folder)
             ids -= _ids(part.rest, move.now, self._store.objects, folder)
             wanted |= ids
-            if folder is None and not part.rest.startswith("logs/"):
+            if folder is None and not is_reflog(part.rest):
                 tips |= ids
         return wanted, tips
 

@@ -17,7 +17,7 @@ from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_index import listed, lists_the_same
 from agent.workspace.checkpoints.git_keep import object_ids
-from agent.workspace.checkpoints.git_refs import Refs, Values, holds_refs
+from agent.workspace.checkpoints.git_refs import Refs, Values, holds_refs, is_reflog
 from agent.workspace.checkpoints.git_trees import tree_of_index
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.plan_items import PlanItem
@@ -105,7 +105,7 @@ class UnitPlan:
             return []
         if role in ("beside", "bookkeeping", "store", "contents") and item.state == "conflict":
             return [replace(item, state="change", reason="")]
-        if part.kind == "git" and part.rest.startswith("logs/") and part.rest != _STASH:
+        if part.kind == "git" and is_reflog(part.rest) and part.rest != _STASH:
             return self._log(item, left)
         if is_index(part):
             self._indexes[item.path] = part, item.target, left
@@ -189,7 +189,7 @@ class UnitPlan:
             now = self.take(path)
             known = path in self._wanted or now is None
             plain = part is None or part.role in ("state", "alone", "store", "contents")
-            logs = part is not None and part.kind == "git" and part.rest.startswith("logs/")
+            logs = part is not None and part.kind == "git" and is_reflog(part.rest)
             refs = part is not None and part.kind == "git" and holds_refs(part.rest)
             folder = now is not None and now.kind is PathKind.FOLDER
             if not known and plain and not (logs or refs or folder):
