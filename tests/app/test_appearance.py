@@ -293,9 +293,15 @@ async def test_edits_of_other_skins_change_nothing(home: Path) -> None:
         assert set(app.appearance.skin.colors) == set(ROLES)
 
 
-@pytest.mark.parametrize("extra", [["NO_COLOR=1"], ["TERM=dumb", "COLORTERM="]])
-def test_no_colour_reaches_a_real_terminal_without_colours(home: Path, extra: list[str]) -> None:
-    with Terminal(["env", *extra, *HERMES], environment(home), home, (80, 24)) as terminal:
+def test_a_dumb_terminal_gets_lines_without_colours_or_a_screen_of_their_own(home: Path) -> None:
+    run = ["env", "TERM=dumb", "COLORTERM=", *HERMES]
+    with Terminal(run, environment(home), home, (80, 24)) as terminal:
+        terminal.until(lambda: b"hermes" in terminal.painted.lower())
+        assert b"\x1b[" not in bytes(terminal.painted)
+
+
+def test_no_colour_reaches_a_real_terminal_without_colours(home: Path) -> None:
+    with Terminal(["env", "NO_COLOR=1", *HERMES], environment(home), home, (80, 24)) as terminal:
         terminal.until(lambda: len(terminal.painted) > 4_000)
         codes = re.findall(rb"\x1b\[([0-9;:]*)m", bytes(terminal.painted))
     assert codes
