@@ -92,6 +92,7 @@ def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, a
     """Run the command after it was shown and agreed to. Raises `ConfigError`, `HermesError`."""
     from app.cli.pip_progress import ProgressLine, with_raw_progress
     from app.cli.pip_progress import run as run_pip
+    from tools.umask import person_umask
 
     if obstacle:
         raise ConfigError(f"Hermes cannot change this itself: {obstacle}. Run this: {line}")
@@ -100,7 +101,7 @@ def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, a
         raise ConfigError("Nothing was changed. Without a question: add --yes.")
     shown = ProgressLine()
     try:
-        code, said = run_pip(with_raw_progress(command), size * 1_000_000, shown.show)
+        code, said = run_pip(with_raw_progress(command), size * 1_000_000, shown.show, person_umask())
     except (OSError, subprocess.SubprocessError) as error:
         raise HermesError(f"{shlex.quote(command[0])} could not be run: {error}.") from error
     finally:

@@ -12,8 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tools.umask import person_umask
-
 _SIZE = re.compile(r"\((\d+(?:\.\d+)?) ?([kMG]?)B\)")
 _UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _KEPT = 40
@@ -63,8 +61,13 @@ class PipProgress:
         return words
 
 
-def run(command: Sequence[str], expected: int, show: Callable[[str], None]) -> tuple[int, str]:
-    """Run a command, and `show` what it does; its exit code and its last lines. Blocks."""
+def run(
+    command: Sequence[str], expected: int, show: Callable[[str], None], umask: int = -1
+) -> tuple[int, str]:
+    """Run a command, and `show` what it does; its exit code and its last lines. Blocks.
+
+    `umask`: of the command; -1 for the one of this process.
+    """
     progress, last = PipProgress(expected), ""
     kept: list[str] = []
     child = subprocess.Popen(
@@ -74,7 +77,7 @@ def run(command: Sequence[str], expected: int, show: Callable[[str], None]) -> t
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        umask=person_umask(),
+        umask=umask,
     )
     assert child.stdout is not None
     with child:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,22 @@ def test_progress_of_pip_is_said_in_a_few_words() -> None:
     )
     assert progress.read("Installing collected packages: a, b, c") == "installing 3 packages …"
     assert progress.read("WARNING: lxml 6.1.3 does not provide the extra 'html_clean'") == ""
+
+
+def test_the_progress_of_make_run_needs_nothing_that_is_not_installed_yet(tmp_path: Path) -> None:
+    program = Path(__file__).parents[2] / "app/cli/pip_progress.py"
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        program,
+        "5",
+        sys.executable,
+        "-c",
+        "print('reason'); raise SystemExit(3)",
+    ]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.split()[-1]) == (3, "reason")
 
 
 @pytest.mark.parametrize(("words", "meant"), [(("sesions",), "sessions"), (("sessions", "lst"), "list")])
