@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 
 _SIZE = re.compile(r"\((\d+(?:\.\d+)?) ?([kMG]?)B\)")
 _UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+_RAW_SINCE = (24, 1)
+"""The first pip that has `--progress-bar raw`; older ones only name what they fetch."""
 _KEPT = 40
 """Last lines that are shown when the command fails."""
 _IDLE = re.compile(r"WARNING: .*(?:does not provide the extra|is ignored: it is neither)")
@@ -92,8 +94,16 @@ def run(
 
 
 def with_raw_progress(command: Sequence[str]) -> list[str]:
-    """The command with output that can be read, if it is one of pip's. Pure."""
-    return [*command, "--progress-bar", "raw"] if "pip" in command and "install" in command else list(command)
+    """The command with output that can be read, if it is `PYTHON -m pip install …` of a pip that has it."""
+    return [*command, "--progress-bar", "raw"] if _has_raw_progress(command) else list(command)
+
+
+def _has_raw_progress(command: Sequence[str]) -> bool:
+    if list(command[1:3]) != ["-m", "pip"] or "install" not in command:
+        return False
+    asked = subprocess.run([*command[:3], "--version"], capture_output=True, text=True, errors="replace")
+    version = re.match(r"pip (\d+)\.(\d+)", asked.stdout)
+    return version is not None and (int(version[1]), int(version[2])) >= _RAW_SINCE
 
 
 class ProgressLine:

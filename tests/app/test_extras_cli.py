@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.extras import adding, checked, removing
-from app.cli.pip_progress import PipProgress
+from app.cli.pip_progress import PipProgress, with_raw_progress
 from tests.support import command
 from tools.extras import EXTRAS
 
@@ -70,6 +70,19 @@ def test_the_progress_of_make_run_needs_nothing_that_is_not_installed_yet(tmp_pa
     ]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr.split()[-1]) == (3, "reason")
+
+
+@pytest.mark.parametrize(
+    ("version", "raw"), [("pip 23.2.1 from x", False), ("pip 24.1 from x", True), ("pip 26.2", True)]
+)
+def test_only_a_pip_that_knows_raw_progress_is_asked_for_it(version: str, raw: bool, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho '{version}'\n")
+    python.chmod(0o755)
+    install = [str(python), "-m", "pip", "install", "x"]
+    assert with_raw_progress(install) == [*install, *(["--progress-bar", "raw"] if raw else [])]
+    uv = [str(python), "pip", "install", "x"]
+    assert with_raw_progress(uv) == uv
 
 
 @pytest.mark.parametrize(("words", "meant"), [(("sesions",), "sessions"), (("sessions", "lst"), "list")])
