@@ -110,7 +110,7 @@ async def steps_of_all(
 
     For a session that is over; nothing is written down, but contents are at hand. Raises `StoreError`.
     """
-    from agent.workspace.checkpoints.entries import Step
+    from agent.workspace.checkpoints.entries import Step, UnitMark
     from agent.workspace.checkpoints.meanwhile import steps_since
     from agent.workspace.checkpoints.recorder import StepRecorder
 
@@ -127,7 +127,9 @@ async def steps_of_all(
     steps = await asyncio.to_thread(steps_since, store, str(root), 0.0)
     if not news:
         return steps
-    return (*steps, Step(0, "outside", "", "", "changed since", now, str(root), news))
+    places = recorder.units.of(change.path for change in news).places
+    marks = {place: UnitMark(kind) for place, kind in places.items()}
+    return (*steps, Step(0, "outside", "", "", "changed since", now, str(root), news, units=marks))
 
 
 def _opened(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
