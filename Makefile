@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-acp test-conformance test-servers lint style types house bench test-realmodel test-thorough test-ray constraints clean install uninstall
+.PHONY: run test test-acp test-newer-git test-conformance test-servers lint style types house bench test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -80,6 +80,12 @@ test-acp:
 test-servers:
 	@sh .ci/environment dev
 	@$(BIN)/python -m tests.model_servers $(ARGS)
+
+# Runs the tests of repositories that keep their refs in tables, with the git (2.45 or later) of the folder GIT:
+# make test-newer-git GIT=$$HOME/git/bin. The suite runs them with the machine's own git, if that is new enough.
+test-newer-git:
+	@sh .ci/environment dev
+	@HERMES_TEST_GIT="$(GIT)" $(PYTEST) -n 0 -rs tests/agent/turns/test_reftable.py $(ARGS)
 
 # Runs the same batch on this machine and on an embedded Ray with two workers, in an environment of its own under build/.
 RAY := build/ray/bin/python

@@ -42,10 +42,23 @@ def _names_programs(folder: str) -> bool:
     if git is None:
         return False
     common = common_folder(git)
+    if common == git and _leads_elsewhere(git):
+        return True
     if os.path.lexists(common / "hooks" / "post-index-change"):
         return True
     files = [common / "config", git / "config.worktree", *_modules(common)]
     return any(file_names_programs(file) for file in files)
+
+
+def _leads_elsewhere(git: Path) -> bool:
+    """Whether git would read other settings than those beside the repository."""
+    try:
+        line = os.fsdecode(read_bytes(git / "commondir", _MAX_BYTES)[0]).strip()
+        return (git / line).resolve() != git.resolve()
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RuntimeError):
+        return True
 
 
 def _repository(folder: Path) -> Path | None:

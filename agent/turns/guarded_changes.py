@@ -7,6 +7,7 @@ that nobody said yes to goes back before anything else runs, and a person is ask
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,12 +18,14 @@ from agent.safety.git_programs import file_names_programs
 from agent.safety.guarded import known_name
 from agent.safety.reader.marks import words
 from agent.workspace.checkpoints.entries import PathKind, is_outside
+from tools.files.descriptors import read_bytes
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import PathChange, Step
 
 SHOWN = 5
 """Paths that are named; the rest is counted."""
+_SHORT = 4_096
 _DEPENDENCIES = words(
     "node_modules bower_components site-packages dist-packages .venv venv .tox .nox __pycache__ vendor target"
 )
@@ -119,7 +122,17 @@ def _runs_programs(inside: tuple[str, ...], change: PathChange, root: Path) -> b
         return False
     if "hooks" in inside[:-1]:
         return not inside[-1].endswith(".sample")
+    if inside[-1:] == ("commondir",):
+        # That of a linked work tree leads to the repository it belongs to, and any other one elsewhere.
+        return inside[-3:-2] != ("worktrees",) or _text(root / change.path) != "../.."
     return inside[-1:] in (("config",), ("config.worktree",)) and file_names_programs(root / change.path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return os.fsdecode(read_bytes(path, _SHORT)[0]).strip()
+    except OSError:
+        return ""
 
 
 def _is_allowed(path: Path, allowed: Collection[Path]) -> bool:

@@ -12,6 +12,9 @@ from tools.safe_text import clean
 _MAX_BYTES = 4_096
 _HEADS = "refs/heads/"
 _SHORT_HASH = 7
+_IN_TABLES = "ref: refs/heads/.invalid"
+"""What `HEAD` says in every repository that keeps its refs in tables."""
+_TABLE_BYTES = 20_000_000
 
 
 def top_folder(folder: Path) -> Path | None:
@@ -32,9 +35,16 @@ def git_folder(top: Path) -> Path | None:
 
 
 def common_folder(git: Path) -> Path:
-    """Where all worktrees of a repository share their things, such as `info/exclude`."""
+    """Where all worktrees of a repository share their things, such as `info/exclude`.
+
+    Only the folder of a linked work tree says so: in another one, `commondir` could have been put there to
+    have settings read that somebody else wrote.
+    """
+    if git.parent.name != "worktrees":
+        return git
     line = _line(git / "commondir")
-    return (_existing(git / line) if line else None) or git
+    common = _existing(git / line) if line else None
+    return common if common is not None and common == _existing(git.parent.parent) else git
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +62,7 @@ def checkout(root: Path) -> Checkout | None:
     """
     top = top_folder(root)
     git = git_folder(top) if top is not None else None
-    head = _line(git / "HEAD") if git is not None else None
+    head = _head(git) if git is not None else None
     if not head:
         return None
     if head.startswith("ref:"):
@@ -66,6 +76,22 @@ def branch(root: Path) -> str | None:
     """The name of what is checked out, whether a branch or a commit; None outside of a repository."""
     found = checkout(root)
     return found.name if found is not None else None
+
+
+def _head(git: Path) -> str | None:
+    head = _line(git / "HEAD")
+    if head != _IN_TABLES:
+        return head
+    from agent.workspace.checkpoints.git_refs import HEAD, Refs
+    from agent.workspace.checkpoints.units import TOP
+
+    def read(path: str) -> bytes | None:
+        try:
+            return read_bytes(git / path, _TABLE_BYTES)[0]
+        except (OSError, ValueError):
+            return None
+
+    return Refs(read).value(TOP, HEAD)
 
 
 def _line(file: Path) -> str | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -104,6 +106,8 @@ class SessionBoundary:
         self.settings = SettingsLender(tmp.parent / "settings")
         """The copies of git's settings that commands write."""
         self._caches = caches if sandbox.name != "none" else None
+        self._open_names: set[Path] = set()
+        """Names that must stay free and cannot be held, in repositories that commands have worked in."""
         self._finders = [GuardedFinder(root) for root in dict.fromkeys((self._workspace, *self._writable))]
 
     @property
@@ -223,6 +227,7 @@ class SessionBoundary:
             wrapped.ended()
             self.settings.ended(lent)
             let_go()
+            self._free_names()
             if filtered is not None:
                 filtered.end(number)
 
@@ -240,8 +245,11 @@ class SessionBoundary:
         if not self._sandbox.lays_read_only:
             # There is nothing that could keep it from being changed.
             return _nothing
+        self._free_names()
         try:
-            folders, files = repository_of(self._workspace).gaps()
+            repository = repository_of(self._workspace)
+            self._open_names.update(repository.open_names())
+            folders, files = repository.gaps()
             return hold(
                 [path for path in folders if not _lies_in(path, opened)],
                 {path: content for path, content in files.items() if not _lies_in(path, opened)},
@@ -249,6 +257,16 @@ class SessionBoundary:
         except OSError:
             # What cannot be made here cannot be made by a command either.
             return _nothing
+
+    def _free_names(self) -> None:
+        """Remove what commands made where nothing may stand and nothing could hold the place."""
+        for path in self._open_names:
+            with suppress(OSError):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+                log.warning("a command made %s, which has git work elsewhere; it was removed", path)
 
     def lets_write(self, path: Path) -> bool:
         """Whether commands can change what lies at a path (resolved)."""

@@ -33,9 +33,24 @@ class Repository:
 
     def gaps(self) -> tuple[list[Path], dict[Path, bytes]]:
         """Folders and files of `guarded` that are missing, the files with a content that means nothing."""
-        missing = [path for path in self.guarded if is_missing(path)]
+        open_names = self.open_names()
+        missing = [path for path in self.guarded if is_missing(path) and path not in open_names]
         files = {path: _HARMLESS.get(path.name, b"") for path in missing if path.name != "hooks"}
         return [path for path in missing if path not in files], files
+
+    def open_names(self) -> tuple[Path, ...]:
+        """Missing files whose place cannot be held; who makes one has it removed.
+
+        With a `commondir`, git locks the one stack of tables of a main work tree twice, and no commit works.
+        """
+        return tuple(
+            path
+            for path in self.guarded
+            if path.name == "commondir"
+            and path.parent in self.store
+            and (path.parent / "reftable").is_dir()
+            and is_missing(path)
+        )
 
 
 NONE = Repository((), ())
