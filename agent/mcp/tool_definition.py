@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.injection import scan
+from agent.model.tool_schemas import sound
 from tools.safe_text import clean
 
 LONGEST_DESCRIPTION = 4_000
@@ -23,6 +24,8 @@ MOST_TOOLS = 1_000
 FAULT = "hermes.fault"
 """Field of a listed tool: what is wrong with its schema by the rules of JSON schema, as a clause."""
 DEEPEST = 24
+SCALARS = ("string", "number", "integer", "boolean", "array")
+"""Types whose values are no arguments of a tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,10 @@ class ToolListing:
 
 
 def read_tools(given: Sequence[Any]) -> ToolListing:
-    """The usable tools among those a server listed, by their order; the first of equal names counts."""
+    """The usable tools among those a server listed, by their order; the first of equal names counts.
+
+    Schemas that contradict themselves or the rules of JSON schema are read as far as that goes.
+    """
     found: dict[str, ToolDefinition] = {}
     problems: list[str] = []
     if len(given) > MOST_TOOLS:
@@ -81,15 +87,8 @@ def _fault(name: str, schema: Any) -> str:
         return "its name is too long or holds control characters"
     if not isinstance(schema, Mapping):
         return "its schema is no object"
-    if schema.get("type", "object") != "object":
+    if schema.get("type") in SCALARS:
         return "its schema does not describe an object"
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    if not isinstance(properties, Mapping) or not all(
-        isinstance(each, Mapping | bool) for each in properties.values()
-    ):
-        return "its schema has parameters that are no schemas"
-    if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
-        return "its schema names required parameters that are no texts"
     if _depth(schema) > DEEPEST:
         return "its schema is nested too deeply"
     if len(json.dumps(schema)) > LARGEST_SCHEMA:
@@ -100,10 +99,11 @@ def _fault(name: str, schema: Any) -> str:
 def _definition(name: str, given: Mapping[str, Any]) -> ToolDefinition:
     said = given.get("description") or given.get("title") or ""
     described = clean(said)[:LONGEST_DESCRIPTION] if isinstance(said, str) else ""
-    schema = {"type": "object", **_cleaned(given["inputSchema"])}
+    schema = sound(_cleaned(given["inputSchema"]))
     schema.pop("$schema", None)
-    properties = schema.get("properties", {})
-    schema["properties"] = {key: {} if isinstance(each, bool) else each for key, each in properties.items()}
+    schema["properties"] = {
+        key: {} if isinstance(each, bool) else each for key, each in schema["properties"].items()
+    }
     # What was cut off or cleaned away counts too: a change there is a change.
     told = json.dumps([name, said, given["inputSchema"]], sort_keys=True, ensure_ascii=True)
     return ToolDefinition(

@@ -30,6 +30,13 @@ _TYPES = {
 _KNOWN = ("string", "number", "integer", "boolean", "array", "object", "null")
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 _PLAIN = ("type", "description", "properties", "required", "items", "enum")
+_TEXTS = ("title", "description", "format", "pattern", "$id", "$schema", "$anchor", "$comment")
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_COUNTS = (
+    *("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"),
+    *("minProperties", "maxProperties"),
+)
+_SWITCHES = ("uniqueItems", "deprecated", "readOnly", "writeOnly")
 
 
 def sound(schema: Any) -> dict[str, Any]:
@@ -83,8 +90,10 @@ def _sound(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict
                 made[name] = value
         elif name == "required":
             if isinstance(value, list):
-                made[name] = [each for each in value if isinstance(each, str)]
-        else:
+                texts = [each for each in value if isinstance(each, str)]
+                if texts or not value:
+                    made[name] = texts
+        elif _is_of_its_kind(name, value):
             made[name] = value
     kinds = made.get("type")
     words = made.get("enum")
@@ -99,10 +108,26 @@ def _sound(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict
     return _pruned(made) if depth else made
 
 
+def _is_of_its_kind(name: str, value: Any) -> bool:
+    """Whether the value of a keyword is of the kind it has to be; of what is not known it is."""
+    if name in _TEXTS:
+        return isinstance(value, str)
+    if name in _SWITCHES:
+        return isinstance(value, bool)
+    if name in _COUNTS:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if name in _NUMBERS:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and (name != "multipleOf" or value > 0)
+    return True
+
+
 def _any(value: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """A schema below another one; true and false are schemas too."""
+    """A schema below another one; true and false are schemas too, and the name of a type means it."""
     if isinstance(value, bool):
         return value
+    if isinstance(value, str) and (kind := _type(value)) is not None:
+        value = {"type": kind}
     return _sound(value, root, depth) if isinstance(value, Mapping) else {}
 
 
@@ -127,9 +152,10 @@ def _pruned(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _flattened(part: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
+def _flattened(part: dict[str, Any], root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """A schema without alternatives at its top: the parameters of all of them together."""
-    reference = part.get("$ref")
+    # A reference may lead back to where it stands.
+    reference = part.get("$ref") if depth < 4 else None
     if not part.keys() & {*_BRANCHES, "not", "enum", "$ref", "if", "then", "else", "const"}:
         return part
     made = {
@@ -146,7 +172,7 @@ def _flattened(part: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
         wanted: list[list[str]] = []
         for branch in branches:
             if isinstance(branch, Mapping):
-                inner = _flattened(_sound(branch, root, 1), root)
+                inner = _flattened(_sound(branch, root, 1), root, depth + 1)
                 properties = {**(inner.get("properties") or {}), **properties}
                 wanted.append(list(inner.get("required") or []))
         if name == "allOf":

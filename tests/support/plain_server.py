@@ -33,7 +33,11 @@ def tools():
                 tool("wrong", schema={"type": "object", "properties": {"a": {"type": 5}}}),
                 tool("list", schema={"type": "object", "properties": []}),
                 {"name": "none", "inputSchema": {"type": "object", "required": "text"}},
+                {"name": "nothing"},
+                tool("odd", schema={"type": "object", "dependentRequired": 5}),
             ]
+        case "listed":
+            return [tool(name, schema=each) for name, each in json.loads(FILE).items()]
         case "twice":
             return [tool("echo", "The first."), tool("echo", "The second.")]
         case "ours":

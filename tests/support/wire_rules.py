@@ -216,7 +216,11 @@ def _check_tools(tools: Any) -> None:
             schema = function["parameters"]
             if not isinstance(schema, dict) or schema.get("type") != "object":
                 raise _bad_schema(name, "schema must be a JSON Schema of 'type: \"object\"'")
+            if schema.keys() & {"anyOf", "oneOf", "allOf", "enum", "not"}:
+                words = "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
+                raise _bad_schema(name, f"schema must have type 'object' and not have {words}")
             _check_schema(schema, name, ())
+            _check_references(schema, schema, name)
 
 
 def _check_schema(schema: Any, tool: str, path: tuple[str, ...]) -> None:
@@ -252,6 +256,23 @@ def _check_schema(schema: Any, tool: str, path: tuple[str, ...]) -> None:
                 raise _bad_schema(tool, f"{where}'{word}' is not a non-empty array")
             for option in options:
                 _check_schema(option, tool, (*path, word))
+
+
+def _check_references(part: Any, root: dict[str, Any], tool: str) -> None:
+    """Each reference leads to a place of the schema."""
+    if isinstance(part, dict):
+        if isinstance(reference := part.get("$ref"), str):
+            found: Any = root
+            for step in reference.removeprefix("#").strip("/").split("/") if reference != "#" else ():
+                found = found.get(step) if isinstance(found, dict) else None
+            if not reference.startswith("#") or found is None:
+                raise _bad_schema(tool, f"reference to component '{reference}' was not found in the schema")
+        words = part.get("enum") if part.get("type") == "array" else None
+        if isinstance(words, list) and not all(isinstance(each, list) for each in words):
+            raise _bad_schema(tool, "enum value does not validate against {'type': 'array'}")
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    for each in inner:
+        _check_references(each, root, tool)
 
 
 def _bad_schema(tool: str, reason: str) -> Refused:

@@ -27,6 +27,7 @@ from agent.mcp.host.web import http_client
 from agent.mcp.launch import ServerLaunch
 from agent.mcp.log_pace import LogPace
 from agent.mcp.tool_definition import FAULT, MOST_TOOLS
+from agent.model.tool_schemas import sound
 
 if TYPE_CHECKING:
     import httpx2
@@ -51,7 +52,6 @@ CHANGES_WAIT = 0.1
 """Seconds within which several changes of its offer are told as one."""
 _PACE = 0.1
 """Seconds between two messages of progress of one call."""
-_EMPTY = {"type": "object", "properties": {}}
 
 
 class ServerConnection:
@@ -102,10 +102,10 @@ class ServerConnection:
         """Everything it offers."""
         client = self._need()
         able = client.server_capabilities
-        self._filter.refused.clear()
+        self._filter.begin()
         tools = await self._pages("tools", client.list_tools) if able.tools else []
         self._as_tasks = tools_run_as_tasks(client, tools)
-        checked = await asyncio.to_thread(_checked, tools)
+        checked = await asyncio.to_thread(_checked, tools, self._filter.schemas)
         prompts = await self._pages("prompts", client.list_prompts) if able.prompts else []
         return {"tools": checked + self._filter.refused, "prompts": prompts}
 
@@ -365,21 +365,20 @@ def _progress(done: float, total: float | None, message: str | None) -> str:
     return f"{share} {message}\n" if message else f"{share}\n"
 
 
-def _checked(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The tools with a mark on each whose schema is no schema: a provider would refuse the whole request."""
-    from jsonschema.exceptions import SchemaError
+def _checked(tools: Sequence[Mapping[str, Any]], schemas: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tools with their `schemas` as they were listed, and a mark on each whose schema cannot be read."""
     from jsonschema.validators import validator_for
 
     checked = []
     for tool in tools:
         kept = {key: tool.get(key) for key in ("name", "title", "description", "inputSchema")}
-        schema = tool.get("inputSchema") or _EMPTY
+        kept["inputSchema"] = schemas.get(str(tool.get("name"))) or kept["inputSchema"] or {}
         try:
+            schema = sound(kept["inputSchema"])
             validator_for(schema).check_schema(schema)
-        except SchemaError as error:
-            kept[FAULT] = f"its schema is none ({error.message[:120]})"
         except Exception as error:
-            kept[FAULT] = f"its schema cannot be read ({type(error).__name__})"
+            reason = str(getattr(error, "message", type(error).__name__))[:120]
+            kept[FAULT] = f"its schema cannot be read ({reason})"
         checked.append(kept)
     return checked
 

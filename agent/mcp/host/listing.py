@@ -1,7 +1,7 @@
 """Answers that the package would refuse whole: tools of a list are taken out, parts of a result are read.
 
-A tool that is wrong is taken out with the reason. A result of a call without `content`, or with parts that
-the protocol does not know, is turned into one with the same words.
+A tool that is wrong is taken out with the reason; its schema is read as far as that goes. A result of a
+call without `content`, or with parts that the protocol does not know, is turned into one with the same words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from mcp import Client
 from mcp_types import methods
 from pydantic import ValidationError
 
-from agent.mcp.tool_definition import FAULT
+from agent.mcp.tool_definition import FAULT, SCALARS
+from agent.model.tool_schemas import sound
 
 LAST_WITH_HANDSHAKE = "2025-11-25"
 _METHOD = "tools/list"
@@ -25,10 +26,17 @@ _MOST_PARTS = 1_000
 
 
 class ListingFilter:
-    """Stands before the package's own check of lists. `refused` are the tools taken out of the last ones."""
+    """Stands before the package's own check of lists. `refused` are the tools taken out of the last ones,
+    `schemas` those of the others by their names, as the server listed them."""
 
     def __init__(self) -> None:
         self.refused: list[dict[str, Any]] = []
+        self.schemas: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Forget the last list."""
+        self.refused.clear()
+        self.schemas.clear()
 
     def put_before(self, client: Client) -> None:
         """Look at lists of this client from now on."""
@@ -52,16 +60,27 @@ class ListingFilter:
 
     def _without_faulty(self, raw: dict[str, Any], version: str) -> dict[str, Any]:
         tools = raw.get("tools")
-        if not isinstance(tools, list) or not _why(raw, tools, version):
+        if not isinstance(tools, list):
             return raw
         kept = []
         for tool in tools:
+            if isinstance(tool, Mapping) and isinstance(schema := tool.get("inputSchema", {}), Mapping):
+                self.schemas.setdefault(str(tool.get("name")), schema)
+                tool = {**tool, "inputSchema": _readable_schema(schema)}
             if reason := _why(raw, [tool], version):
                 name = tool.get("name") if isinstance(tool, Mapping) else ""
                 self.refused.append({"name": name, FAULT: reason})
             else:
                 kept.append(tool)
         return {**raw, "tools": kept}
+
+
+def _readable_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema as the package takes it; one that is for no object stays, and is refused."""
+    try:
+        return schema if schema.get("type") in SCALARS else sound(schema)
+    except RecursionError:
+        return schema
 
 
 def _why(raw: Mapping[str, Any], tools: Sequence[Any], version: str) -> str:

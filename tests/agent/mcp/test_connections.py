@@ -319,13 +319,15 @@ async def test_a_server_is_told_of_the_workspace_and_gets_no_other_variables(tmp
     assert seen["XDG_CACHE_HOME"].startswith(str(tmp_path / "place"))
 
 
-async def test_a_schema_that_is_none_is_marked(tmp_path: Path) -> None:
+async def test_a_schema_is_read_as_far_as_it_goes_else_marked(tmp_path: Path) -> None:
     async with connected(tmp_path, "schemas") as (connection, _):
         tools = (await connection.list())["tools"]
     marked = {tool["name"]: tool.get("hermes.fault", "") for tool in tools}
-    assert marked.pop("good") == "" and "its schema is none" in marked.pop("wrong")
-    assert set(marked) == {"text", "list", "none"}
-    assert all(reason.startswith("its inputSchema.") for reason in marked.values())
+    assert [name for name, why in marked.items() if not why] == ["good", "wrong", "list", "none", "nothing"]
+    assert "its schema cannot be read (5 is not of type 'object')" in marked["odd"]
+    assert "its inputSchema.type is wrong" in marked["text"]
+    # As the server listed it, so that a change of it is seen.
+    assert tools[1]["inputSchema"] == {"type": "object", "properties": {"a": {"type": 5}}}
 
 
 async def test_what_a_server_started_ends_with_it(tmp_path: Path) -> None:

@@ -78,8 +78,7 @@ def test_names_are_taken_by_every_provider_and_never_alike() -> None:
         (tool("a\x1b[1m"), "its name is too long or holds control characters"),
         ({"name": "a"}, "its schema is no object"),
         (tool("a", schema={"type": "string"}), "does not describe an object"),
-        (tool("a", schema={"type": "object", "properties": {"x": 5}}), "parameters that are no schemas"),
-        (tool("a", schema={"type": "object", "required": [5]}), "required parameters that are no texts"),
+        (tool("a", schema={"type": "array", "items": {}}), "does not describe an object"),
         (tool("a", schema={"type": "object", "x": "y" * 70_000}), "more than 64,000 characters"),
         ({**tool("a"), "hermes.fault": "its schema is none"}, "its schema is none"),
     ],
@@ -88,6 +87,41 @@ def test_a_tool_that_cannot_be_offered_is_left_out_and_no_other(given: Any, said
     listing = read_tools([given, tool("good")])
     assert [each.name for each in listing.tools] == ["good"]
     assert len(listing.problems) == 1 and said in listing.problems[0] and "\x1b" not in listing.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "read"),
+    [
+        ({"properties": {"x": 5}, "required": [5]}, {"properties": {"x": {}}}),
+        (
+            {"properties": {"x": "string", "y": {"type": None}}},
+            {"properties": {"x": {"type": "string"}, "y": {}}},
+        ),
+        (
+            {"properties": {"x": {"type": "array", "items": [{"type": "number"}, {"type": "string"}]}}},
+            {
+                "properties": {
+                    "x": {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "string"}]}}
+                }
+            },
+        ),
+        (
+            {
+                "properties": {
+                    "x": {"type": "number", "exclusiveMinimum": True, "minimum": "0", "required": True}
+                }
+            },
+            {"properties": {"x": {"type": "number"}}},
+        ),
+        ({"$ref": "#"}, {"properties": {}}),
+        ({"type": None, "allOf": [{"$ref": "#"}]}, {"properties": {}}),
+    ],
+)
+def test_an_odd_schema_is_read_as_far_as_it_goes(schema: dict[str, Any], read: dict[str, Any]) -> None:
+    first, *others = read_tools([tool("a", schema=schema), tool("b", schema={**schema, "x-mark": 1})]).tools
+    assert first.parameters == {"type": "object", **read}
+    # What the model is not told of counts for the digest too.
+    assert [each.digest for each in others] != [first.digest]
 
 
 def test_the_first_of_tools_with_one_name_counts() -> None:

@@ -78,6 +78,33 @@ async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_change
             assert engine.servers.servers()[0].parked == ()
 
 
+ODD: dict[str, Any] = {
+    "no_items": {"type": "object", "properties": {"ids": {"type": "array", "default": None}}},
+    "ghost": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]},
+    "either": {"type": "object", "properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}]},
+    "nowhere": {"type": "object", "properties": {"a": {"$ref": "#/definitions/Gone"}}},
+    "choice": {"type": "object", "properties": {"a": {"type": "array", "enum": [0, 1]}}},
+    "null": {"properties": {"a": {"type": None}, "b": {"anyOf": [{"type": "string"}, {"type": None}]}}},
+    "pair": {"type": "object", "properties": {"p": {"type": "array", "items": [{"type": "number"}]}}},
+    "itself": {"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": {"$ref": "#/$defs/A"}}}}},
+    "unreadable": {"type": "object", "dependentRequired": 5},
+    "echo": {"type": "object", "properties": {"text": {"type": "string"}}},
+}
+
+
+async def test_tools_with_odd_schemas_never_fail_a_request(tmp_path: Path) -> None:
+    script = [calls(("mcp__box__echo", {"text": "hi"}), ("mcp__box__pair", {"p": [1]})), say("done")]
+    async with bench(tmp_path, script) as at:
+        at.config(settings(box=plain("listed", json.dumps(ODD))))
+        assert (await at.turn("go")).outcome == "done"
+        assert at.server.refusals == []
+        offered = {each["function"]["name"] for each in at.server.requests[0].body["tools"]}
+        assert {name for name in ODD if f"mcp__box__{name}" in offered} == ODD.keys() - {"unreadable"}
+        assert results(at) == [{"content": "hi"}, {"content": ""}]
+        notices = [event.text for event in at.seen(Noticed) if "unreadable" in event.text]
+        assert len(notices) == 1 and "is left out: its schema cannot be read" in notices[0]
+
+
 async def test_a_call_is_judged_as_server_and_tool(tmp_path: Path) -> None:
     script = [calls(("mcp__box__echo", {"text": "hi"})), say("done")]
     async with bench(tmp_path, script) as at:
