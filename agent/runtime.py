@@ -212,6 +212,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str], folder: Sessi
         spec = replace(spec, delegates=team.of_main, step_of=team.step_of, meant=meant)
     if steps is not None:
         spec = replace(spec, checkpoints=CheckpointService(session, steps, lambda: travel))
+        if base.options.editor is not None:
+            base.options.editor.known.former = steps.former
     spec = replace(spec, around=watch, meant=with_prompts(servers, spec.meant))
     agent = await open_agent(services, spec)
     travel = HistoryNavigation(session, steps, base.emit, agent.moved)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -10,8 +12,34 @@ Screen = Callable[[str], None]
 """Takes the next piece of what a command prints, cleaned and masked; called on any thread."""
 
 
+async def nothing_former(path: Path) -> Sequence[bytes]:
+    """Where nobody knows what a file held before."""
+    return ()
+
+
+@dataclass(slots=True)
+class KnownTexts:
+    """What one session knows of files that its editor may have open, by path; SHA-256 of texts."""
+
+    stood: dict[Path, set[str]] = field(default_factory=dict)
+    """What was on the disk once."""
+    typed: dict[Path, str] = field(default_factory=dict)
+    """What the editor had last, where that was not on the disk."""
+    base: dict[Path, str] = field(default_factory=dict)
+    """The text of the disk that the editor's rests on, as far as that was seen; the newest last."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while these are looked at and changed."""
+    former: Callable[[Path], Awaitable[Sequence[bytes]]] = nothing_former
+    """What undo knows of what a file held before."""
+
+
 class EditorSide(Protocol):
     """What an editor offers. Every method answers within seconds and never raises."""
+
+    @property
+    def known(self) -> KnownTexts:
+        """What is known of its texts."""
+        ...
 
     @property
     def reads(self) -> bool:
@@ -41,6 +69,7 @@ class NoEditor:
 
     reads = False
     writes = False
+    known = KnownTexts()
 
     async def text(self, path: Path) -> str | None:
         """Nothing is known beside the disk."""

@@ -199,7 +199,7 @@ class CallContext:
         try:
             with self.waiting():
                 self.allowed(self.call, await gate.permit(action))
-            if isinstance(action, WritePath) and not action.creates:
+            if isinstance(action, WritePath):
                 # Before what undo goes back to is taken down: unsaved text is the person's own.
                 await settle(self.editor, action.path)
             await self.acting(self.call, action)

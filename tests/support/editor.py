@@ -65,6 +65,10 @@ class Editor:
     """Permissions wait for it, if it is there."""
     buffers: dict[str, str] = field(default_factory=dict)
     """Text of files as the editor has it, where that is not what lies on the disk."""
+    stuck: set[str] = field(default_factory=set)
+    """Files whose text it saves, and goes on telling the old one of."""
+    before_reading: Callable[[], None] = lambda: None
+    """What the person does just before it tells a text."""
     terminals: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     """What ran in terminals of the editor: what it showed, and how it ended."""
     released: set[str] = field(default_factory=set)
@@ -95,11 +99,13 @@ class Editor:
         return schema.AcceptElicitationResponse(action="accept", content={"answer": self.answer})
 
     async def read_text_file(self, session_id: str, path: str, **_: Any) -> schema.ReadTextFileResponse:
+        self.before_reading()
         text = self.buffers.get(path)
         return schema.ReadTextFileResponse(content=Path(path).read_text() if text is None else text)
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
-        self.buffers[path] = content
+        if path not in self.stuck:
+            self.buffers[path] = content
         Path(path).write_text(content)
 
     async def create_terminal(

@@ -1,55 +1,125 @@
 """Files as the editor of a session has them: what is not saved yet, and what was written handed over to it.
 
-The disk stays what counts. Unsaved text of the person is saved before a tool changes the file, once the gate
-has allowed that, so that no bytes of theirs are lost and undo takes back the tool's change only. What a tool
-wrote is handed to the editor as well, which has it in its buffers then.
+The disk stays what counts. A text of the editor that was on the disk once was not typed: it is behind, and
+is passed over. Unsaved text of the person is saved before a tool changes the file, once the gate has allowed
+that, so that no bytes of theirs are lost and undo takes back the tool's change only; unless the disk has
+changed beneath it: then nothing is written, and both versions are told. What a tool wrote is handed to the
+editor as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
-from tools.editor import EditorSide
+from tools.editor import EditorSide, KnownTexts
 from tools.files.atomic import write_atomically
 from tools.files.binary import SAMPLE_BYTES, binary_kind
 from tools.files.descriptors import read_bytes
+from tools.files.diffs import diff_texts, shorten_diff
 from tools.files.planning import Write
-from tools.files.text_files import TextFile, decode, to_newlines
+from tools.files.text_files import decode, to_newlines
+from tools.results import ToolError
 
 LARGEST = 2_000_000
 """Bytes of a file that an editor is asked about."""
+MOST_BASES = 200
+"""Files whose last text is remembered, and the characters of the largest of them."""
+LARGEST_BASE = 200_000
 CHANGED = "The editor changed {name} as it saved it; read it before you change it again."
+NEWER = (
+    "{name} was typed in or written to meanwhile, so the editor was not given the new text; read it again."
+)
+BEHIND = (
+    "{name} was changed or deleted on the disk, and the editor has unsaved text of it from before that. "
+    "{done}, so that neither is lost: have the person save or reload it in the editor, then read it again."
+)
 
 
-async def unsaved(editor: EditorSide, path: Path) -> str | None:
-    """The editor's text of a file that differs from the disk; None where it does not, or nobody knows."""
-    if not editor.reads:
+@dataclass(frozen=True, slots=True)
+class Unsaved:
+    """The editor's text of a file, which was typed and is not on the disk."""
+
+    text: str
+    disk: str
+    """The text of the disk; empty where the file is gone."""
+    behind: bool
+    """Whether the disk changed beneath it, and it does not have that change."""
+
+    def differences(self) -> str:
+        """A diff from the disk to the editor."""
+        return shorten_diff(diff_texts(self.disk, _plain(self.text), "disk", "editor").text)
+
+    def refusal(self, name: str) -> ToolError:
+        """Why a file is not written whose versions cannot both be kept."""
+        return ToolError(BEHIND.format(name=name, done="Nothing was written"), diff=self.differences())
+
+
+async def unsaved(editor: EditorSide, path: Path) -> Unsaved | None:
+    """What the editor has of a file that was typed and not saved; None where nothing is, or nobody knows."""
+    if not editor.reads or await asyncio.to_thread(_disk_text, path) is None:
         return None
-    try:
-        file = await asyncio.to_thread(_plain_text, path)
-    except OSError:
+    if (text := await editor.text(path)) is None:
         return None
-    if file is None:
+    known = editor.known
+    base = known.base.get(path)
+    earlier = await known.former(path) if base is None else ()
+    return await asyncio.to_thread(_typed, known, path, text, base, earlier)
+
+
+def _typed(
+    known: KnownTexts, path: Path, text: str, base: str | None, earlier: Sequence[bytes]
+) -> Unsaved | None:
+    # What counts is the disk after the editor answered.
+    disk = _disk_text(path)
+    if disk is None:
         return None
-    text = await editor.text(path)
-    if text is None or to_newlines(text).removeprefix("\ufeff") == file.text:
-        return None
-    return text
+    typed = _plain(text)
+    now, here = _digest(disk), _digest(typed)
+    bases = [decode(each).text for each in earlier] if base is None else [base]
+    with known.lock:
+        # What the editor had last is on the disk now: it saved by itself.
+        if known.typed.get(path) == now:
+            bases = [disk]
+        stood = known.stood.setdefault(path, set())
+        stood.update(map(_digest, bases), [now])
+        if here in stood:
+            if here == now:
+                _rest(known, path, disk)
+            return None
+        known.typed[path] = here
+        behind = not all(each == disk or _carries(typed, disk, each) for each in bases)
+        if not behind:
+            _rest(known, path, disk)
+    return Unsaved(text, disk, behind)
 
 
 async def settle(editor: EditorSide, path: Path) -> None:
-    """Have unsaved text of a file saved, which is about to be changed."""
-    if editor.writes and (text := await unsaved(editor, path)) is not None:
-        await editor.save(path, text)
+    """Have unsaved text of a file saved, which is about to be changed. Raises `ToolError` if it is behind."""
+    found = await unsaved(editor, path)
+    if found is not None and found.behind:
+        raise found.refusal(path.name)
+    if found is not None and editor.writes and await editor.save(path, found.text):
+        await asyncio.to_thread(_saved, editor.known, path, found.text)
 
 
-async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> Path:
-    """Where to read a file: itself, or a private copy of the editor's text of it. Raises `OSError`."""
-    text = await unsaved(editor, path)
-    if text is None:
-        return path
+async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[Path, str]:
+    """Where to read a file: itself, or a private copy of the editor's text; and what else to say.
+
+    Raises `OSError`.
+    """
+    found = await unsaved(editor, path)
+    if found is None:
+        return path, ""
+    if found.behind:
+        note = BEHIND.format(name=path.name, done="What is shown is the disk")
+        return path, f"{note}\n{found.differences()}"
+    text = found.text
 
     def write() -> Path:
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,32 +127,89 @@ async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> Path:
         write_atomically(copy, text.encode("utf-8", "replace"), 0o600)
         return copy
 
-    return await asyncio.to_thread(write)
+    return await asyncio.to_thread(write), ""
 
 
-async def hand_over(editor: EditorSide, writes: Sequence[Write]) -> list[Path]:
-    """Tell the editor what was written. Returns the files that it changed as it saved them."""
-    changed: list[Path] = []
-    if not editor.writes:
-        return changed
-    for each in writes:
+async def hand_over(editor: EditorSide, writes: Sequence[Write], name: Callable[[Path], str]) -> list[str]:
+    """Tell the editor what was written. Returns what there is to say about it; `name` names files."""
+    notes: list[str] = []
+    for each in writes if editor.writes else ():
         text = _as_text(each.data)
-        if text is not None and await editor.save(each.path, text):
-            try:
-                now = (await asyncio.to_thread(read_bytes, each.path))[0]
-            except OSError:
-                continue
-            if now != each.data:
-                changed.append(each.path)
-    return changed
+        if text is None:
+            continue
+        # What was typed or written since then is newer than what is handed over.
+        found = await unsaved(editor, each.path)
+        if found is not None or await asyncio.to_thread(_bytes, each.path) != each.data:
+            notes.append(NEWER.format(name=name(each.path)))
+        elif await editor.save(each.path, text):
+            await asyncio.to_thread(_saved, editor.known, each.path, text)
+            if await asyncio.to_thread(_bytes, each.path) not in (each.data, None):
+                notes.append(CHANGED.format(name=name(each.path)))
+    return notes
 
 
-def _plain_text(path: Path) -> TextFile | None:
-    """The file as text; None for one that is large or none."""
-    if path.stat().st_size > LARGEST:
+def _saved(known: KnownTexts, path: Path, text: str) -> None:
+    """Note that editor and disk have the same text."""
+    text = _plain(text)
+    with known.lock:
+        known.stood.setdefault(path, set()).add(_digest(text))
+        _rest(known, path, text)
+
+
+def _rest(known: KnownTexts, path: Path, text: str) -> None:
+    """Note what the editor's text rests on."""
+    known.base.pop(path, None)
+    if len(text) <= LARGEST_BASE:
+        known.base[path] = text
+    if len(known.base) > MOST_BASES:
+        del known.base[next(iter(known.base))]
+
+
+def _carries(text: str, newer: str, older: str) -> bool:
+    """Whether `text` has what `newer` changed of `older`: then whoever typed it had that before them."""
+    for pieces in (_lines, _neighbours):
+        now, before, here = pieces(newer), pieces(older), pieces(text)
+        added, removed = now - before, before - now
+        if added or removed:
+            return all(here[it] >= now[it] for it in added) and all(here[it] <= now[it] for it in removed)
+    return True
+
+
+def _lines(text: str) -> Counter[object]:
+    return Counter(text.split("\n"))
+
+
+def _neighbours(text: str) -> Counter[object]:
+    return Counter(pairwise(text.split("\n")))
+
+
+def _plain(text: str) -> str:
+    """A text of the editor as one of the disk is decoded."""
+    return to_newlines(text).removeprefix("\ufeff")
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return read_bytes(path)[0]
+    except OSError:
         return None
-    data, _ = read_bytes(path)
-    return None if binary_kind(path.name, data[:SAMPLE_BYTES]) is not None else decode(data)
+
+
+def _disk_text(path: Path) -> str | None:
+    """The file as text, empty for one that is not there; None for one that is large, or none."""
+    try:
+        if path.stat().st_size > LARGEST:
+            return None
+        data, _ = read_bytes(path)
+    except FileNotFoundError:
+        return ""
+    except OSError:
+        return None
+    return None if binary_kind(path.name, data[:SAMPLE_BYTES]) is not None else decode(data).text
 
 
 def _as_text(data: bytes) -> str | None:

@@ -13,7 +13,7 @@ from tools.files.access import Access
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.descriptors import entry_status
 from tools.files.diffs import diff_texts, shorten_diff
-from tools.files.editor_text import CHANGED, hand_over, unsaved
+from tools.files.editor_text import hand_over, unsaved
 from tools.files.failures import explain
 from tools.files.journal import SETTING, written_down
 from tools.files.operations import DeleteFile, Operation, UpdateFile
@@ -83,7 +83,10 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
 
 async def _settled(path: Path, ctx: ToolContext, access: Access) -> None:
     """Text that is only in the editor is saved before a change is planned, which needs the same yes."""
-    if ctx.editor.writes and await unsaved(ctx.editor, path) is not None:
+    found = await unsaved(ctx.editor, path)
+    if found is not None and found.behind:
+        raise found.refusal(access.name(path))
+    if found is not None and ctx.editor.writes:
         await access.permit_write(path, creates=False)
 
 
@@ -161,8 +164,8 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
     await asyncio.to_thread(_remember, plan, ctx)
     result = _report(plan, access)
     writes = [effect for effect in plan.effects if isinstance(effect, Write)]
-    if resaved := await hand_over(ctx.editor, writes):
-        result["note"] = " ".join(CHANGED.format(name=access.name(path)) for path in resaved)
+    if notes := await hand_over(ctx.editor, writes, access.name):
+        result["note"] = " ".join(notes)
     if warnings:
         result["warning"] = " ".join(warnings)
     lint = [

@@ -55,10 +55,13 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     # Many models count from 0: the first line is meant.
     offset, limit = max(args.get("offset", 1), 1), min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT)
     await access.permit_read(path)
+    note = ""
     try:
-        source = await readable_copy(ctx.editor, path, ctx.scratch)
+        source, note = await readable_copy(ctx.editor, path, ctx.scratch)
         window = await in_thread(lambda stop: scan(source, offset, limit, stop))
     except FileNotFoundError:
+        if note:
+            raise ToolError(note) from None
         raise await asyncio.to_thread(missing, path, name, ctx.workspace) from None
     except NotAFileError as error:
         if error.kind == "folder":
@@ -69,7 +72,8 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     if isinstance(window, BinaryFile):
         raise ToolError(f"{name} is a {window.kind}; its bytes cannot be shown as text.")
     shown = _shown(window, name, offset, limit)
-    return _unchanged(ctx, path, name, window.digest, offset, limit) or shown
+    result = _unchanged(ctx, path, name, window.digest, offset, limit) or shown
+    return {**result, "note": note} if note else result
 
 
 def _unchanged(

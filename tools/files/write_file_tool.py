@@ -15,7 +15,7 @@ from tools.files.advice import is_read_display
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.descriptors import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file
 from tools.files.diffs import MAX_DIFF_CHARS, TextDiff, diff_texts, shorten_diff
-from tools.files.editor_text import CHANGED, hand_over
+from tools.files.editor_text import hand_over
 from tools.files.failures import explain
 from tools.files.planning import OnDisk, Write, new_text
 from tools.files.seen_files import digest_of, remember_written, stat_digest, warning_before_change
@@ -156,7 +156,7 @@ async def _finished(
     write = prepared.write
     notes = [*prepared.notes]
     await asyncio.to_thread(_remember, ctx, write)
-    notes += [CHANGED.format(name=access.name(path)) for path in await hand_over(ctx.editor, (write,))]
+    notes += await hand_over(ctx.editor, (write,), access.name)
     result: dict[str, Any] = {
         "path": access.name(write.path),
         "bytes_written": len(write.data),

@@ -53,6 +53,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE = 5.0
 """Seconds a command waits until the workspace was seen, and what is in it is at hand."""
+FORMER = 40
+"""States of a file that are looked through, the newest ones."""
 LABEL = 200
 """Characters of a step's label."""
 SLICE, PAUSE = 0.1, 0.002
@@ -267,6 +269,23 @@ class StepRecorder:
         wanted = dict.fromkeys(path for path in paths if not is_outside(path))
         await self._guarded(lambda: self._register.accept(self._register.after(wanted)))
         self._position = await self._in_thread(lambda: self._line.last)
+
+    async def former(self, path: Path) -> tuple[bytes, ...]:
+        """What a file (resolved) is known to have held, as far as that is at hand. Never raises."""
+
+        def held() -> tuple[bytes, ...]:
+            name = str(path.relative_to(self.root))
+            found, _ = self._register.before(name)
+            changes = [*found.changes, *(each for step in self._line.steps() for each in step.changes)]
+            entries = [entry for each in changes if each.path == name for entry in (each.before, each.after)]
+            digests = [entry.digest for entry in entries if entry is not None and entry.digest]
+            return tuple(map(self.store.objects.read, dict.fromkeys(digests[-FORMER:])))
+
+        try:
+            return await self._in_thread(held) if path.is_relative_to(self.root) else ()
+        except (Stopped, HermesError, OSError):
+            log.info("what a file held before is not at hand", exc_info=True)
+            return ()
 
     async def catch_up(self) -> bool:
         """Keep what others changed up to now as a step of theirs; False where that cannot be told now.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.editor import Screen
+from tools.editor import KnownTexts, Screen
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class SessionEditor:
         self._session = session
         self._screen = screen
         self._late = 0
+        self.known = KnownTexts()
 
     @property
     def reads(self) -> bool:
