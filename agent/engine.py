@@ -188,6 +188,11 @@ class Engine:
         """Replace the queued messages, as edited by the person."""
         self._turn_queue.set_queue(texts)
 
+    def send_queue(self) -> None:
+        """Begin a turn with the first queued message; the others follow. Nothing while a turn runs."""
+        if not self.busy and (item := self._turn_queue.next()) is not None:
+            self._begin(item, "queue")
+
     def submit(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
         """Begin a turn with a message, or queue it behind the running one.
 

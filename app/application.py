@@ -406,6 +406,10 @@ class HermesApp(App[None], inherit_bindings=False):
         """The messages that wait, in order."""
         return self.message_sender.waiting()
 
+    def on_prompt_queue_sent(self) -> None:
+        if (client := self.host.client) is not None:
+            client.send_queue()
+
     def on_prompt_editor_requested(self, event: Prompt.EditorRequested) -> None:
         from app.terminal.editor import edit
 

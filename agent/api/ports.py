@@ -19,7 +19,7 @@ PORTS: dict[str, type] = {
     "servers": Servers,
 }
 """The session itself and its ports, by name."""
-CASTS = frozenset({"submit", "steer", "set_queue", "interrupt", "answer"})
+CASTS = frozenset({"submit", "steer", "set_queue", "send_queue", "interrupt", "answer"})
 """Commands without an answer."""
 VIEW = ("model", "branch", "busy", "queue", "watches", "keeps_files", "mode", "effort")
 """What is known without asking and can change, beside the path."""

@@ -179,6 +179,9 @@ class RemoteSession:
     def set_queue(self, texts: Sequence[str]) -> None:
         self._link.cast("set_queue", tuple(texts))
 
+    def send_queue(self) -> None:
+        self._link.cast("send_queue")
+
     def interrupt(self) -> None:
         if not self._link.dead:
             self._link.cast("interrupt")

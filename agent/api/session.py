@@ -302,6 +302,10 @@ class SessionClient(Protocol):
         """Replace the queued messages, as edited by the person."""
         ...
 
+    def send_queue(self) -> None:
+        """Go on with the messages that a stop left in the queue. Nothing while a turn runs."""
+        ...
+
     def interrupt(self) -> None:
         """Stop the running turn for good."""
         ...

@@ -10,23 +10,17 @@ from textual.app import SystemCommand
 
 from app.commands.registry import BY_SLASH
 from app.commands.slash_menu import offer_commands
+from app.commands.slash_words import short, words_of
 from app.conversation import active_conversation
 from app.startup.preload import yielding_thread
 from widgets.prompt.completion import CommandChoice
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent.api.config import Settings
     from app.conversation.active_conversation import ConversationPort
     from app.ports import SendingPort, SessionPort
 
     class SkillNamePorts(ConversationPort, SendingPort, SessionPort, Protocol):
         """What naming and running skills asks of the application."""
-
-
-SHOWN = 120
-"""Characters of a description that menus get."""
 
 
 class SkillNamesPort(Protocol):
@@ -50,8 +44,8 @@ class SkillNames:
         client = self._app.host.client
         if client is not None:
             said = await client.plugins.commands()
-            self.commands = [CommandChoice(each.name, _short(each.description), "[text]") for each in said]
-            self.known = await yielding_thread(partial(_found, client.workspace))
+            self.commands = [CommandChoice(each.name, short(each.description), "[text]") for each in said]
+            self.known = await yielding_thread(partial(words_of, client.workspace))
             offer_commands(self._app.session.prompt, [*self.known, *self.commands])
 
     async def run(self, text: str) -> bool:
@@ -79,39 +73,3 @@ class SkillNames:
     def _begin(self, name: str) -> None:
         prompt = active_conversation.prompt(self._app)
         prompt.set_text(f"/{name} {prompt.text}".rstrip() + " ")
-
-
-def _found(workspace: Path) -> tuple[CommandChoice, ...]:
-    """Names and descriptions. Reads the disk."""
-    import os
-
-    from agent.api.config import load
-    from agent.api.home import Home
-    from agent.api.skills import catalog_for
-
-    home = Home.locate()
-    settings = load(home, dict(os.environ), workspace).settings
-    catalog = catalog_for(home, workspace, settings)
-    found = () if catalog is None else catalog.load().skills
-    skills = tuple(CommandChoice(each.name, _short(each.description), "[words]") for each in found)
-    return (
-        *skills,
-        *(CommandChoice(name, _short(said), hint) for name, said, hint in _prompts(settings, workspace)),
-    )
-
-
-def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
-    """Prompts of MCP servers, as they are kept: word, description, arguments. Reads the disk."""
-    from agent.api.home import Home
-    from agent.api.mcp import declared_servers, listed_prompts, load_catalog, prompt_names
-
-    folder = Home.locate().servers
-    found = []
-    for server in declared_servers(settings, folder, workspace).servers:
-        if server.usable and (kept := load_catalog(folder, server.config)) is not None:
-            found += [(server.config.name, prompt) for prompt in kept.prompts]
-    return listed_prompts(prompt_names(tuple(found)))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1].rstrip()}…"

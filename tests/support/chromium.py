@@ -140,7 +140,7 @@ class Browser:
 
     def key(self, name: str, **more: Any) -> None:
         """Press a key."""
-        codes = {"Enter": 13, "Escape": 27, "Tab": 9}
+        codes = {"Enter": 13, "Escape": 27, "Tab": 9, "KeyU": 85, "KeyY": 89}
         for kind in ("keyDown", "keyUp"):
             more_text = {"text": "\r"} if name == "Enter" and kind == "keyDown" else {}
             self._call(

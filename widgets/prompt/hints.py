@@ -61,6 +61,9 @@ class KeyHints:
         elif state.busy:
             hints += [f"queued {state.queued}"] if state.queued else []
             hints += [*self._hint("prompt.submit", "queue"), *self._hint("prompt.steer", "steer")]
+        elif state.queued and not state.text.strip():
+            hints += [f"queued {state.queued}", *self._hint("prompt.queue", "choose")]
+            hints += self._hint("prompt.submit", "send them" if state.queued > 1 else "send it")
         else:
             hints += self._hint("prompt.submit", "send")
         return [*hints, f"{self.stop_key} stop"] if state.busy and self.stop_key else hints

@@ -45,6 +45,11 @@ class QueueRecalled(Message, namespace="prompt"):
 
 
 @dataclass
+class QueueSent(Message, namespace="prompt"):
+    """The messages that a stop left in the queue are to be sent."""
+
+
+@dataclass
 class QueueRemoved(Message, namespace="prompt"):
     """The queued message `index` is to be dropped."""
 

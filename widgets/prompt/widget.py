@@ -55,6 +55,7 @@ class Prompt(Widget, can_focus=True):
     EditorRequested = messages.EditorRequested
     QueueRecalled = messages.QueueRecalled
     QueueRemoved = messages.QueueRemoved
+    QueueSent = messages.QueueSent
 
     def __init__(
         self,
@@ -205,10 +206,7 @@ class Prompt(Widget, can_focus=True):
         way = route(self._draft.buffer.text, busy=self._busy, steer=steer)
         if way.kind == "nothing":
             if self._queue.queued and not self._busy and not steer:
-                # After a stop the queue waits: the first of it goes, and the others follow.
-                first = self._queue.queued[0]
-                self.post_message(self.QueueRemoved(0, first))
-                self.post_message(self.Submitted(first, "send", ()))
+                self.post_message(self.QueueSent())
             return True
         if pastes.is_pending and self._waiting_to_leave is None:
             self._waiting_to_leave = steer

@@ -26,7 +26,7 @@ MOST_BEHIND = 60_000
 """Characters behind a notice that are shown where it stands."""
 
 _NOTICE_ROLES = {"warning": "warning", "recovery": "warning", "store": "warning", "error": "error"}
-_ORIGINS = {"queue": "queued", "steer": "steered"}
+_ORIGINS = {"steer": "steered"}
 
 
 def parts_of(item: Item, fold: Fold) -> list[Part]:

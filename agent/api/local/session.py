@@ -110,6 +110,9 @@ class LocalSession:
     def set_queue(self, texts: Sequence[str]) -> None:
         self.engine.set_queue(texts)
 
+    def send_queue(self) -> None:
+        self.engine.send_queue()
+
     def interrupt(self) -> None:
         self.engine.interrupt()
 

@@ -150,6 +150,14 @@ class HostedSession:
                     await kept
         return waits
 
+    def take_back(self, text: str) -> None:
+        """Take a message out of the queue. Raises `TurnedAwayError` where none says this."""
+        queue = list(self.client.queue)
+        if text not in queue:
+            raise TurnedAwayError(409, "This message does not wait any more.")
+        queue.remove(text)
+        self.client.set_queue(queue)
+
     def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
         """Answer a request. Raises `TurnedAwayError`: 409 for the second, with who decided."""
         asked = self._asked.get(request)

@@ -22,6 +22,7 @@ from agent.errors import HermesError
 from app.cli.serve.bodies import ATTACHMENTS, BODY, body_of, json_body, only, text_of
 from app.cli.serve.credentials import Credentials, Scope, WrongCodeError
 from app.cli.serve.doors import Address, HeadIdentity, TurnedAwayError
+from app.cli.serve.head_commands import listed_commands, run_command
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.lockout import Lockout
 from app.cli.serve.retelling import retold
@@ -67,6 +68,8 @@ class Routes:
             Route(f"{one}/canvas/{{document}}", self._guarded(self._canvas, "look"), methods=["GET"]),
             Route(f"{one}/messages", self._guarded(self._message, "talk"), methods=["POST"]),
             Route(f"{one}/interrupt", self._guarded(self._interrupt, "talk"), methods=["POST"]),
+            Route(f"{one}/queue", self._guarded(self._queue, "talk"), methods=["POST"]),
+            Route(f"{one}/commands", self._guarded(self._command, "talk"), methods=["POST"]),
             Route(f"{one}/move", self._guarded(self._move, "talk"), methods=["POST"]),
             Route(f"{one}/requests/{{request}}", self._guarded(self._answer, "talk"), methods=["POST"]),
             WebSocketRoute(f"{one}/ws", self.heads),
@@ -116,7 +119,8 @@ class Routes:
 
     async def _me(self, request: Request) -> Response:
         caller = caller_of(request)
-        return answer({"device": caller.device, "name": caller.name, "scope": caller.scope})
+        told = {"device": caller.device, "name": caller.name, "scope": caller.scope}
+        return answer({**told, "workspace": self._hub.workspace, "commands": listed_commands()})
 
     # Sessions
 
@@ -127,7 +131,8 @@ class Routes:
         data = await json_body(request)
         only(data, "workspace", "model")
         model = text_of(data, "model", "", most=200)
-        session = await self._hub.create(text_of(data, "workspace", most=4_096), model or None)
+        workspace = text_of(data, "workspace", "", most=4_096) or self._hub.workspace
+        session = await self._hub.create(workspace, model or None)
         return answer({"session": session.id}, 201)
 
     async def _state(self, request: Request) -> Response:
@@ -211,6 +216,24 @@ class Routes:
         session = await self._session(request)
         session.client.interrupt()
         return answer({"busy": session.client.busy}, 202)
+
+    async def _queue(self, request: Request) -> Response:
+        """Go on with what a stop left in the queue, or take one message out of it."""
+        data = await json_body(request)
+        only(data, "send", "take_back")
+        session = await self._session(request)
+        if "take_back" in data:
+            session.take_back(text_of(data, "take_back"))
+        elif data.get("send") is True:
+            session.client.send_queue()
+        else:
+            raise TurnedAwayError(400, "Write `send`: true, or `take_back` and the text of a message.")
+        return answer({"queued": list(session.client.queue), "busy": session.client.busy}, 202)
+
+    async def _command(self, request: Request) -> Response:
+        data = await json_body(request)
+        only(data, "text")
+        return answer(await run_command(self._hub, await self._session(request), text_of(data, "text")))
 
     async def _move(self, request: Request) -> Response:
         data = await json_body(request)

@@ -33,6 +33,8 @@ class SessionHub:
     def __init__(self, home: Home, model: str | None) -> None:
         self._home = home
         self._model = model
+        self.workspace = str(Path.cwd())
+        """Where sessions begin for which no folder is named."""
         self._open: dict[str, asyncio.Future[HostedSession]] = {}
         self._closing = False
         self.opened: Callable[[HostedSession], None] = lambda _session: None

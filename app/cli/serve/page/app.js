@@ -1,13 +1,14 @@
 // The page: pairing, the list of sessions, one open session, the prompt.
 import { Conversation } from "./conversation.js";
 import { CanvasPane } from "./canvas.js";
+import { called, helpText, shellCall } from "./commands.js";
 import { byId, fill, make } from "./nodes.js";
 import { Panes } from "./panes.js";
 import { Requests } from "./requests.js";
 import { EventSocket, Refused, ask } from "./service.js";
 
 const SCOPES = ["look", "talk", "approve"];
-const page = { scope: "look", session: "", socket: null, busy: false, queued: 0, images: [] };
+const page = { scope: "look", session: "", socket: null, busy: false, queue: [], steering: [], images: [], commands: [], workspace: "", home: "" };
 
 // Beginning
 
@@ -30,7 +31,9 @@ async function begin() {
 
 async function enter() {
   try {
-    page.scope = (await ask("/api/me")).scope;
+    const me = await ask("/api/me");
+    Object.assign(page, { scope: me.scope, commands: me.commands, home: me.workspace });
+    byId("folder").placeholder = me.workspace;
   } catch (error) {
     if (error instanceof Refused && error.status === 401) pairing(); else retry();
     return;
@@ -41,7 +44,7 @@ async function enter() {
   const wanted = location.hash.startsWith("#session=") ? location.hash.slice(9) : localStorage.session;
   const sessions = page.sessions;
   const id = sessions.find((each) => each.id === wanted)?.id ?? sessions[0]?.id;
-  if (id) await open(id); else welcome();
+  if (id) await open(id); else fresh();
 }
 
 function retry() { linked(false); setTimeout(enter, 2000); }
@@ -75,9 +78,23 @@ function pairing(error) {
   field.focus();
 }
 
-function welcome() {
-  fill(byId("conversation"), make("p", { class: "welcome" }, may("talk") ? "No session yet: name a folder under Sessions and begin one." : "No session yet."));
-  if (matchMedia("(max-width:70rem)").matches && may("talk")) toggle("sessions", byId("menu"), true);
+// No session is open: the first message begins one.
+function fresh() {
+  keep();
+  page.socket?.close();
+  page.conversation?.close();
+  Object.assign(page, { socket: null, conversation: null, session: "", workspace: page.workspace || byId("folder").value.trim() || page.home, queue: [], steering: [] });
+  byId("title").textContent = document.title = "Hermes";
+  byId("facts").textContent = "";
+  byId("draft").value = sessionStorage["draft "] || "";
+  history.replaceState(null, "", "/");
+  busy(false);
+  mark();
+  new Panes(() => {});
+  fill(byId("conversation"), make("p", { class: "welcome" }, may("talk")
+    ? `Write below what should be done: the first message begins a session in ${page.workspace}. Another folder is chosen under Sessions; /help lists the commands.`
+    : "No session yet."));
+  if (may("talk")) byId("draft").focus();
 }
 
 // Sessions
@@ -90,7 +107,9 @@ async function list() {
 }
 
 async function open(id) {
+  const another = id !== page.session;
   keep();
+  if (another) tell("");
   toggle("sessions", byId("menu"), false);
   page.socket?.close();
   page.conversation?.close();
@@ -120,7 +139,7 @@ async function open(id) {
     hear, linked, lost: () => open(id),
     out: () => { pairing("This device was revoked."); },
   });
-  byId("draft").value = sessionStorage[`draft ${id}`] || "";
+  if (another) byId("draft").value = sessionStorage[`draft ${id}`] || "";
   grow();
   mark();
 }
@@ -133,7 +152,9 @@ function state(told) {
   byId("title").textContent = told.title || "hermes";
   document.title = told.title ? `${told.title} · Hermes` : "Hermes";
   page.facts = { model: told.model.split("/").pop(), folder: told.workspace.split("/").pop(), mode: told.mode };
-  page.queued = told.queued.length;
+  page.workspace = told.workspace;
+  page.queue = told.queued;
+  page.steering = [];
   busy(told.busy);
   facts();
 }
@@ -158,7 +179,7 @@ function hear(event) {
       if (event.outcome === "done") notify(event.text.slice(0, 120) || "Done", true);
       list().catch(() => {});
       break;
-    case "queue_changed": arrived(event.queued); page.queued = event.queued.length + event.steering.length; hint(); break;
+    case "queue_changed": arrived(event.queued); page.queue = event.queued; page.steering = event.steering; hint(); break;
     case "mode_changed": page.facts.mode = event.mode; facts(); break;
     case "user_message": arrived([event.text]); if (byId("title").textContent === "hermes") byId("title").textContent = event.text.split("\n")[0].slice(0, 60); break;
     case "usage":
@@ -167,10 +188,28 @@ function hear(event) {
       facts();
       break;
     case "session_opened": busy(false); break;
-    case "branch": open(page.session); break;
+    case "branch": moved(event); break;
     default:
   }
 }
+
+const MOVED = { undo: "A turn was taken back.", redo: "A turn was done again.", rewind: "The conversation went back.", fork: "The conversation goes on on another branch.", switch: "The conversation goes on on another branch." };
+
+async function moved(event) {
+  await open(page.session);
+  // The head that asked for it is told more by the answer to its command.
+  if (byId("told").hidden) tell(MOVED[event.reason]);
+}
+
+// One sentence or a list above the prompt: what a command did, or why something was not done.
+function tell(words, of = "") {
+  byId("told-words").textContent = words;
+  byId("told").dataset.of = of;
+  byId("told").hidden = !words;
+  if (words) byId(of === "error" ? "alert" : "said").textContent = words;
+}
+
+const complain = (error) => tell(error.message, "error");
 
 function linked(there) {
   const line = byId("link");
@@ -186,9 +225,29 @@ function busy(is) {
 }
 
 function hint() {
-  const parts = [page.queued ? `queued ${page.queued}` : "", page.images.length ? `${page.images.length} image${page.images.length > 1 ? "s" : ""}` : "",
-    page.busy ? "⏎ queue · ctrl+⏎ steer · esc stop" : "⏎ send · shift+⏎ new line"];
+  const empty = !byId("draft").value.trim() && !page.images.length, waits = page.queue.length;
+  const enter = page.busy ? "⏎ queue · ctrl+⏎ steer · esc stop"
+    : waits && empty ? `⏎ send what waits (${waits})` : "⏎ send · shift+⏎ new line";
+  const parts = [waits && !(empty && !page.busy) ? `queued ${waits}` : "",
+    page.images.length ? `${page.images.length} image${page.images.length > 1 ? "s" : ""}` : "", enter];
   byId("hint").textContent = parts.filter(Boolean).join(" · ");
+  byId("undo").hidden = byId("redo").hidden = !page.session || page.busy || !may("talk");
+  const row = (mark, text, ...buttons) => make("li", {}, make("span", { "aria-hidden": "true" }, mark), make("span", { class: "text", title: text }, text), ...buttons);
+  fill(byId("queue"), ...page.steering.map((text) => row("↪", text)),
+    ...page.queue.map((text) => row("○", text, may("talk") ? make("button", { class: "plain", "aria-label": `Take back: ${text.slice(0, 60)}`, on: { click: () => takeBack(text) } }, "✕") : null)),
+    waits && !page.busy && may("talk") ? make("li", {}, make("button", { on: { click: sendQueue } }, waits > 1 ? `Send these ${waits}` : "Send it")) : null);
+}
+
+const sendQueue = () => ask(`/api/sessions/${page.session}/queue`, { send: true }).catch(complain);
+
+// A queued message comes back into the prompt, before what is written there.
+async function takeBack(text) {
+  try {
+    await ask(`/api/sessions/${page.session}/queue`, { take_back: text });
+    byId("draft").value = [text, byId("draft").value].filter((each) => each.trim()).join("\n\n");
+    byId("draft").focus();
+    grow();
+  } catch (error) { complain(error); }
 }
 
 // The prompt
@@ -197,7 +256,7 @@ const GROWS = CSS.supports("field-sizing", "content");
 
 function keep() {
   clearTimeout(page.keeping);
-  if (page.session) sessionStorage[`draft ${page.session}`] = byId("draft").value;
+  if (!document.body.classList.contains("unpaired")) sessionStorage[`draft ${page.session}`] = byId("draft").value;
 }
 addEventListener("pagehide", keep);
 
@@ -211,19 +270,40 @@ function grow() {
   page.keeping = setTimeout(keep, 200);
 }
 
-// What begins with one of these words is done here; everything else is a message.
-async function order(text) {
-  const [, word, rest] = /^\s*\/(move|stop|steer)(?:\s+([^]*))?$/.exec(text) || [];
-  if (!word) return false;
-  if (word === "stop") await page.socket.send({ type: "interrupt" });
-  else if (!rest?.trim()) throw new Error(word === "move" ? "Write where it goes on: /move telegram, or /move here." : "Write what is to be read behind /steer.");
-  else if (word === "steer") await page.socket.send({ type: "message", text: rest, how: "steer" });
-  else {
-    const { told } = await page.socket.send({ type: "move", to: rest.trim() });
-    byId("hint").textContent = byId("said").textContent = told;
-  }
-  return true;
+// What the page does itself; the service does or refuses every other command. Nothing of it is a message.
+const OWN = {
+  help: () => tell(helpText(page.commands, matchMedia("(max-width:40rem)").matches), "command"),
+  new: () => fresh(),
+  sessions: () => toggle("sessions", byId("menu"), true),
+  resume: (rest) => {
+    const found = page.sessions.find((each) => rest && (each.id.startsWith(rest) || each.title === rest));
+    if (found) open(found.id); else toggle("sessions", byId("menu"), true);
+  },
+  skin: (rest) => {
+    const names = [...byId("skin").options].map((each) => each.value);
+    if (!names.includes(rest)) throw new Error(`/skin takes one of ${names.join(", ")}.`);
+    byId("skin").value = localStorage.skin = rest;
+    dress();
+  },
+  panes: () => toggle("side", byId("more"), true),
+  canvas: () => { if (byId("canvas-open").hidden) throw new Error("There is no canvas in this session."); page.canvas.toggle(true); },
+  queue: async () => { for (const text of [...page.queue].reverse()) await takeBack(text); },
+};
+const ALIASES = { clear: "new", theme: "skin", todo: "panes", agents: "panes", files: "panes", timeline: "panes" };
+
+async function order({ name, rest }) {
+  const word = name.toLowerCase(), own = OWN[ALIASES[word] || word];
+  tell("");
+  if (own) { await own(rest); return; }
+  if (!page.session) throw new Error("No session is open yet: write what should be done, then /help lists the commands.");
+  const told = await ask(`/api/sessions/${page.session}/commands`, { text: `${name} ${rest}` });
+  if (name === "model" && rest) await open(page.session);
+  if (told.draft && !byId("draft").value.trim()) { byId("draft").value = told.draft; grow(); }
+  tell(told.told, "command");
+  if (name === "title") list().catch(() => {});
 }
+
+const undo = (name) => order({ name, rest: "" }).catch(complain);
 
 // A draft whose sending broke off had arrived after all.
 function arrived(texts) {
@@ -233,32 +313,51 @@ function arrived(texts) {
 }
 
 async function send(how) {
-  const draft = byId("draft"), text = draft.value;
-  if (!text.trim() && !page.images.length) return;
-  const images = page.images;
+  const draft = byId("draft"), text = draft.value, images = page.images;
+  if (!text.trim() && !images.length) {
+    if (!page.busy && page.queue.length) sendQueue();
+    return;
+  }
+  const command = called(text);
   try {
-    if (!images.length && await order(text)) { draft.value = ""; grow(); return; }
-    if (images.length) await ask(`/api/sessions/${page.session}/messages`, { text, how, images });
-    else { draft.value = ""; await page.socket.send({ type: "message", text, how }); }
-    if (images.length) draft.value = "";
+    draft.value = "";
+    if (shellCall(text)) throw new Error("A command of your own behind `!` runs in the terminal only; without the `!` it is a message.");
+    if (command) { grow(); await order(command); return; }
+    tell("");
+    const begins = !page.session;
+    if (begins) await start();
+    const message = { text: text.replace(/^\s*\/\//, "/"), how };
+    if (images.length || begins) await ask(`/api/sessions/${page.session}/messages`, { ...message, images });
+    else await page.socket.send({ type: "message", ...message });
     page.images = [];
     grow();
     hint();
     page.conversation.toEnd();
   } catch (error) {
     if (!draft.value) draft.value = text;
-    page.unsure = error.status ? "" : text;
-    byId("hint").textContent = error.message;
-    byId("alert").textContent = error.message;
+    page.unsure = error.status || command ? "" : text;
+    grow();
+    complain(error);
   }
 }
 
-const stop = () => page.socket?.send({ type: "interrupt" }).catch((error) => { byId("hint").textContent = error.message; });
+// The first message begins a session, in the folder that is named under Sessions or that of the service.
+async function start(workspace = page.workspace) {
+  const { session } = await ask("/api/sessions", { workspace });
+  delete sessionStorage["draft "];
+  await list();
+  await open(session);
+}
+
+const stop = () => page.socket?.send({ type: "interrupt" }).catch(complain);
 
 byId("prompt").addEventListener("submit", (event) => { event.preventDefault(); send(page.busy ? "queue" : "prompt"); });
 byId("steer").onclick = () => send("steer");
 byId("stop").onclick = stop;
-byId("draft").addEventListener("input", grow);
+byId("undo").onclick = () => undo("undo");
+byId("redo").onclick = () => undo("redo");
+byId("told-close").onclick = () => { tell(""); byId("draft").focus(); };
+byId("draft").addEventListener("input", () => { grow(); hint(); });
 byId("draft").addEventListener("keydown", (event) => {
   if (event.isComposing) return;
   if (event.key === "Enter" && !event.shiftKey) {
@@ -267,11 +366,14 @@ byId("draft").addEventListener("keydown", (event) => {
   }
 });
 addEventListener("keydown", (event) => {
+  const moves = event.altKey && !event.ctrlKey && !event.metaKey && { KeyU: "undo", KeyY: "redo" }[event.code];
+  if (moves && !byId(moves).hidden) { event.preventDefault(); undo(moves); return; }
   if (event.key !== "Escape") return;
   if (!byId("canvas").hidden && matchMedia("(max-width:70rem)").matches) { page.canvas.toggle(false); byId("canvas-open").focus(); }
   else if (byId("side").classList.contains("open")) toggle("side", byId("more"), false);
   else if (byId("sessions").classList.contains("open")) toggle("sessions", byId("menu"), false);
   else if (page.busy && may("talk")) stop();
+  else tell("");
 });
 byId("image").addEventListener("change", async (event) => {
   for (const file of [...event.target.files].slice(0, 10)) {
@@ -290,12 +392,10 @@ byId("begin").addEventListener("submit", async (event) => {
   event.preventDefault();
   const workspace = byId("folder").value.trim();
   try {
-    const { session } = await ask("/api/sessions", { workspace });
+    await start(workspace);
     localStorage.folder = workspace;
-    await list();
-    await open(session);
     byId("draft").focus();
-  } catch (error) { byId("alert").textContent = error.message; byId("hint").textContent = error.message; byId("folder").setCustomValidity(error.message); byId("folder").reportValidity(); byId("folder").setCustomValidity(""); }
+  } catch (error) { complain(error); byId("folder").setCustomValidity(error.message); byId("folder").reportValidity(); byId("folder").setCustomValidity(""); }
 });
 
 // Looks

@@ -6,7 +6,8 @@ export class Refused extends Error {
 export async function ask(path, data) {
   const options = data === undefined ? {} :
     { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) };
-  const answer = await fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
+  let answer;
+  try { answer = await fetch(path, { credentials: "same-origin", cache: "no-store", ...options }); } catch { throw new Refused(0, "There is no connection to the service; what you wrote is kept."); }
   let told = {};
   try { told = await answer.json(); } catch { /* an answer without words */ }
   if (!answer.ok) throw new Refused(answer.status, told.error || `The service answered ${answer.status}.`);

@@ -1,7 +1,7 @@
 // Keeps the page itself for when the service is away. Nothing of a conversation is ever kept.
-const KEPT = "hermes-page-1";
+const KEPT = "hermes-page-2";
 const FILES = ["/", "/skins.css", "/manifest.webmanifest", "/assets/style.css", "/assets/icon.svg", "/assets/app.js",
-  "/assets/service.js", "/assets/markdown.js", "/assets/conversation.js", "/assets/requests.js", "/assets/panes.js", "/assets/nodes.js", "/assets/canvas.js"];
+  "/assets/service.js", "/assets/markdown.js", "/assets/conversation.js", "/assets/requests.js", "/assets/panes.js", "/assets/nodes.js", "/assets/canvas.js", "/assets/commands.js"];
 
 self.addEventListener("install", (event) => {
   event.waitUntil(caches.open(KEPT).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));

@@ -1,0 +1,163 @@
+"""Commands on the page, in a real headless Chromium: carried out or refused, and never sent to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.chromium import Browser
+from tests.support.model_process import ServerProcess
+from tests.support.service import Head, Service
+
+SCRIPT = r"""
+def script(request):
+    asked = [each for each in request.messages if each.get("role") == "user"]
+    last = str(asked[-1]["content"])
+    done = request.messages[-1].get("role") == "tool"
+    if "note" in last:
+        return say("Written.") if done else call("write_file", path="notes.txt", content="hello\n")
+    if "slow" in last:
+        return say("Begun. " + "word " * 4000, piece=8, pace=0.05)
+    return say("Heard: " + last)
+"""
+TOLD = "document.querySelector('#told-words').textContent"
+IDLE = "document.querySelector('#send').textContent === 'Send'"
+SAID = "[...document.querySelectorAll('.item.user .body')].map((each) => each.textContent)"
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    folder = tmp_path_factory.mktemp("page")
+    with ServerProcess(SCRIPT, folder) as model, Service(folder / "home", model.base_url) as service:
+        yield service.device("approve", "program")
+
+
+@pytest.fixture(scope="module")
+def browser(head: Head, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("chromium")) as running:
+        running.open(f"{head.service.url}/#pair={head.service.code('approve')}")
+        running.until("document.querySelector('.welcome') && !document.querySelector('#prompt').hidden")
+        yield running
+
+
+def enter(browser: Browser, text: str) -> None:
+    browser.run("document.querySelector('#draft').focus(); document.querySelector('#draft').value = ''")
+    browser.type(text)
+    browser.key("Enter")
+
+
+def session_of(browser: Browser) -> str:
+    browser.until("location.hash.startsWith('#session=')")
+    return browser.run("location.hash.slice(9)")
+
+
+def test_a_command_without_a_session_begins_none(head: Head, browser: Browser) -> None:
+    for text, told in (("/help", "/undo"), ("/undo", "No session is open yet"), ("!ls", "without the `!`")):
+        enter(browser, text)
+        browser.until(f"{TOLD}.includes({told!r})")
+    assert head.get("/api/sessions")[1]["sessions"] == []
+
+
+def test_the_first_message_begins_a_session_where_the_service_runs(head: Head, browser: Browser) -> None:
+    enter(browser, "write a note")
+    browser.until("document.querySelector('.item.answer')")
+    browser.until(IDLE)
+    session = session_of(browser)
+    folder = Path(head.get(f"/api/sessions/{session}")[1]["workspace"])
+    assert folder == head.service.home.parent / "here" and (folder / "notes.txt").read_text() == "hello\n"
+
+
+def test_undo_and_redo_take_the_file_along_and_say_so(head: Head, browser: Browser) -> None:
+    note = head.service.home.parent / "here" / "notes.txt"
+    browser.run("document.querySelector('#undo').click()")
+    browser.until(f"{TOLD}.startsWith('Undone: write a note. 1 path')")
+    browser.until("document.querySelector('.welcome')")
+    assert not note.exists() and browser.run("document.querySelector('#draft').value") == "write a note"
+    enter(browser, "/redo")
+    browser.until(f"{TOLD}.startsWith('Done again: write a note. 1 path')")
+    browser.until(f"{SAID}.length === 1")
+    assert note.exists()
+    browser.key("KeyU", modifiers=1)
+    browser.until(f"{TOLD}.startsWith('Undone')")
+    browser.key("KeyY", modifiers=1)
+    browser.until(f"{TOLD}.startsWith('Done again')")
+    enter(browser, "/redo")
+    browser.until(f"{TOLD} === 'There is nothing to do again.'")
+
+
+def test_no_command_goes_to_the_model(head: Head, browser: Browser) -> None:
+    session = session_of(browser)
+    before = head.events(session)[-1]["seq"]
+    told = {
+        "/audit now": "no command /audit",
+        "/undoo": "did you mean /undo?",
+        "/UNDO it": "/undo takes nothing after it",
+        "  /steer": "/steer needs <text>",
+        "/mode yolo": "changed in the terminal",
+        "/model": "The model is custom/scripted",
+        "/stop": "Nothing is running",
+        "/title Notes": "called Notes now",
+        "/skin nope": "/skin takes one of",
+        "/resume nothing": "",
+        "/move nowhere": "nowhere",
+        "/context": "tokens of a",
+        "! rm x": "without the `!`",
+    }
+    for text, words in told.items():
+        enter(browser, text)
+        browser.until(f"{TOLD}.toLowerCase().includes({words.lower()!r})")
+        browser.key("Escape")
+    assert not {each["type"] for each in head.events(session, before)} & {"user_message", "turn_started"}
+    # What only looks like one is a message, and `//` writes a slash.
+    for text, said in (("/etc/hosts is odd", "/etc/hosts is odd"), ("//undo means?", "/undo means?")):
+        enter(browser, text)
+        browser.until(f"{SAID}.includes({said!r})")
+        browser.until(IDLE)
+
+
+def test_what_a_stop_left_in_the_queue_is_seen_by_all_and_sent_on_by_any(
+    head: Head, browser: Browser
+) -> None:
+    session = session_of(browser)
+    other = head.service.device("talk", "second")
+    enter(browser, "slow")
+    browser.until("document.querySelector('#send').textContent === 'Queue'")
+    status, told = other.post(f"/api/sessions/{session}/messages", {"text": "from the second"})
+    assert (status, told["queued"]) == (202, True)
+    other.say(session, "read this now", "steer")
+    other.say(session, "and drop this")
+    waits = "[...document.querySelectorAll('#queue .text')].map((each) => each.textContent)"
+    browser.until(f"{waits}.length === 3")
+    browser.key("Escape")
+    browser.until(IDLE)
+    browser.until(f"{waits}.join() === 'read this now,from the second,and drop this'")
+    assert head.get(f"/api/sessions/{session}")[1]["queued"] == browser.run(waits)
+    browser.run("document.querySelectorAll('#queue button')[2].click()")
+    browser.until("document.querySelector('#draft').value === 'and drop this'")
+    assert other.post(f"/api/sessions/{session}/queue", {"take_back": "and drop this"})[0] == 409
+    assert other.post(f"/api/sessions/{session}/queue", {})[0] == 400
+    assert other.post(f"/api/sessions/{session}/queue", {"send": True})[0] == 202
+    browser.until(f"{SAID}.slice(-2).join() === 'read this now,from the second'")
+    browser.until(f"{IDLE} && !document.querySelector('#queue .text')")
+    # And from the page, by return on the empty prompt.
+    enter(browser, "slow")
+    browser.until("document.querySelector('#send').textContent === 'Queue'")
+    enter(browser, "after the stop")
+    browser.until(f"{waits}.length === 1")
+    browser.key("Escape")
+    browser.until(IDLE)
+    browser.until("document.querySelector('#hint').textContent.startsWith('⏎ send what waits')")
+    browser.key("Enter")
+    browser.until(f"{SAID}.at(-1) === 'after the stop'")
+
+
+def test_a_new_session_begins_with_the_next_message_in_the_same_folder(head: Head, browser: Browser) -> None:
+    before = session_of(browser)
+    browser.until(IDLE)
+    enter(browser, "/clear")
+    browser.until("location.hash === ''")
+    enter(browser, "hello")
+    assert session_of(browser) != before
+    browser.until(f"{SAID}.join() === 'hello'")
