@@ -98,7 +98,7 @@ async def open_engine(
     folder = await session_folder(options, home, database)
     options = folder.options
     loaded = await asyncio.to_thread(_configured, home, dict(environ), options)
-    plan = await plan_routes(loaded.settings, loaded.environ, options.model, loaded.problems)
+    plan = await plan_routes(loaded.settings, loaded.environ, options.model, loaded.problems, home)
     problems = await asyncio.to_thread(problems_of, loaded, plan, home, options.workspace)
     stream = EventStream()
     for listener in listeners:

@@ -42,7 +42,7 @@ from agent.home import Home
 from agent.memory.service import MemoryProvider
 from agent.messages import ToolCall
 from agent.model.effort import SessionEffort
-from agent.model.profile import Profile
+from agent.model.profile import COMPACT, STANDARD, Profile
 from agent.model.protocol import Thinking, ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.model.transport.retry import RetryPolicy
@@ -213,6 +213,8 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     session.position = place.position
     spec.meter.add_past(node.data for node in session.path if node.kind == "assistant")
 
+    profile = spec.profile
+
     async def renew_system() -> bool:
         workspace = place.reach.workspace
         return await ensure_system(
@@ -220,7 +222,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
             workspace,
             services.home,
             services.settings,
-            spec.profile,
+            profile,
             tools,
             services.notes,
             spec.meter.window,
@@ -270,7 +272,15 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         settled=place.reach.scripts.prepare_next,
         helpers=helpers,
     )
-    dialogue = _dialogue(services, spec, state, folders, helpers)
+
+    async def shrink() -> Sequence[ToolSpec]:
+        nonlocal profile, tools
+        profile, tools = COMPACT, COMPACT.offer(tools)
+        calls.offer((tool.name for tool in tools), profile.result_limit)
+        await renew_system()
+        return tools
+
+    dialogue = _dialogue(services, spec, state, folders, helpers, shrink)
     turns = TurnRunner(
         session,
         dialogue,
@@ -460,6 +470,7 @@ def _dialogue(
     state: TaskState,
     folders: ReachedFolders,
     helpers: TurnHelpers,
+    shrink: Callable[[], Awaitable[Sequence[ToolSpec]]],
 ) -> Dialogue:
     settings, profile, session = services.settings, spec.profile, spec.session
 
@@ -489,4 +500,5 @@ def _dialogue(
         thinking=lambda: services.effort.level if spec.effort is None else spec.effort,
         extra={"return_token_ids": True, "logprobs": True} if settings.model.token_ids else None,
         helpers=helpers,
+        shrink=shrink if profile is STANDARD else None,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,10 +59,12 @@ async def plan_routes(
     environ: Mapping[str, str],
     override: str | None,
     problems: Sequence[SettingProblem] = (),
+    home: Home | None = None,
 ) -> RoutePlan:
-    """The models to ask. Raises `ConfigError`; with none configured, `NoModelError` naming the ways on.
+    """The models to ask, with the windows that refusals named earlier, as `home` knows them.
 
-    Either names the `problems` of the settings first: what stands there may be what is missed.
+    Raises `ConfigError`; with none configured, `NoModelError` naming the ways on. Either names the
+    `problems` of the settings first: what stands there may be what is missed.
     """
     try:
         targets = resolve(settings, environ, override)
@@ -73,6 +76,8 @@ async def plan_routes(
         raise ConfigError(" ".join([*map(str, problems), str(error)])) from None
     servers = ServerWatches()
     targets = list(await asyncio.gather(*map(servers.informed, targets)))
+    if home is not None:
+        targets = await asyncio.to_thread(_with_windows, targets, home)
     first = targets[0]
     side, problem = _side(settings, environ)
     summary, other = _summary(settings, environ)
@@ -80,6 +85,19 @@ async def plan_routes(
     wrong = " ".join(filter(None, (problem, other, *map(untooled, targets))))
     meter = Meter(first.info, infos)
     return RoutePlan(tuple(targets), profile_of(first), meter, side, wrong, summary, servers)
+
+
+def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
+    """Targets with the windows that refusals named, where neither settings nor server tell one."""
+    book = DialectBook(home.root)
+    informed = []
+    for target in targets:
+        told = target.chosen.context_window or "context_window" in target.info.told
+        window = 0 if told else spoken_of(target, book).current.limits.window
+        if window and window < (target.info.context_window or math.inf):
+            target = replace(target, info=replace(target.info, context_window=window))
+        informed.append(target)
+    return informed
 
 
 def untooled(target: Target) -> str:

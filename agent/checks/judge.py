@@ -152,7 +152,7 @@ async def open_judge(
 
     Raises `ConfigError` without a model.
     """
-    plan = await plan_routes(loaded.settings, loaded.environ, model or None)
+    plan = await plan_routes(loaded.settings, loaded.environ, model or None, home=home)
     closers: list[Any] = []
     routes = await open_routes(plan, loaded.settings, home, (), lambda event: None, closers)
     try:

@@ -56,6 +56,8 @@ class LearnedRule:
             what = f"is offered no {', '.join(tools)}, whose description it refuses"
         elif self.rule == "rename_limit" and (most := self.change.get("limits", {}).get("output_max")):
             what = f"is asked for {most:,} tokens of a reply at most"
+        elif window := self.change.get("limits", {}).get("window"):
+            what = f"counts as one with a window of {window:,} tokens"
         return f"{label} {what} from now on, as it refused the request: {self.reason}"
 
 

@@ -11,7 +11,16 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -152,6 +161,10 @@ class CallRunner:
         self._running: set[str] = set()
         """Calls whose tool was asked."""
         self.guard = RepeatGuard()
+
+    def offer(self, tools: Iterable[str], result_limit: int) -> None:
+        """From now on only these may be called, with results of so many characters."""
+        self._offered, self._result_limit = frozenset(tools), result_limit
 
     def turn_began(self) -> None:
         """A new turn: repeats are counted anew, and failures of the last one are over."""

@@ -28,7 +28,7 @@ from agent.events import (
 from agent.model.codecs import codec_for
 from agent.model.codecs.pictures import COUNTED, without_images
 from agent.model.dialect import Dialect
-from agent.model.profile import Profile
+from agent.model.profile import COMPACT, SMALL_WINDOW, Profile
 from agent.model.protocol import (
     THOUGHT,
     CallFragment,
@@ -37,7 +37,9 @@ from agent.model.protocol import (
     ReasoningDelta,
     TextDelta,
     Thinking,
+    ToolSpec,
 )
+from agent.model.repairs import Repair
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.retry import RetryPolicy
 from agent.model.trial import RequestTrial
@@ -66,6 +68,7 @@ KEEPING = "Keeping what the model was writing"
 RECORD = "The record of a request"
 """What helps, as notices name it."""
 
+SMALL = "The window of {model} is small: from here on it has few tools and a short prompt."
 THINKING_CHANGED = "thinking was switched for this turn"
 DIALECT = "dialect"
 """Why a prefix breaks when a refusal taught another form of what was sent already."""
@@ -94,7 +97,9 @@ class Dialogue:
         thinking: Callable[[], Thinking | None] = lambda: None,
         extra: Mapping[str, Any] | None = None,
         helpers: TurnHelpers | None = None,
+        shrink: Callable[[], Awaitable[Sequence[ToolSpec]]] | None = None,
     ) -> None:
+        """`shrink` puts the compact set in force and gives its tools; None: it is in force already."""
         helpers = self._helpers = helpers or TurnHelpers(emit)
 
         async def kept(notes: Sequence[tuple[str, str]]) -> int:
@@ -111,6 +116,7 @@ class Dialogue:
         self._max_output = max_output
         self._thinking = thinking
         self._extra = dict(extra or {})
+        self._shrink = shrink
         self._lanes: dict[str, Lane] = {}
         self._framing = LaneFraming(session, attachments, profile)
         self._breaks: list[Break] = []
@@ -164,10 +170,40 @@ class Dialogue:
                 overflows += error.kind == "overflow"
                 if error.kind != "overflow" or overflows > MAX_OVERFLOWS:
                     raise
-                if error.limit is not None:
-                    self._meter.learn_window(error.limit)
-                if not await self._room.after_overflow(self._estimate(), overflows):
-                    raise
+                self._learn_window(error, error.limit)
+                window = self._meter.window
+                if window is not None and window < SMALL_WINDOW and await self._become_compact():
+                    overflows = 0
+                elif not await self._room.after_overflow(self._estimate(), overflows):
+                    lane = self._lane(self._routes[0])
+                    # Nothing can be folded, and most of it is our own: the window must be small.
+                    if window is not None or 2 * len(lane.head) < lane.size:
+                        raise
+                    self._learn_window(error, min(self._estimate(), SMALL_WINDOW - 1))
+                    if not await self._become_compact():
+                        raise
+
+    def _learn_window(self, error: ModelError, tokens: int | None) -> None:
+        """Keep the window that a refusal was about, for this session and later ones."""
+        known, route = self._meter.window, self._named(self._asked)
+        if tokens is None or (known is not None and known <= tokens):
+            return
+        self._meter.learn_window(tokens)
+        if route is self._routes[0]:
+            change = {"limits": {"window": tokens}}
+            route.spoken.learn([(Repair("compact", change), printable(error.said))])
+
+    async def _become_compact(self) -> bool:
+        """Go on with few tools and a short prompt, as the window is too small for the usual ones."""
+        if self._shrink is None:
+            return False
+        shrink, self._shrink = self._shrink, None
+        tools = tuple(await shrink())
+        self._max_output = self._max_output or COMPACT.max_output
+        self._routes = tuple(replace(route, tools=tools) for route in self._routes)
+        self._emit(Noticed(kind="info", text=SMALL.format(model=self._routes[0].name)))
+        await self.begin_again("the window is small")
+        return True
 
     def tune(
         self,

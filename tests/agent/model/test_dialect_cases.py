@@ -151,3 +151,35 @@ async def test_a_model_without_tools_calls_in_its_text(tmp_path: Path) -> None:
         assert (await b.turn("hi")).text == "as text"
         assert (await b.turn("again")).text == "as text"
         assert ["tools" in request.body for request in b.server.requests] == [True, False, False]
+
+
+SMALL = "The number of tokens to keep from the initial prompt is greater than the context length ({}"
+
+
+@pytest.mark.parametrize("said", [SMALL.format("n_keep: 9000>= n_ctx: 4096)"), SMALL.format("…)")])
+async def test_a_small_window_is_given_the_compact_set(tmp_path: Path, said: str) -> None:
+    def answer(request: Recorded) -> Reply:
+        return refuse(400, said) if len(request.raw) > 4 * 4_096 else acting(request)
+
+    async with bench(tmp_path, answer) as b:
+        ended = await b.turn("hi")
+        assert (ended.outcome, ended.text) == ("done", "done")
+        sent = b.server.requests[-1].body
+        assert len(sent["tools"]) < 10 and sent["max_tokens"] == 1_500
+        assert all(event.declared for event in b.seen(PrefixBroken))
+        assert sum("window of" in event.text and "is small" in event.text for event in b.seen(Noticed)) == 1
+        # What it named counts from the first request on.
+        before = len(b.server.requests)
+        assert (await b.turn("again", resume_last=True)).outcome == "done"
+        assert (await b.turn("another session")).outcome == "done"
+        assert len(b.server.requests) == before + 4
+
+
+async def test_a_long_message_leaves_a_large_model_its_tools(tmp_path: Path) -> None:
+    def answer(request: Recorded) -> Reply:
+        return refuse(400, "prompt is too long: 250000 tokens > 200000 maximum")
+
+    async with bench(tmp_path, answer) as b:
+        assert (await b.turn("word " * 40_000)).outcome == "failed"
+        assert "terminal" in {tool["function"]["name"] for tool in b.server.requests[-1].body["tools"]}
+        assert len(b.server.requests[-1].body["tools"]) > 10
