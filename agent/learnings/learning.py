@@ -71,12 +71,21 @@ _RANKS: tuple[Origin, ...] = ("person", "agent", "observed")
 
 
 def same(one: Learning, other: Learning) -> bool:
-    """Whether two say the same: one failure, one project, one fix."""
-    if (one.key, one.project) != (other.key, other.project):
+    """Whether two say the same: one failure or call, one project, one fix; whoever saw the failure."""
+    if one.project != other.project:
+        return False
+    # What was only observed says nothing beyond its failure.
+    only_seen = one.origin == other.origin == "observed"
+    if one.key != other.key and (only_seen or _plain(one.pattern) != _plain(other.pattern)):
         return False
     if one.fix_key and one.fix_key == other.fix_key:
         return True
-    return normalise(one.fix) == normalise(other.fix)
+    return _plain(one.fix) == _plain(other.fix)
+
+
+def _plain(text: str) -> str:
+    """What a text says, however it is set: marks of code and the full stop make no difference."""
+    return normalise(text.replace("`", "")).rstrip(" .!")
 
 
 def merged(one: Learning, other: Learning) -> Learning:
@@ -86,9 +95,16 @@ def merged(one: Learning, other: Learning) -> Learning:
     """
     first, second = sorted((one, other), key=lambda each: (_RANKS.index(each.origin), -each.updated_at))
     newest = max(one, other, key=lambda each: each.updated_at)
+    # Where the failure was seen, it is known again by what it said.
+    seen = first if first.evidence or not second.evidence else second
     return replace(
         first,
         id=one.id,
+        key=seen.key,
+        tool=seen.tool,
+        program=seen.program,
+        subcommand=seen.subcommand,
+        error=seen.error,
         status=_status(one.status, other.status),
         fix_kind=first.fix_kind if first.fix_key or not second.fix_key else second.fix_kind,
         fix_key=first.fix_key or second.fix_key,

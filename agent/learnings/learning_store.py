@@ -47,15 +47,14 @@ class LearningStore:
         return await self._database.write(work)
 
     async def replace(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:
-        """Write one down in place of what has its number."""
+        """Write one down in place of what has its number, and of what says the same."""
         keys = tuple(calls)
 
-        def work(connection: table.Connection) -> None:
-            table.update(connection, learning)
+        def work(connection: table.Connection) -> Learning:
             table.link(connection, learning, keys)
+            return table.become_one(connection, learning)
 
-        await self._database.write(work)
-        return learning
+        return await self._database.write(work)
 
     async def happened(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from sqlite3 import Connection
 from typing import Any
@@ -84,11 +84,31 @@ def _known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learn
     Where nobody vouches for either, one that was observed of the same call says the same, whatever worked:
     what works is then different each time, as a free port is.
     """
-    found = of_key(connection, new.key, new.project)
-    if alike := next((each for each in found if same(each, new)), None):
+    if alike := next(_alike(connection, new), None):
         return alike
+    found = of_key(connection, new.key, new.project)
     observed = [each for each in found if each.origin == new.origin == "observed"]
     return next((each for each in observed if _fails(connection, each, calls)), None)
+
+
+def _alike(connection: Connection, learning: Learning) -> Iterator[Learning]:
+    """The others of the project that say the same, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM learnings WHERE project = ? AND id != ? ORDER BY id",
+        (learning.project, learning.id),
+    )
+    yield from (each for each in map(_learning, rows.fetchall()) if same(each, learning))
+
+
+def become_one(connection: Connection, learning: Learning) -> Learning:
+    """Have what else says the same as one that is kept become part of it; what it is then."""
+    for other in list(_alike(connection, learning)):
+        learning = merged(learning, other)
+        also = calls(connection, other.id)
+        remove(connection, other.id)
+        link(connection, learning, also)
+    update(connection, learning)
+    return learning
 
 
 def _fails(connection: Connection, learning: Learning, calls: Sequence[str]) -> bool:

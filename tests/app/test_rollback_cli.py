@@ -438,3 +438,15 @@ def test_mistakes_with_hunks_are_one_sentence(
     done = rollback(b, *arguments, "--yes")
     assert (done.returncode, sentence in done.stderr) == (code, True), done.stderr
     assert (b.workspace / "long.txt").read_text() == now
+
+
+async def test_the_first_note_of_a_home_is_taken_back_whole(tmp_path: Path) -> None:
+    noting = call("memory", action="add", content="The tests run with make test.", target="memory")
+    async with bench(tmp_path, by_step([noting, say("noted")])) as b:
+        assert (await b.turn("note it")).outcome == "done"
+    back = rollback(b, "--to", "0", "--yes", "--json")
+    told = json.loads(back.stdout)
+    assert (back.returncode, told["left"], told["coverage"]) == (0, [], "full"), back.stdout
+    assert not (b.home / "memories" / "MEMORY.md").exists()
+    assert rollback(b, "--to", "1", "--yes").returncode == 0
+    assert (b.home / "memories" / "MEMORY.md").exists()

@@ -35,12 +35,21 @@ def is_plain(path: str) -> bool:
     return "\0" not in path and not any(part in ("", ".", "..") for part in parts)
 
 
-def _is_ours(path: str, objects: ObjectStore) -> bool:
+def is_own_folder(path: str, objects: ObjectStore) -> bool:
+    """Whether a path is the folder of notes or of skills itself, which stays in any case. Pure."""
+    return Path(path) in _folders(objects)
+
+
+def _folders(objects: ObjectStore) -> tuple[Path, Path]:
     home = Home(objects.folder.parent.parent)
+    return home.memories, home.skills
+
+
+def _is_ours(path: str, objects: ObjectStore) -> bool:
     place = Path(path)
     try:
         folder = place.parent.resolve()
-        roots = [each.resolve() for each in (home.memories, home.skills)]
+        roots = [each.resolve() for each in _folders(objects)]
     except (OSError, RuntimeError):
         return False
     # A link in the path leads elsewhere, whatever the path begins with.

@@ -84,6 +84,36 @@ async def test_what_the_agent_saved_holds_the_call_back_in_the_next_session(tmp_
         assert (found["status"], found["times_used"], found["confirmed"]) == ("learning", 1, 1)
 
 
+@pytest.mark.parametrize("seen_first", [True, False])
+async def test_written_down_again_it_is_the_same_one_whichever_session_saw_the_failure(
+    seen_first: bool, tmp_path: Path
+) -> None:
+    async with bench(tmp_path, say("")) as b:
+        b.config(QUIET)
+
+        async def unseen(**note: Any) -> None:
+            b.server.script = by_step([call("save_learning", **note), say("kept")])
+            await b.turn("note it")
+
+        words = {"pattern": "`python2 app.py`", "fix": "Use `python3`."}
+        await (_learned(b) if seen_first else unseen(**words))
+        await (unseen(**words) if seen_first else _learned(b))
+        with closing(sqlite3.connect(b.home / "state.db")) as database:
+            # Refuted once so far: what is known of it is one row, so the next refutation retires it.
+            database.execute("UPDATE learnings SET refuted = 1")
+            database.commit()
+        await unseen(pattern="python2 app.py", fix="use python3", error_type="command not found")
+        b.events.clear()
+        b.server.script = by_step([call("search_learnings", query="python2"), say("done")])
+        await b.turn("what do you know")
+        (found,) = results(b)[-1]["learnings"]
+        assert (found["status"], found["refuted"]) == ("learning", 1)
+        b.events.clear()
+        b.server.script = by_step([calls(("terminal", FAILS)), say("done")])
+        await b.turn("run it")
+        assert results(b)[-1]["status"] == "held_back"
+
+
 async def test_made_again_unchanged_the_call_runs_and_refutes_what_does_not_hold(tmp_path: Path) -> None:
     async with bench(tmp_path, say("")) as b:
         b.config(QUIET)

@@ -16,7 +16,7 @@ from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_words import repository_change
-from agent.workspace.checkpoints.kept_outside import refusal
+from agent.workspace.checkpoints.kept_outside import is_own_folder, refusal
 from agent.workspace.checkpoints.objects import MissingObjectError, ObjectStore
 from agent.workspace.checkpoints.restore.merge import Merged, merge
 from agent.workspace.checkpoints.restore.plan_items import (
@@ -116,7 +116,7 @@ def plan_restore(
     items: list[PlanItem] = []
     whole = {each for path in paths or () if (each := units.group(path))}
     for path in sorted(wanted):
-        if uncovered(units, path):
+        if uncovered(units, path) or is_own_folder(path, objects):
             continue
         # A unit goes back as a whole, whichever of its files was named.
         if paths is not None and not _chosen(path, paths) and units.group(path) not in whole:
@@ -176,6 +176,8 @@ def with_others(
     known |= {folder for path in known for folder in above(path) if wanted.get(folder, path) is None}
     for path, target in wanted.items():
         if path in known or (paths is not None and not _chosen(path, paths)):
+            continue
+        if is_own_folder(path, objects):
             continue
         if reason := refusal(path, target, objects):
             items.append(PlanItem(path, None, target, "lost", reason))
