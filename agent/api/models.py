@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from agent.model.providers import MODEL as MODEL
     from agent.model.providers import NoModelError as NoModelError
     from agent.model.providers import Target as Target
+    from agent.model.providers import address_of as address_of
     from agent.model.providers import checked_url as checked_url
     from agent.model.providers import reach as reach
     from agent.model.providers import resolve as resolve
@@ -66,6 +67,6 @@ __getattr__ = exports(
         "agent.model.local.server": "MISSING",
         "agent.model.local.weights": "CATALOGUE PROVENANCE SMALL STANDARD Weights installed model_file "
         "wanted",
-        "agent.model.providers": "MODEL NoModelError Target checked_url reach resolve seller",
+        "agent.model.providers": "MODEL NoModelError Target address_of checked_url reach resolve seller",
     },
 )

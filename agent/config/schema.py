@@ -83,7 +83,7 @@ def _model_address(text: str) -> str:
     """The address of an API as it is written; a variable `${NAME}` may stand in it."""
     parts = urlsplit(re.sub(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", "x", text))
     is_open = text.startswith("${")
-    if not is_open and (parts.scheme not in ("http", "https") or not parts.hostname or " " in text):
+    if text and not is_open and (parts.scheme not in ("http", "https") or not parts.hostname or " " in text):
         raise ValueError("it takes an address such as https://api.example.com/v1")
     return text
 
@@ -93,7 +93,8 @@ ModelAddress = Annotated[str, AfterValidator(_model_address)]
 
 class ProviderSettings(SettingsSection):
     base_url: ModelAddress = Field(
-        description="Address of an API, ending in /v1 as a rule.",
+        "",
+        description="Address of an API, ending in /v1 as a rule; empty = that of the provider of this name.",
         json_schema_extra={"takes": "an address such as https://api.example.com/v1"},
     )
     api_key_env: str = Field(

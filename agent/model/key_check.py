@@ -14,7 +14,7 @@ from agent.model.addresses import is_loopback
 from agent.model.builtin_providers import PROVIDERS, Provider
 from agent.model.detect import names_in
 from agent.model.format_registry import FORMATS
-from agent.model.providers import checked_url, seller
+from agent.model.providers import address_of, checked_url, seller
 from agent.model.transport.failures import Failures
 
 if TYPE_CHECKING:
@@ -75,12 +75,13 @@ def key_providers(settings: Settings, environ: Mapping[str, str]) -> tuple[KeyPr
 
 def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyProvider]:
     for name, own in settings.providers.items():
-        known = PROVIDERS.get(name, Provider(base_url=own.base_url))
+        address = address_of(settings, environ, name)
+        known = PROVIDERS.get(name, Provider(base_url=address))
         if variable := own.api_key_env or known.key_env:
             yield KeyProvider(
                 name=name,
                 variable=variable,
-                base_url=own.base_url,
+                base_url=address,
                 format=own.format or known.format,
                 is_set=bool(environ.get(variable, "").strip()),
             )
@@ -177,7 +178,10 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
     try:
         local = is_loopback(provider.base_url)
     except ValueError:
-        return KeyCheck(f"The address of {provider.name} is wrong; mend providers.{provider.name}.base_url.")
+        return KeyCheck(
+            f"The address of {provider.name} is wrong; correct it: "
+            f"`hermes config set providers.{provider.name}.base_url URL`."
+        )
     if key and not local and not provider.base_url.startswith("https://"):
         return KeyCheck(f"{provider.base_url} is not encrypted; keys are only sent to https:// addresses.")
     url = f"{provider.base_url.rstrip('/')}/{provider.path}"

@@ -174,7 +174,8 @@ class _Resolver:
 
     def _means_provider(self, name: str) -> bool:
         """Whether the first part of `name/…` is a provider rather than a part of the model's own name."""
-        if name in self._settings.providers:
+        own = self._settings.providers.get(name)
+        if own is not None and (own.base_url or name not in PROVIDERS):
             return True
         if name not in PROVIDERS:
             return False
@@ -192,8 +193,9 @@ class _Resolver:
             return listed[0]
         if self._custom_url:
             return CUSTOM
-        if len(self._settings.providers) == 1:
-            return next(iter(self._settings.providers))
+        own = [name for name, each in self._settings.providers.items() if each.base_url]
+        if len(own) == 1:
+            return own[0]
         maker = next((name for name, each in PROVIDERS.items() if _makes(each, model)), "")
         if maker and self._usable(maker):
             return maker
@@ -259,12 +261,20 @@ class _Resolver:
 
     def _provider(self, name: str, own: ProviderSettings | None) -> Provider:
         """Address and key variable of a provider. Raises `ConfigError` for an address that is none."""
+        if own is not None and not own.base_url:
+            usual = self._provider(name, None)
+            return replace(usual, key_env=own.api_key_env or usual.key_env, format=own.format or usual.format)
         if own is not None:
             place = f"providers.{name}.base_url"
             url = checked_url(filled(own.base_url, self._environ, place), place)
             # A key goes only where its provider lives, unless the settings say otherwise.
             usual = PROVIDERS[name].key_env if name in PROVIDERS and seller(url) == name else ""
             return Provider(base_url=url, key_env=own.api_key_env or usual, format=own.format or spoken(url))
+        if name not in PROVIDERS and not (name == CUSTOM and self._custom_url):
+            raise ConfigError(
+                f"The provider {name} has no address; give it one: "
+                f"`hermes config set providers.{name}.base_url https://host/v1`."
+            )
         if name == CUSTOM:
             url = checked_url(self._custom_url, BASE_URL)
             return Provider(base_url=url, key_env=KEY, format=spoken(url))
@@ -281,6 +291,15 @@ class _Resolver:
         if model and name != "openrouter" and name != CUSTOM and _variable(self._environ, reseller):
             sentence += f", or write openrouter/{name}/{model} to use {reseller}"
         return f"{sentence}."
+
+
+def address_of(settings: Settings, environ: Mapping[str, str], provider: str) -> str:
+    """The address of a provider as it is written, in the settings or elsewhere; empty if nothing says it."""
+    if (own := settings.providers.get(provider)) is not None and own.base_url:
+        return own.base_url
+    if provider == CUSTOM:
+        return _variable(environ, BASE_URL)
+    return PROVIDERS[provider].base_url if provider in PROVIDERS else ""
 
 
 def _makes(provider: Provider, model: str) -> bool:

@@ -7,9 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from agent.model.addresses import is_loopback
-from agent.model.builtin_providers import PROVIDERS
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
-from agent.model.providers import BASE_URL, CUSTOM, seller
+from agent.model.providers import address_of, seller
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -29,9 +28,7 @@ def prices_of(settings: Settings, environ: Mapping[str, str]) -> Prices:
             return FREE
         provider, _, model = label.partition("/")
         own = settings.providers.get(provider)
-        address = own.base_url if own else environ.get(BASE_URL, "") if provider == CUSTOM else ""
-        if not address and provider in PROVIDERS:
-            address = PROVIDERS[provider].base_url
+        address = address_of(settings, environ, provider)
         # What a server on this machine really offers depends on how it was started.
         local = not address or is_loopback(address)
         known = None if local else lookup(model, seller(address))

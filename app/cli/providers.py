@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
     """Every provider: those of the settings first, then the built-in ones and that of the environment."""
-    from agent.api.models import PROVIDERS, learned_of, plain_address, seller
+    from agent.api.models import PROVIDERS, address_of, learned_of, plain_address, seller
 
     own = loaded.settings.providers
     rows: list[dict[str, Any]] = []
@@ -95,7 +95,7 @@ def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
     for name in names:
         known = PROVIDERS.get(name)
         if name in own:
-            url = own[name].base_url
+            url = address_of(loaded.settings, loaded.environ, name)
             sold = PROVIDERS.get(seller(url))
             usual = known.key_env if known is not None and known is sold else ""
             key = own[name].api_key_env or usual

@@ -283,7 +283,7 @@ class FormatClient:
             raise ModelError(
                 "unreachable",
                 f"The address {self._failures.address!r} of {provider} is no http:// or https:// address "
-                f"with a host and a valid port; correct providers.{provider}.base_url.",
+                f"with a host and a valid port; correct it: {self._failures.setting('base_url', 'URL')}.",
             )
         if not _is_header_value(self._key):
             where = self._failures.key_hint or f"providers.{provider}.api_key_env"

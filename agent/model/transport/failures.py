@@ -29,10 +29,18 @@ _KEY_LIKE = re.compile(
 )
 
 _TOOLS_TEXT = re.compile(
-    r"(?:not|n't) support (?:tools?|function|tool use)|tool choice requires|enable-auto-tool-choice",
+    r"(?:not|n't) support (?:tools?|function|tool use)|tool choice requires|enable-auto-tool-choice"
+    r"|support tool use",
     re.IGNORECASE,
 )
-
+_NOWHERE = re.compile(
+    r"^\W*(?:(?:404|error|page|path|route|resource|url|endpoint|the|requested|file)\b\W*)*"
+    r"(?:(?:was |is )?not found|does not exist|nothing here)?\W*$"
+    r"|\b(?:invalid|unknown|unrecognized) (?:request )?(?:url|path|endpoint|route)"
+    r"|cannot (?:post|get)\b|no (?:such |matching )?(?:route|path|handler|url)\b|method not allowed",
+    re.IGNORECASE,
+)
+"""What servers say of an address where nothing is; other sentences are about the model."""
 
 _BEHIND = re.compile(
     r"\blitellm\.(?!RateLimit)\w+: (?:litellm\.\w+: )?\w+Exception\b|\bprovider returned error\b",
@@ -68,7 +76,7 @@ class Failures:
             return ModelError(
                 "not_found",
                 f"{self.provider} redirects {self.address} to {shown}; "
-                f"set providers.{self.provider}.base_url to the right address.",
+                f"set the right address: {self.setting('base_url', 'URL')}.",
                 status=status,
             )
         complaint = read_complaint(body)
@@ -138,11 +146,15 @@ class Failures:
         """The base URL without anything secret in it."""
         return self.clean(_without_secrets(self.base_url))
 
+    def setting(self, name: str, value: str) -> str:
+        """The command that changes a setting of this provider."""
+        return f"`hermes config set providers.{self.provider}.{name} {value}`"
+
     def _unreachable(self, reason: str, mend: str) -> ModelError:
         return ModelError(
             "unreachable",
             f"Cannot reach {self.provider} at {self.address}: {reason}; "
-            f"{mend} (providers.{self.provider}.base_url).",
+            f"{mend} ({self.setting('base_url', 'URL')}).",
         )
 
     def _error(
@@ -183,8 +195,10 @@ class Failures:
                 return f"{self.provider} gave up waiting"
             case "overflow":
                 return "The conversation is larger than the model's window"
-            case "not_found" if "model" in detail.lower():
+            case "not_found" if "model" in detail.lower() and not _TOOLS_TEXT.search(detail):
                 return f"{self.provider} does not know the model"
+            case "not_found" if not _NOWHERE.search(detail):
+                return f"{self.provider} does not offer the model as it was asked for"
             case "not_found":
                 return f"There is no {self.title} API at {self.address}"
             case "content_filter":
@@ -198,7 +212,7 @@ class Failures:
         if kind in _OF_THE_GATEWAY and _BEHIND.search(detail):
             return (
                 "your own key is not what is wrong: whoever runs the gateway has to correct its settings, "
-                "or choose another model: hermes config set model.name NAME"
+                "or choose another model: `hermes --model NAME`"
             )
         match kind:
             case "auth" if status == 403:
@@ -206,28 +220,25 @@ class Failures:
             case "auth" if self.key_hint:
                 return f"put a valid key into {self.key_hint}"
             case "auth":
-                return f"name the variable that holds the key in providers.{self.provider}.api_key_env"
+                return f"name the variable that holds the key: {self.setting('api_key_env', 'VARIABLE')}"
             case "billing":
-                return "top up the account or choose another model: hermes config set model.name NAME"
+                return "top up the account or choose another model: `hermes --model NAME`"
             case "overflow":
                 return "shorten the conversation or choose a model with a larger window"
-            case "not_found" if "model" in detail.lower():
-                return "choose one it offers: hermes config set model.name NAME"
+            case "bad_request" | "not_found" if _TOOLS_TEXT.search(detail):
+                return f"let the calls travel as text: {self.setting('tool_mode', 'text')}"
+            case "not_found" if not _NOWHERE.search(detail):
+                return "choose one it offers: `hermes --model NAME`"
             case "not_found":
-                return f"correct providers.{self.provider}.base_url (it ends in /v1 as a rule)"
+                return f"set its address, which ends in /v1 as a rule: {self.setting('base_url', 'URL')}"
             case "content_filter":
-                return "rephrase the request or choose another model"
+                return "rephrase the request or choose another model: `hermes --model NAME`"
             case "images":
-                return "choose a model that reads images, or set images: false for this one"
-            case "bad_request" if _TOOLS_TEXT.search(detail):
-                return (
-                    "let the calls travel as text: "
-                    f"hermes config set providers.{self.provider}.tool_mode text"
-                )
+                return "choose a model that reads images: `hermes --model NAME`"
             case "bad_request":
-                return "change the named setting or choose another model: hermes config set model.name NAME"
+                return "change the named setting or choose another model: `hermes --model NAME`"
             case _:
-                return "try again later or choose another model"
+                return "try again later or choose another model: `hermes --model NAME`"
 
     def clean(self, text: str) -> str:
         """`text` of a provider as a person reads it: short, on one line, without keys."""

@@ -118,7 +118,7 @@ async def test_a_refused_key_names_the_variable_to_set():
 
 async def test_an_unknown_model_names_the_command_that_mends_it():
     async with talking([FAULTS["status_404"](RICH)]) as (_, client):
-        assert "hermes config set model.name NAME" in str(await failure(client))
+        assert "`hermes --model NAME`" in str(await failure(client))
 
 
 async def test_a_model_without_tools_names_the_mode_that_mends_it():
