@@ -60,6 +60,7 @@ _FIRST = 3
 _LIKE, _LIKE_OF_FEW = 0.12, 0.25
 """The least cosine that counts: whatever is asked, something is nearest, and one word is near to much."""
 
+BY_WORDS = "What the question means was not known in time, so it was searched by its words alone."
 NO_MEANING = (
     f"Searching by meaning needs the extra `semantic` (`{add_hint('semantic')}`) or a provider's "
     "model in the setting recall.embeddings; use the mode words or auto."
@@ -92,6 +93,8 @@ class _Answers(NamedTuple):
     """Whether all was looked through for what there was time."""
     sure: float = 0.0
     """How surely words found what was meant, where meaning was asked beside them."""
+    late: bool = False
+    """Whether what the question means was not known in time."""
 
 
 class _Question(NamedTuple):
@@ -168,8 +171,12 @@ class Recall:
         counts. `patience` (seconds) bounds the search of old messages for parts of words. Any text is a
         valid question. Raises `StoreError`.
         """
-        if mode == "meaning" and self.meaning is None:
-            raise StoreError(NO_MEANING)
+        late = False
+        if mode == "meaning":
+            if self.meaning is None:
+                raise StoreError(NO_MEANING)
+            if late := await self.meaning.question(text, patience) is None:
+                mode = "words"
         asked, wanted = filters or Filters(), self.source_names if sources is None else sources
         query = parse(text)
         room = session_list.bounded(offset) + session_list.bounded(limit)
@@ -194,7 +201,8 @@ class Recall:
         found = fusing.spaced(found, lambda each: 1 if _is_named(each, question.words) else _every(each))
         found = found[:MAX_HITS]
         page = found[session_list.bounded(offset) : room]
-        return SearchHits(len(found), await self._shown(page, query, text), complete)
+        note = BY_WORDS if late or answers.late else ""
+        return SearchHits(len(found), await self._shown(page, query, text), complete, note)
 
     async def _exact(
         self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
@@ -240,7 +248,8 @@ class Recall:
         vector = await meaning.question(asked.text, asked.patience)
         by_words = [each for each in found if each.scored is not None]
         if vector is None:
-            return _Answers(by_words, asked.patience >= meaning.hurried)
+            is_patient = asked.patience >= meaning.hurried
+            return _Answers(by_words, is_patient, late=is_patient)
         count = len(asked.words)
         possible = possible or float(count)
         telling = [each.score for each in by_words if _every(each) == 1]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.recall.embedding import EmbeddingError
-from agent.recall.question import words_of
 from agent.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER, WEIGHTS
 from agent.worker_process import IDLE, WorkerError, WorkerProcess
 from tools.extras import add_hint
@@ -56,8 +55,8 @@ class StaticEmbedder:
         )
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
-        # Function words of a question say nothing of what it is about; those of a text are few among many.
-        told = await self._told([" ".join(words_of(text)) if question else text for text in texts], "exact")
+        # A question keeps its function words: the vectors were made of whole sentences.
+        told = await self._told(texts, "exact")
         import numpy
 
         return numpy.frombuffer(told, FORMATS["exact"]).reshape(len(texts), -1)

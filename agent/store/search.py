@@ -81,6 +81,8 @@ class SearchHits:
     """Up to `MAX_HITS`."""
     hits: tuple[SearchHit, ...]
     complete: bool
+    note: str = ""
+    """What a person has to know of how it was searched, in a sentence."""
 
 
 async def search(

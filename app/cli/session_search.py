@@ -62,6 +62,8 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
         )
     finally:
         await recall.close()
+    if hits.note:
+        say(f"hermes: {hits.note}", sys.stderr)
     if args.as_json:
         import json
 

@@ -21,6 +21,10 @@ _NO_BASH = (
     "functions, aliases and shell options do not."
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DECLARED = re.compile(rb"^declare -(\S+) (\w+)", re.MULTILINE)
+_TOO_LONG = "Argument list too long"
+_BURDEN = 100_000
+"""Bytes of exported variables from which they may be why no program starts."""
 _calls = itertools.count(1)
 
 
@@ -164,6 +168,26 @@ class Shell:
         finally:
             new.unlink(missing_ok=True)
             folders.unlink(missing_ok=True)
+
+    def overgrown(self, output: str) -> str:
+        """A sentence where programs could not be started for the size of the variables. Blocking."""
+        if _TOO_LONG not in output:
+            return ""
+        try:
+            state = (self._folder / "state").read_bytes()
+        except OSError:
+            return ""
+        starts = [*_DECLARED.finditer(state)]
+        ends = [each.start() for each in starts[1:]] + [len(state)]
+        exported = [pair for pair in zip(starts, ends, strict=True) if b"x" in pair[0][1]]
+        sizes = {each[2]: end - each.start() for each, end in exported}
+        if (total := sum(sizes.values())) < _BURDEN:
+            return ""
+        largest = os.fsdecode(max(sizes, key=lambda name: sizes[name]))
+        return (
+            f"The exported variables of this shell take up {total / 1e6:.1f} MB, more than programs can be "
+            f"started with; the largest is {largest}: `unset {largest}`, or `export -n {largest}`."
+        )
 
     def forget(self) -> None:
         """Remove the stored state."""

@@ -24,6 +24,14 @@ REST = 600.0
 _ALIKE = 3
 """Searches without results, for nearly the same words, after which the model is told so."""
 _TRACKING = re.compile(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z", re.IGNORECASE)
+_REASON = 160
+"""Characters of why one service failed, among those of others."""
+_UNREACHED = re.compile(
+    r"connection attempts failed|cannot be reached|connecterror|network is unreachable|no route to host"
+    r"|name resolution|name or service not known|nodename nor servname|dns error|getaddrinfo",
+    re.IGNORECASE,
+)
+"""How libraries say that nobody could be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,13 @@ class SearchRing:
         if not found and not answered:
             if denied is not None and all(why == "was denied" for _, why in passed):
                 raise denied
-            said = "; ".join(f"{name}: {why}" for name, why in passed)
+            if passed and all(_UNREACHED.search(why) for _, why in passed):
+                names = ", ".join(name for name, _ in passed)
+                raise SearchError(
+                    f"No search service could be reached ({names}); this computer seems to be offline. "
+                    "Search again when it is connected."
+                )
+            said = "; ".join(f"{name}: {_shortened(why)}" for name, why in passed)
             raise SearchError(f"No search service answered ({said or 'none is set up'}); see docs/web.md.")
         circling = not found and self._circles(query)
         if found:
@@ -123,6 +137,10 @@ class SearchRing:
         """End what runs."""
         for each in self._services:
             await each.close()
+
+
+def _shortened(why: str) -> str:
+    return why if len(why) <= _REASON else f"{why[: _REASON - 1]}…"
 
 
 def _same(url: str) -> str:

@@ -24,7 +24,7 @@ from agent.recall import static_embedder, upkeep
 from agent.recall.embedding import EmbeddingError
 from agent.recall.meaning import Meaning
 from agent.recall.opening import embedder_of, open_meaning
-from agent.recall.recall import Recall
+from agent.recall.recall import Recall, SearchMode
 from agent.recall.sources import Passage
 from agent.recall.static_embedder import StaticEmbedder
 from agent.store.nodes import Kind, NewNode, Session
@@ -98,6 +98,19 @@ async def test_a_search_in_a_hurry_waits_for_nothing_and_says_there_is_more(reca
     hits = await recall.search("what went wrong with the heating?", patience=0.005)
     assert not hits.hits
     assert not hits.complete
+
+
+@pytest.mark.parametrize("mode", ["meaning", "auto"])
+async def test_a_question_whose_meaning_comes_too_late_is_searched_by_words_and_says_so(
+    recall: Recall, meaning: Meaning, monkeypatch: pytest.MonkeyPatch, mode: SearchMode
+) -> None:
+    async def never(text: str, patience: float) -> None:
+        return None
+
+    assert not (await recall.search("what of the boiler?", mode=mode, patience=1)).note
+    monkeypatch.setattr(meaning, "question", never)
+    hits = await recall.search("what of the boiler?", mode=mode, patience=1)
+    assert hits.hits[0].snippet == SAID[0][1] and "words alone" in hits.note
 
 
 async def test_vectors_of_deleted_sessions_and_of_another_model_are_forgotten(

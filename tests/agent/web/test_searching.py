@@ -119,6 +119,22 @@ async def test_whatever_goes_wrong_the_next_service_is_asked(failure: Any) -> No
     assert answer.served_by == ("two",) and [name for name, _ in answer.passed] == ["one"]
 
 
+async def test_offline_one_sentence_says_so() -> None:
+    unreached = (
+        SearchError("The server cannot be reached (All connection attempts failed); look at it"),
+        SearchError("DDGSException: ConnectError('error sending request > Network is unreachable')"),
+        OSError("[Errno -3] Temporary failure in name resolution"),
+    )
+    routes = [Route(f"s{number}", each) for number, each in enumerate(unreached)]
+    with pytest.raises(SearchError) as told:
+        await SearchRing(routes).search("q", 2, anybody)
+    assert "(s0, s1, s2); this computer seems to be offline" in str(told.value)
+    long = Route("last", SearchError("refused " * 100))
+    with pytest.raises(SearchError, match="No search service answered") as told:
+        await SearchRing([*routes, long]).search("q", 2, anybody)
+    assert len(str(told.value)) < 700
+
+
 async def test_a_service_that_failed_rests_and_comes_back() -> None:
     now = [0.0]
     one = Route("one", SearchError("is down"), found("https://a.example/"))

@@ -219,3 +219,13 @@ async def test_without_bash_folder_and_variables_persist_and_the_loss_is_named(p
 
 def test_a_bash_that_is_there_is_used():
     assert LocalBackend().shell == ("bash" if shutil.which("bash") else "sh")
+
+
+async def test_variables_too_large_to_start_a_program_with_are_named(task: Task) -> None:
+    await task.run("export SMALL=1; export LARGE=$(head -c 3000000 /dev/zero | tr '\\0' x)")
+    failed = await task.run("ls")
+    assert failed["exit_code"] != 0 and "3.0 MB" in failed["note"] and "`unset LARGE`" in failed["note"]
+    ran = await task.run("unset LARGE; ls")
+    assert ran["exit_code"] == 0 and "note" not in ran
+    told = await task.run("echo Argument list too long; false")
+    assert "note" not in told
