@@ -57,10 +57,12 @@ class CallFragment:
 class SealedDelta:
     """A part of the reply that only its provider reads and wants back byte for byte.
 
-    `data` is the text of a JSON object in ASCII, in the form in which it is sent back.
+    `data` is the text of a JSON object in ASCII, in the form in which it is sent back. `place` says
+    where in the reply it belongs, as characters of text and calls before it, if it comes later.
     """
 
     data: str
+    place: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ FORM_STATUSES = (400, 404, 422, 500, 501, 0)
 """Statuses of refusals about the form of a request; 0: none, the answer had begun."""
 SEARCHED = 4_000
 """Characters of a refusal that are searched: some repeat the whole request."""
-WITHOUT_EFFORT: Mapping[str, Any] = {"limits": {"without": ["reasoning_effort"]}}
+WITHOUT_EFFORT: Mapping[str, Any] = {"limits": {"without": ["reasoning_effort", "reasoning"]}}
 """No thinking is asked for, where a history has none of the thoughts it would have to have."""
 LEAST_WINDOW = 1_000
 """Tokens below which a number is no window."""

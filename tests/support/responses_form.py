@@ -86,7 +86,11 @@ class ResponsesForm:
         whole = {
             "id": "resp_1",
             "object": "response",
+            "created_at": 1_700_000_000,
             "model": body["model"],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": body.get("tools", []),
             "error": None,
             "output": output,
             "status": "incomplete" if cut else "completed",

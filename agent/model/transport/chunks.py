@@ -195,31 +195,36 @@ class ChunkReader:
         return known
 
     def _read_usage(self, usage: dict[str, Any], deltas: list[Delta]) -> None:
-        cached = (
+        read = usage_of(usage)
+        if read != self._usage and read != Usage():
+            self._usage = read
+            deltas.append(UsageDelta(read))
+
+
+def usage_of(usage: dict[str, Any]) -> Usage:
+    """The counts of a request, under the names that chat completions and Responses have for them."""
+    return Usage(
+        input=_first(_count(usage, "prompt_tokens"), _count(usage, "input_tokens")),
+        output=_first(_count(usage, "completion_tokens"), _count(usage, "output_tokens")),
+        cached=_first(
             _count(usage, "prompt_tokens_details", "cached_tokens"),
             _count(usage, "input_tokens_details", "cached_tokens"),
             _count(usage, "prompt_cache_hit_tokens"),
             _count(usage, "cache_read_input_tokens"),
             _count(usage, "cached_tokens"),
-        )
-        read = Usage(
-            input=_first(_count(usage, "prompt_tokens"), _count(usage, "input_tokens")),
-            output=_first(_count(usage, "completion_tokens"), _count(usage, "output_tokens")),
-            cached=_first(*cached),
-            written=_first(
-                _count(usage, "prompt_tokens_details", "cache_write_tokens"),
-                _count(usage, "cache_creation_input_tokens"),
-            ),
-            cost=_money(usage.get("cost")),
-            reasoning=_first(
-                _count(usage, "completion_tokens_details", "reasoning_tokens"),
-                _count(usage, "output_tokens_details", "reasoning_tokens"),
-                _count(usage, "reasoning_tokens"),
-            ),
-        )
-        if read != self._usage and read != Usage():
-            self._usage = read
-            deltas.append(UsageDelta(read))
+        ),
+        written=_first(
+            _count(usage, "prompt_tokens_details", "cache_write_tokens"),
+            _count(usage, "input_tokens_details", "cache_write_tokens"),
+            _count(usage, "cache_creation_input_tokens"),
+        ),
+        cost=_money(usage.get("cost")),
+        reasoning=_first(
+            _count(usage, "completion_tokens_details", "reasoning_tokens"),
+            _count(usage, "output_tokens_details", "reasoning_tokens"),
+            _count(usage, "reasoning_tokens"),
+        ),
+    )
 
 
 def tokens_of(event: Mapping[str, Any], choice: Mapping[str, Any] | None) -> TokensDelta | None:

@@ -23,6 +23,7 @@ from agent.model.protocol import (
     Usage,
     UsageDelta,
 )
+from agent.model.transport.chunks import usage_of
 from agent.model.transport.halves import HalfCharacters
 
 PHASE = "phase"
@@ -53,6 +54,9 @@ class _Item:
     announced: bool = False
     """Whether an event has opened it, before anything of it came."""
     done: bool = False
+    sealed: bool = False
+    place: tuple[int, int] = (0, 0)
+    """Characters of text and calls of the reply that came before it."""
     written: set[Any] = field(default_factory=set)
     """Parts of its content, by their numbers, of which something has come."""
 
@@ -68,6 +72,7 @@ class ItemReader:
         self._by_id: dict[str, _Item] = {}
         self._by_number: dict[int, _Item] = {}
         self._calls = 0
+        self._length = 0
         self._summaries = 0
         self._halves = HalfCharacters()
 
@@ -139,7 +144,7 @@ class ItemReader:
         return item
 
     def _new(self, event: Mapping[str, Any], stated: Mapping[str, Any], kind: str) -> _Item:
-        item = _Item(kind, call_id=_call_id(stated))
+        item = _Item(kind, call_id=_call_id(stated), place=(self._length, self._calls))
         self._items.append(item)
         if name := _id(event, stated):
             self._by_id[name] = item
@@ -195,8 +200,7 @@ class ItemReader:
                 if not item.written:
                     texts = _texts(stated, "summary") or _texts(stated, "content")
                     shown = self._reasoning("\n\n".join(texts))
-                sealed = {name: value for name, value in stated.items() if value is not None}
-                return [*shown, SealedDelta(json.dumps(sealed))] if sealed.get("encrypted_content") else shown
+                return [*shown, *self._seal(item, stated)]
             case "message" if not item.written:
                 return self._text("".join(_texts(stated, "content")))
             case _:
@@ -208,22 +212,31 @@ class ItemReader:
         output = response.get("output")
         deltas: list[Delta] = []
         streamed = bool(self._items)
+        thoughts = [each for each in self._items if each.kind == "reasoning"]
         for item in map(_dict, output if isinstance(output, list) else ()):
             if not streamed or self._is_missing(item):
                 deltas += self._complete(self._new({}, item, _string(item.get("type"))), item)
+            elif item.get("type") == "reasoning" and thoughts:
+                # Gateways (LiteLLM) stream it readable, and have what was signed in the whole response alone.
+                known = self._by_id.get(_id({}, item))
+                known = known if known in thoughts else thoughts[0]
+                thoughts.remove(known)
+                deltas += self._seal(known, item, known.place)
         if response.get("status") == "incomplete":
             reason = _string(_dict(response.get("incomplete_details")).get("reason"))
             self.finish = "content_filter" if reason in _FILTERED else "length"
         else:
             self.finish = "tool_calls" if self._calls else "stop"
-        usage = _dict(response.get("usage"))
-        counted = Usage(
-            input=_count(usage.get("input_tokens")),
-            output=_count(usage.get("output_tokens")),
-            cached=_count(_dict(usage.get("input_tokens_details")).get("cached_tokens")),
-            reasoning=_count(_dict(usage.get("output_tokens_details")).get("reasoning_tokens")),
-        )
+        counted = usage_of(_dict(response.get("usage")))
         return deltas if counted == Usage() else [*deltas, UsageDelta(counted)]
+
+    def _seal(self, item: _Item, stated: dict[str, Any], place: tuple[int, int] | None = None) -> list[Delta]:
+        """Encrypted reasoning as it came, and where its item stood if it comes later."""
+        if item.sealed or not stated.get("encrypted_content"):
+            return []
+        item.sealed = True
+        kept = {name: value for name, value in stated.items() if value is not None}
+        return [SealedDelta(json.dumps(kept), place)]
 
     def _is_missing(self, stated: dict[str, Any]) -> bool:
         """Whether a call, or all text, of the whole response was never streamed."""
@@ -237,6 +250,7 @@ class ItemReader:
 
     def _text(self, text: Any) -> list[Delta]:
         text = self._halves.whole(_string(text), "text")
+        self._length += len(text)
         return [TextDelta(text)] if text else []
 
     def _reasoning(self, text: Any) -> list[Delta]:

@@ -196,7 +196,9 @@ class _ReplyReader:
             self._answered = delta.model
             return False
         if isinstance(delta, SealedDelta):
-            self._sealed.append(SealedPart(delta.data, self._text_length, len(self._calls)))
+            self._sealed.append(
+                SealedPart(delta.data, *(delta.place or (self._text_length, len(self._calls))))
+            )
             return False
         if isinstance(delta, ReplyEnd):
             self._finish = delta.reason
@@ -258,7 +260,8 @@ class _ReplyReader:
     def _sealed_parts(self) -> Sealed | None:
         if not self._sealed:
             return None
-        return Sealed(self._route.wire.format.name, self._digest, tuple(self._sealed))
+        parts = sorted(self._sealed, key=lambda part: (part.text, part.calls))
+        return Sealed(self._route.wire.format.name, self._digest, tuple(parts))
 
     def _show(self, deltas: Sequence[Delta]) -> None:
         for delta in deltas:

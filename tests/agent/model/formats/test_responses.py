@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from agent.model.repairs import Refusal, repairs_for
 from agent.model.transport.item_events import ItemReader
 from tests.support.engines import Bench, bench
 from tests.support.images import png
-from tests.support.model_server import call, calls, refuse, say
+from tests.support.model_server import Reply, call, calls, refuse, say
 from tests.support.responses_form import ResponsesForm
 
 CONFIG = """
@@ -78,6 +79,51 @@ async def test_a_turn_with_encrypted_reasoning_and_calls_side_by_side(tmp_path: 
         assert bodies[0]["reasoning"] == {"effort": "high", "summary": "auto"}
         assert "".join(event.text for event in b.seen(ReasoningAdded)) == "Two ü🎉"
         assert (second.usage["cached"] or 0) > 0
+
+
+def sealed_at_the_end(other_ids: bool, left_out: bool) -> Any:
+    """Events of a gateway: reasoning is streamed readable, and signed in the whole response alone."""
+
+    def edit(events: list[Any]) -> list[Any]:
+        for event in events:
+            item = event.get("item") or {}
+            if item.get("type") == "reasoning":
+                event["item"] = {name: value for name, value in item.items() if name != "encrypted_content"}
+                event["item"] |= {"id": f"streamed_{event['type']}"} if other_ids else {}
+        usage = events[-1]["response"]["usage"]
+        usage |= {"cost": 0.25, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 7}}
+        return [each for each in events if not left_out or "reasoning_summary" not in each["type"]]
+
+    return (edit,)
+
+
+@pytest.mark.parametrize(("other_ids", "left_out"), [(False, False), (True, False), (False, True)])
+async def test_reasoning_sealed_in_the_whole_response_alone_goes_back_where_it_stood(
+    tmp_path: Path, other_ids: bool, left_out: bool
+) -> None:
+    loop = [replace(each, edits=sealed_at_the_end(other_ids, left_out)) for each in LOOP]
+    async with bench(tmp_path, loop, forms={"/v1/responses": ResponsesForm()}, api_key="test-key") as b:
+        prepared(b)
+        ended = await b.turn("Read both")
+        assert (ended.text, b.server.refusals) == ("Done.", [])
+        assert kinds(b.server.requests[2].body) == [
+            *("user", "reasoning", "assistant", *["function_call"] * 2, *["function_call_output"] * 2),
+            *("reasoning", "function_call", "function_call_output"),
+        ]
+        assert ended.usage["cost"] == 0.75, "what a server says that a request cost counts"
+
+
+async def test_a_model_whose_thoughts_were_not_kept_is_asked_for_none(tmp_path: Path) -> None:
+    def script(request: Any) -> Reply:
+        if "reasoning" in request.body and any(item.get("call_id") for item in request.body["input"]):
+            return refuse(400, "AnthropicException - Expected `thinking`, but found `tool_use`.")
+        answered = any(item.get("call_id") for item in request.body["input"])
+        return say("Done.") if answered else call("read_file", path="a.txt")
+
+    async with bench(tmp_path, script, forms={"/v1/responses": ResponsesForm()}) as b:
+        prepared(b)
+        assert (await b.turn("Read a.txt")).outcome == "done"
+        assert "reasoning" not in b.server.requests[-1].body
 
 
 @pytest.mark.parametrize("thinking", ["off", "null", "low", 20_000])
