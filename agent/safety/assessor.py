@@ -17,6 +17,7 @@ from agent.safety import hosts
 from agent.safety.effects import Deed, deed
 from agent.safety.git_programs import names_programs
 from agent.safety.hardline import forbidden
+from agent.safety.local_commits import commit_reach
 from agent.safety.path_cache import cached_paths
 from agent.safety.places import Places, absolute, joined
 from agent.safety.programs.table import EffectName, Table, programs
@@ -223,6 +224,20 @@ class _Judge:
             return []  # a page of documentation or of packages: nobody is told anything
         if command.name == "git" and effect == "history" and "config" in command.arguments[:3]:
             return self._git_setting(command)
+        if effect == "publishes" and found.local:
+            where = Path(absolute(joined(cwd, ".")))
+            reach = commit_reach(
+                command.name,
+                command.arguments,
+                where,
+                Path(self._scope.places.home),
+                self._scope.inside,
+                self._is_quiet,
+            )
+            if reach.stays:
+                policy = POLICIES["history"]
+            if reach.stays and reach.runs and not self._closed:
+                return ["works in a repository whose settings name programs to run"]
         if policy.passes_by == "boundary" and not self._closed:
             if not found.known:
                 return [f"is not known to be harmless: {shown(command.name)}"]
@@ -234,6 +249,13 @@ class _Judge:
         if not self._closed:
             return self._without_boundary(command, found, cwd)
         return []
+
+    def _is_quiet(self, text: str) -> bool:
+        """Whether a command line surely tells nobody anything."""
+        deeds = [deed(each, self._table) for each in read(text, "/", self._scope.places.home).commands]
+        return bool(deeds) and all(
+            each.known and each.effect not in ("network", "publishes") for each in deeds
+        )
 
     def _without_boundary(self, command: Command, found: Deed, cwd: str) -> list[str]:
         if found.notes:
@@ -287,15 +309,12 @@ class _Judge:
         reasons: list[str | None] = [self._written(joined(cwd, path)) for path in found.writes]
         reasons += [self._deleted(joined(cwd, path), found.recursive) for path in found.deletes]
         reasons += [self._scope.read(joined(cwd, path)) for path in dict.fromkeys(_named(command, found))]
-        if (
-            command.name == "git"
-            and found.effect not in ("looks", "publishes")
-            and not _names_address(command)
-        ):
+        if command.name == "git" and found.effect not in ("looks", "publishes"):
+            read = _read_by_git(command.arguments)
             reasons += [
                 self._written(joined(cwd, word))
                 for word in command.arguments
-                if word.startswith(("/", "../"))
+                if word.startswith(("/", "../")) and word not in read
             ]
         return [reason for reason in reasons if reason]
 
@@ -347,9 +366,19 @@ def _named(command: Command, found: Deed) -> list[str]:
     return [*found.reads, *(word for word in _files(command.arguments) if word not in without)]
 
 
-def _names_address(command: Command) -> bool:
-    """Whether what may look like a path is where a remote is: git only notes it."""
-    return command.arguments[:2] in (("remote", "add"), ("remote", "set-url"))
+_GIT_READS = words("fetch pull ls-remote apply am")
+
+
+def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
+    """Words that look like paths and are only read: a remote's place, or a patch."""
+    verb = arguments[:2]
+    if verb in (("remote", "add"), ("remote", "set-url")) or _GIT_READS.intersection(verb[:1]):
+        return arguments
+    if verb[:1] == ("clone",) or verb == ("submodule", "add"):
+        places = [word for word in arguments if word.startswith(("/", "../")) or ":" in word]
+        # What follows the place is where it goes.
+        return places[:1]
+    return ()
 
 
 def _git_folder(command: Command) -> str:

@@ -55,6 +55,8 @@ class Deed:
     """Arguments that are no paths, such as the expression of `sed`."""
     notes: bool = False
     """Whether it keeps files of its own outside of the workspace, whatever it does."""
+    local: bool = False
+    """Whether settings of the repository tell if it publishes anything."""
     unsure: bool = False
     """Whether an argument that is not known may be an option that changes what it does."""
 
@@ -110,6 +112,7 @@ def deed(command: Command, table: Table) -> Deed:
         True,
         texts,
         "*" in program.notes or bool(program.notes.intersection(told.operands[:1])),
+        bool(program.local.intersection(told.operands[:1])),
         _is_unsure(program, arguments, effect),
     )
 
@@ -293,7 +296,8 @@ def _addresses(arguments: Sequence[str]) -> Iterator[str]:
     for word in arguments:
         if "://" in word:
             for match in _ADDRESS.finditer(word):
-                yield _named(match[1])
+                if match[1] or not match[0].startswith("file:"):
+                    yield _named(match[1])
 
 
 def _hosts(program: Program, told: _Words) -> Iterator[str]:

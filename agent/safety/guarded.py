@@ -89,13 +89,14 @@ def guarded_place(
     return guard(workspace, home, own).leads_to(path, whole=whole)
 
 
-def known_name(path: str) -> str | None:
+def known_name(path: str, *, whole: bool = False) -> str | None:
     """What a plain path leads to by its names alone, in whichever folder it stands; None if nothing guarded.
 
     `path` is relative (`.vscode/tasks.json`, `lib/.envrc`): names above it do not count. Looks at no disk.
+    `whole` as in `guarded_place`.
     """
     names = parts(f"/{path}")
-    return _by_name(names, tuple(map(_plain, names)), False)
+    return _by_name(names, tuple(map(_plain, names)), whole)
 
 
 @lru_cache(maxsize=32)

@@ -18,6 +18,7 @@ from agent.safety.git_programs import file_names_programs
 from agent.safety.guarded import known_name
 from agent.safety.reader.marks import words
 from agent.workspace.checkpoints.entries import PathKind, is_outside
+from agent.workspace.checkpoints.git_settings import listed, passes
 from tools.files.descriptors import read_bytes
 
 if TYPE_CHECKING:
@@ -63,12 +64,14 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
         return GuardedChanges()
     root = Path(step.root)
     fetched = tuple(_fetched(step.changes))
+    removed = {each.path for each in step.changes if each.after is None and _is_folder(each)}
     made: list[PathChange] = []
     brought: list[PathChange] = []
     for change in step.changes:
         if (
             is_outside(change.path)
             or not _is_guarded(change, root)
+            or (change.after is None and _went_along(change.path, removed))
             or _is_allowed(root / change.path, allowed)
         ):
             continue
@@ -113,7 +116,17 @@ def _is_guarded(change: PathChange, root: Path) -> bool:
     pairs = set(pairwise(names))
     if pairs & _FILLED or names[-2:] in _STATE:
         return False
+    if names[-1] == ".gitmodules" and change.after is not None and change.after.kind is PathKind.FILE:
+        return not _runs_nothing(root / change.path)
     return known_name(change.path) is not None
+
+
+def _runs_nothing(modules: Path) -> bool:
+    """Whether all that a file says of submodules is where they are, and of where they come from."""
+    try:
+        return all(passes(key, value) for key, values in listed(modules).items() for value in values)
+    except OSError:
+        return False
 
 
 def _runs_programs(inside: tuple[str, ...], change: PathChange, root: Path) -> bool:
@@ -133,6 +146,11 @@ def _text(path: Path) -> str:
         return os.fsdecode(read_bytes(path, _SHORT)[0]).strip()
     except OSError:
         return ""
+
+
+def _went_along(path: str, removed: Collection[str]) -> bool:
+    """Whether it was deleted with a folder around it that does not stand for it."""
+    return any(each in removed and known_name(each, whole=True) is None for each in _above(path))
 
 
 def _is_allowed(path: Path, allowed: Collection[Path]) -> bool:

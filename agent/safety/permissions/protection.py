@@ -7,19 +7,21 @@ for writing to them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
 
+from agent.safety.effects import deed
 from agent.safety.guarded import guard, guarded_reason
 from agent.safety.names import DELETERS, OWNERS, WRITERS
 from agent.safety.permissions.subjects import Setting
-from agent.safety.places import Places, joined
-from agent.safety.reader.marks import literal, words
+from agent.safety.places import Places, absolute, joined
+from agent.safety.programs.table import programs
+from agent.safety.reader.marks import UNKNOWN, literal, pattern, words
 from agent.safety.reader.reading import Command, Reading
 from agent.safety.rules import ProgramCall
 from agent.safety.typed_input import follows
-from agent.workspace.checkpoints.git_settings import may_go, passes
+from agent.workspace.checkpoints.git_settings import known_commands, may_go, passes
 from tools.actions import Action, ChangeFiles, DeletePath, RunCommand, SendInput, WritePath
 
 _WRITERS = (
@@ -51,6 +53,23 @@ def brings_files(reading: Reading) -> bool:
         command.name == "git" and not _GIT_BRINGS.isdisjoint(command.arguments)
         for command in reading.commands
     )
+
+
+def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
+    """Tells of folders whether a command names them, itself or by a glob, to be deleted with all inside."""
+    found = [(each.cwds, deed(each, programs())) for each in reading.commands if each.name in DELETERS]
+    named = [absolute(joined(cwd, path)) for cwds, does in found for path in does.deletes for cwd in cwds]
+    places = [tuple(map(pattern, path.split("/")[1:])) for path in named if UNKNOWN not in path]
+
+    def deletes(folder: Path) -> bool:
+        names = folder.parts[1:]
+        return any(
+            len(each) == len(names)
+            and all(one.fullmatch(name) for one, name in zip(each, names, strict=True))
+            for each in places
+        )
+
+    return deletes
 
 
 class Protection:
@@ -90,6 +109,9 @@ class Protection:
                     ("changes settings of Git, which can run programs", f"{each}/.git")
                     for each in (*command.cwds, setting.workspace)
                 )
+            if keys := _known_settings(command):
+                named = ", ".join(f"git-config({key})" for key in keys)
+                yield from ((f"sets {named}, and hooks", f"{each}/.git") for each in command.cwds)
         touched = ((path, cwds, False) for path, cwds in reading.writes)
         for word, cwds, whole in chain(touched, _written(reading.commands)):
             for folder in cwds:
@@ -133,6 +155,19 @@ def _landings(command: Command) -> Iterator[str]:
         name = source.rstrip("/").rpartition("/")[2]
         if name not in ("", ".", ".."):
             yield folder + name
+
+
+def _known_settings(command: Command) -> tuple[str, ...]:
+    """Settings that run something and that a command, such as `git lfs install --local`, is known to make."""
+    if not command.name.startswith("git"):
+        return ()
+    words = (*command.name.split("-", 1), *command.arguments)
+    said = [word for word in words if not word.startswith("-")]
+    for known, keys in known_commands().items():
+        options = {word for word in known if word.startswith("-")}
+        if said[: len(known) - len(options)] == [*known[: len(known) - len(options)]] and options <= {*words}:
+            return keys
+    return ()
 
 
 def _in_place(command: Command) -> bool:

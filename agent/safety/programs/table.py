@@ -31,7 +31,7 @@ Operands = Literal["read", "write", "delete", "last", "rest", "none"]
 
 _LONGEST_FILE = 200_000
 """Bytes of a file of programs; a longer one is not read."""
-_LISTS = frozenset({"valued", "outputs", "quiet", "scripts", "starts", "skipped_by", "notes"})
+_LISTS = frozenset({"valued", "outputs", "quiet", "scripts", "starts", "skipped_by", "notes", "local"})
 _OWN_FIELDS = frozenset(
     {
         "always",
@@ -117,6 +117,8 @@ class Program:
     """Subcommands behind which a command line stands that it runs."""
     same: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By subcommand, or empty for all: options that say the same, each with the one they are known by."""
+    local: frozenset[str] = frozenset()
+    """Subcommands that tell other machines only where settings of the repository say so."""
     wraps: Wrapper | None = None
     """How to find the command it runs; None when it runs none."""
 

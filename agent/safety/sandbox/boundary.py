@@ -55,6 +55,8 @@ class Opened:
     """Places it names: the gate asks a person before it runs."""
     versions: bool = False
     """Whether it has git put other versions of files into the work tree, guarded ones among them."""
+    deletes: Callable[[Path], bool] = lambda path: False
+    """Whether it deletes a folder with all that is in it."""
 
 
 class SessionBoundary:
@@ -126,8 +128,11 @@ class SessionBoundary:
         if not self._sandbox.lays_read_only:
             return ()
         opened = self._opens(command, cwd)
-        found = found_in(self._finders).read_only if opened.versions else ()
-        return (*opened.named, *(path for path in found if ".git" not in path.parts))
+        files = found_in(self._finders)
+        # What lies over a place in a view would keep a folder around it from being deleted there.
+        gone = (path for path in (*files.read_only, *files.pinned) if any(map(opened.deletes, path.parents)))
+        brought = (path for path in files.read_only if opened.versions and ".git" not in path.parts)
+        return tuple(dict.fromkeys((*opened.named, *gone, *brought)))
 
     @property
     def is_ready(self) -> bool:
@@ -188,8 +193,7 @@ class SessionBoundary:
             writable=(
                 *self._writable,
                 *self._own_caches()[:1],
-                *repository.store,
-                *files.pinned,
+                *(path for path in (*repository.store, *files.pinned) if not self._may_go(path, need.opens)),
                 *need.write,
             ),
             readable=(*self._readable, *caches[1:], *repository.alternates, *need.read, *own_files()),
@@ -207,6 +211,10 @@ class SessionBoundary:
             dies_with_parent=need.dies_with_parent,
             limits=self._limits,
         )
+
+    def _may_go(self, path: Path, opened: Sequence[Path]) -> bool:
+        """Whether a place in the workspace may be deleted itself, so that nothing may be laid over it."""
+        return path.is_relative_to(self._workspace) and any(path.is_relative_to(each) for each in opened)
 
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
         if self._sandbox.name == "none":

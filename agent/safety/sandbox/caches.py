@@ -115,6 +115,8 @@ class WorkspaceCaches:
 
     def _show(self, spec: Mapping[str, Any], private: int) -> None:
         own, marks = self._own(spec), spec.get("when", ())
+        if own is not None and own.is_file():
+            _copy(own, own.name, private)
         if own is None or not own.is_dir():
             return
         if not marks or any(True for mark in marks for _ in self._workspace.glob(mark)):

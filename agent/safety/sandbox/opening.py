@@ -97,12 +97,13 @@ def try_filter(mode: SandboxMode) -> str:
 
 def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
     def opens(command: str, cwd: Path) -> Opened:
-        from agent.safety.permissions.protection import Protection, brings_files
+        from agent.safety.permissions.protection import Protection, brings_files, deletes_folders
         from agent.safety.permissions.subjects import Setting
 
         setting = Setting(workspace, Path.home())
         named = Protection(setting, own).named(RunCommand(tool="terminal", command=command, cwd=cwd))
-        return Opened(named, brings_files(setting.reading(command, cwd)))
+        reading = setting.reading(command, cwd)
+        return Opened(named, brings_files(reading), deletes_folders(reading))
 
     return opens
 

@@ -50,9 +50,11 @@ def may_go(key: str) -> bool:
     return section != "remote" and any(each[0].fullmatch(rest) for each in _patterns().get(section, ()))
 
 
-def known_commands() -> Mapping[tuple[str, ...], str]:
-    """Commands that set others, as words, each with its keys."""
-    return {tuple(words.split()): str(keys) for words, keys in _table()["commands"].items()}
+@cache
+def known_commands() -> Mapping[tuple[str, ...], tuple[str, ...]]:
+    """Commands that set others, as words, the options last, each with its keys."""
+    rows = _table()["commands"].items()
+    return {tuple(words.split()): tuple(str(keys).split(", ")) for words, keys in rows}
 
 
 def normal(key: str) -> str:
