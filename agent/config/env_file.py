@@ -23,7 +23,7 @@ def keep_key(home: Home, variable: str, key: str) -> None:
     if not _NAME.fullmatch(variable):
         raise ConfigError(f"{variable!r} cannot be the name of a variable; correct api_key_env.")
     if not _KEY.fullmatch(key):
-        raise ConfigError("The key is empty or holds characters that no key has; copy it anew.")
+        raise ConfigError("The key is empty or holds characters that no key has; copy it again.")
     try:
         before = settings_file.read_file(home.env) or b""
     except settings_file.UnreadableSettingsError as error:

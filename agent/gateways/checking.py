@@ -226,7 +226,7 @@ async def _asked(
     """
     status, answered, data = await answer_of(client, method, url, title, body=body, headers=headers)
     if status in (401, 403, *wrong):
-        raise BadCredentialsError(f"{title} does not take this token; copy it anew.")
+        raise BadCredentialsError(f"{title} does not take this token; copy it again.")
     checked(status, answered, data, title)
     try:
         return json.loads(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -53,6 +53,8 @@ class KeyCheck:
     """One sentence, empty if the key was taken. The key is never part of it."""
     models: tuple[str, ...] = ()
     """The models it offers, as far as the same answer tells."""
+    about_key: bool = False
+    """Whether the problem is the key, or that there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ class ServerCheck:
 
     problem: str = ""
     """One sentence, empty if a server answers there."""
+    about_key: bool = False
+    """Whether the problem is the key, or that there is none."""
     name: str = ""
     """What it can be called among the providers."""
     base_url: str = ""
@@ -111,12 +115,12 @@ async def check_server(address: str, key: str, taken: Collection[str]) -> Server
     bare = not urlsplit(url).path
     for place in [f"{url}/v1", url] if bare else [url]:
         for format in ("chat", "anthropic") if key else ("chat",):
-            provider = KeyProvider(name=name, variable="the key", base_url=place, format=format)
+            provider = KeyProvider(name="", variable="the key", base_url=place, format=format)
             found = await check_key(provider, key, listed=True)
             if not found.problem:
                 spoken_form = format if format == "anthropic" else await _form(place, key)
                 return ServerCheck(name=name, base_url=place, format=spoken_form, models=found.models)
-    return ServerCheck(problem=found.problem)
+    return ServerCheck(problem=found.problem, about_key=found.about_key)
 
 
 async def _form(url: str, key: str) -> str:
@@ -174,7 +178,9 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
         stall_timeout=TIME_LIMIT,
     )
     if not key.isascii() or not key.isprintable() or " " in key:
-        return KeyCheck("The key is empty or holds characters that no key has; copy it anew.")
+        return KeyCheck(
+            "The key is empty or holds characters that no key has; copy it again.", about_key=True
+        )
     try:
         local = is_loopback(provider.base_url)
     except ValueError:
@@ -210,9 +216,14 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
             f"Nothing at {url} gives a list of models ({response.status_code}); is that its address?"
         )
     if not key and response.status_code in _REFUSED:
-        return KeyCheck(f"The server at {provider.base_url} wants a key ({response.status_code}).")
+        return KeyCheck(
+            f"The server at {provider.base_url} wants a key ({response.status_code}).", about_key=True
+        )
     if response.status_code in _REFUSED:
-        return KeyCheck(f"{provider.name} does not take this key ({response.status_code}); copy it anew.")
+        who = provider.name or f"The server at {provider.base_url}"
+        problem = f"{who} does not take this key ({response.status_code}); copy it again."
+        return KeyCheck(problem, about_key=True)
+    failures = replace(failures, provider=provider.name or "The server")
     return KeyCheck(str(failures.refused(response.status_code, response.headers, bytes(body))))
 
 

@@ -336,7 +336,7 @@ def _check_key(key: str, variable: str) -> None:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(
             f"The key in {variable} holds a blank, a line break or a special character, which no key has; "
-            "copy it anew."
+            "copy it again."
         )
 
 

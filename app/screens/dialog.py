@@ -69,6 +69,8 @@ class Dialog(ClosableModal[Outcome]):
         self._moved = ""
         """Letters that moved the choice just now: they were the beginning of a text if one follows."""
         self._arming: Timer | None = None
+        self._covered: Widget | None = None
+        """What had the keys when another dialog came over this one."""
         self._frame = Vertical(id="dialog", disabled=True)
         self.armed = False
         self._said = ""
@@ -107,6 +109,17 @@ class Dialog(ClosableModal[Outcome]):
 
     def on_resize(self) -> None:
         self._fit()
+
+    def on_screen_suspend(self) -> None:
+        """A dialog above this one is all that is asked now; what had the keys gets them again."""
+        if isinstance(self.app.screen, Dialog):
+            self._covered = self.focused
+            self._frame.visible = False
+
+    def on_screen_resume(self) -> None:
+        if not self._frame.visible:
+            self._frame.visible = True
+            self.set_focus(self._covered)
 
     def on_descendant_focus(self) -> None:
         self._fit()

@@ -24,7 +24,7 @@ class Doubtful:
     """Takes no key, and keeps none."""
 
     async def check(self, provider: KeyProvider, key: str) -> KeyCheck:
-        return KeyCheck(f"{provider.name} does not take this key (401); copy it anew.")
+        return KeyCheck(f"{provider.name} does not take this key (401); copy it again.")
 
     async def keep_key(self, provider: KeyProvider, key: str) -> None:
         raise AssertionError("a refused key is not kept")

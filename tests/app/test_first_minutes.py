@@ -29,7 +29,7 @@ from app.questions import request_queue
 from app.screens import dialog as dialogs
 from app.screens.models import model_menu
 from app.screens.models.fetch import FetchDialog
-from app.screens.models.key_dialog import KeyDialog, ProviderDialog
+from app.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
 from app.screens.models.models import ModelsScreen
 from app.screens.models.onboarding import OnboardingScreen
 from tests.agent.model.local.hub import Hub, serving
@@ -194,6 +194,48 @@ async def test_a_key_is_checked_masked_and_kept_and_a_model_of_its_provider_answ
         assert "name: mine/maxi" in (first.home / "config.yaml").read_text()
         assert first.app.session.prompt.text == "a draft"
         assert [request.path for request in first.server.requests] == []
+
+
+async def test_a_server_at_an_address_is_asked_until_it_answers_and_kept(tmp_path: Path) -> None:
+    async with first_start(tmp_path, "{{}}\n") as first:
+        screen = await first.shows(OnboardingScreen)
+        await first.pilot.press(
+            str(1 + next(at for at, way in enumerate(screen._ways) if way.act == "server"))
+        )
+        dialog = await first.shows(ServerDialog)
+        # One dialog at a time: the one below is out of sight, and back when this one is left.
+        assert not screen._frame.visible
+        address, key = dialog.query_one("#address", Input), dialog.query_one("#key", Input)
+        for wrong, reason in (
+            ("ftp://x", "http"),
+            (
+                "http://127.0.0.1:1/v1",
+                "Cannot reach http://127.0.0.1:1/v1: connection refused; start the server",
+            ),
+            (first.server.base_url, "wants a key (401)"),
+        ):
+            address.value = wrong
+            address.focus()
+            await first.pilot.press("enter")
+            await first.until(lambda reason=reason: reason in first.said(), reason)
+        assert key.has_focus
+        for letter in "wrong-key":
+            await first.pilot.press(letter)
+        await first.pilot.press("enter")
+        await first.until(lambda: "does not take this key (401)" in first.said(), "the refusal")
+        # A second try is for the key, and neither is shown.
+        assert key.has_focus and key.password and "wrong-key" not in first.said() and "✗" in first.said()
+        assert not (first.home / ".env").exists()
+        key.value = KEY
+        await first.pilot.press("enter")
+        await first.shows(ModelsScreen)
+        await first.until(lambda: first.app.screen._list.pointed is not None, "its models")
+        await first.pilot.press("enter")
+        await first.until(lambda: first.app.host.client is not None, "the session")
+        env = first.home / ".env"
+        assert KEY in env.read_text() and stat.S_IMODE(env.stat().st_mode) == 0o600
+        assert KEY not in (first.home / "config.yaml").read_text()
+        assert first.wishes[-1] is not None and first.wishes[-1].endswith("/mini")
 
 
 async def test_a_model_without_a_key_is_given_one_in_the_list_of_models(

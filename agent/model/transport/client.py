@@ -287,7 +287,7 @@ class FormatClient:
             )
         if not _is_header_value(self._key):
             where = self._failures.key_hint or f"providers.{provider}.api_key_env"
-            raise ModelError("auth", f"The key in {where} holds characters that no key has; copy it anew.")
+            raise ModelError("auth", f"The key in {where} holds characters that no key has; copy it again.")
         for name, value in self._headers.items():
             if not _is_header_value(value) or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
                 raise ModelError(

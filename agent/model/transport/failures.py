@@ -6,6 +6,7 @@ control bytes and length before a person reads it.
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
@@ -55,8 +56,8 @@ _OF_THE_GATEWAY = ("auth", "billing", "not_found")
 class Failures:
     """Turns the failures of one provider into errors for a person.
 
-    `title` is what the wire format is called; `key_hint` names the environment variable that holds
-    the key; `stall_timeout` is in seconds.
+    `provider` is empty for an address that is no provider yet; `title` is what the wire format is called;
+    `key_hint` names the environment variable that holds the key; `stall_timeout` is in seconds.
     """
 
     title: str = "chat completions"
@@ -122,9 +123,9 @@ class Failures:
         if "ConnectTimeout" in names:
             return self._unreachable("nobody answered in time", "check the network and the address")
         if "ConnectError" in names or "ProxyError" in names:
-            reason = next(
-                (cause.strerror for cause in chain if isinstance(cause, OSError) and cause.strerror), ""
-            )
+            # By the number: asyncio writes the address once more in its own words.
+            number = next((cause.errno for cause in chain if isinstance(cause, OSError) and cause.errno), 0)
+            reason = os.strerror(number).lower() if number else ""
             reason = reason or ("the proxy refused" if "ProxyError" in names else "no connection")
             return self._unreachable(
                 self.clean(reason), "start the server, or check the network and the address"
@@ -151,11 +152,9 @@ class Failures:
         return f"`hermes config set providers.{self.provider}.{name} {value}`"
 
     def _unreachable(self, reason: str, mend: str) -> ModelError:
-        return ModelError(
-            "unreachable",
-            f"Cannot reach {self.provider} at {self.address}: {reason}; "
-            f"{mend} ({self.setting('base_url', 'URL')}).",
-        )
+        setting = f" ({self.setting('base_url', 'URL')})" if self.provider else ""
+        who = f"{self.provider} at {self.address}" if self.provider else self.address
+        return ModelError("unreachable", f"Cannot reach {who}: {reason}; {mend}{setting}.")
 
     def _error(
         self, complaint: Complaint, status: int | None, wait: float | None, dialect: Dialect

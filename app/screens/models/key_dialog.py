@@ -165,7 +165,7 @@ class ServerDialog(Dialog[ServerCheck | None]):
             self.dismiss(found)
             return
         self.query_one(ProblemLine).say(found.problem)
-        self.query_one("#address" if key or "wants a key" not in found.problem else "#key").focus()
+        self.query_one("#key" if found.about_key else "#address").focus()
 
     def decline(self) -> None:
         self.dismiss(None)

@@ -28,7 +28,7 @@ async def test_a_right_key_is_taken_and_the_models_are_told() -> None:
 async def test_a_wrong_key_is_refused_without_being_repeated() -> None:
     async with ModelServer(api_key=KEY) as server:
         check = await check_key(provider(server.base_url), "wrong-key-987654321")
-    assert check.problem == "mine does not take this key (401); copy it anew."
+    assert check.problem == "mine does not take this key (401); copy it again."
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_what_cannot_be_asked_is_told_in_a_sentence(base_url: str, words: 
 @pytest.mark.parametrize("key", ["two words", "tab\t", "ключ"])
 async def test_what_no_header_can_hold_is_not_sent(key: str) -> None:
     async with ModelServer(api_key=KEY) as server:
-        assert "copy it anew" in (await check_key(provider(server.base_url), key)).problem
+        assert "copy it again" in (await check_key(provider(server.base_url), key)).problem
         assert server.connections == 0
 
 
