@@ -82,7 +82,8 @@ BETWEEN = {
     "looks": "sleep 0.02; touch a b; umask 027; git status; git log -1; git diff",
     "fetches": "git fetch -q . main:refs/remotes/there/main; git update-ref refs/prefetch/x HEAD",
     "packs": "git pack-refs --all; git gc -q",
-    "elsewhere": "git worktree add -q -b mine ../mine; cd ../mine; echo m >m; git add m; git commit -qm mine",
+    "elsewhere": "cd -P .; git worktree add -q -b mine ../mine; cd ../mine; "
+    "echo m >m; git add m; git commit -qm mine",
     "commits": "git commit -q --allow-empty -m mine",
     "edits": "echo mine >>loose; echo new >mine",
 }

@@ -157,6 +157,8 @@ class Step:
     """The units it changed files of, by their folders; steps of older versions have none."""
     place: str = ""
     """Which folder the workspace was, see `root_identity`; empty in a record of an older Hermes."""
+    perhaps: tuple[str, ...] = ()
+    """Paths that a person may have changed while the command ran, see `perhaps_by_others`."""
 
 
 def undo_refusal() -> ToolError:
@@ -218,6 +220,7 @@ def step_record(step: Step) -> dict[str, Any]:
             {"units": {place: _mark_record(mark) for place, mark in step.units.items()}} if step.units else {}
         ),
         **({"place": step.place} if step.place else {}),
+        **({"perhaps": list(step.perhaps)} if step.perhaps else {}),
     }
 
 
@@ -238,6 +241,7 @@ def step_of(record: Mapping[str, Any], changes: tuple[PathChange, ...]) -> Step:
             git=str(record.get("git", "")),
             units={str(place): _mark_of(mark) for place, mark in record.get("units", {}).items()},
             place=str(record.get("place", "")),
+            perhaps=tuple(map(str, record.get("perhaps", ()))),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("this is no record of a step") from error

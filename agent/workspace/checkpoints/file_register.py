@@ -115,6 +115,8 @@ class FileRegister:
         self._index = NO_INDEX
         self._keeping: Iterator[None] | None = None
         self._unsaved = 0
+        self._redated: dict[str, tuple[int, PathEntry]] = {}
+        """Files written again with the same bytes: after which position, and how they stood before."""
         self._breathed = 0.0
         self._uncovered = Uncovered()
         self._met: set[str] | None = set()
@@ -294,7 +296,7 @@ class FileRegister:
         told, _ = changed_sides(changes, self._objects.read)
         units |= self._units
         marks = unit_marks(changes, units, lambda path: (told if path in known else now)(path), now)
-        return without_noise(changes, units, marks, self._root, self._objects)
+        return without_noise(changes, units, marks, self._root, self._objects, by_others=True)
 
     def _taken_along(self, fresh: Mapping[str, KnownPath | None]) -> tuple[LeftOut, ...]:
         """Folders of objects that are gone and were not kept."""
@@ -340,10 +342,32 @@ class FileRegister:
             _add(changes, path, noted[path], known and known.entry)
         return FoundChanges(tuple(changes), fresh, marks=self._marks(changes, fresh, self._units))
 
-    def accept(self, found: FoundChanges) -> None:
-        """What was found is what is known from now on."""
+    def times(self, position: int) -> dict[str, PathEntry | None]:
+        """How files stood of which nothing but the time is known to have changed since a position.
+
+        A look is part of it, which reads no file: what it finds may have changed in all. Blocking.
+        """
+        found = look(self._root, self._known, self._ours, units=self._units)
+        known = (self._known.get(path) for path in found.changed)
+        seen = dict(zip(found.changed, (each and each.entry for each in known), strict=True))
+        return seen | {path: entry for path, (after, entry) in self._redated.items() if after >= position}
+
+    def redated(self, found: FoundChanges) -> tuple[PathChange, ...]:
+        """What a look found to have nothing but another time."""
+        pairs = ((path, self._known.get(path), after) for path, after in found.fresh.items())
+        return tuple(
+            PathChange(path, before.entry, after.entry)
+            for path, before, after in pairs
+            if before and after and _is_redated(before.entry, after.entry)
+        )
+
+    def accept(self, found: FoundChanges, position: int = 0) -> None:
+        """What was found is what is known from now on; `position` is the one before it."""
         # What lies outside is never looked for: it is known by the steps alone.
         fresh = {path: known for path, known in found.fresh.items() if not is_outside(path)}
+        for each in self.redated(found):
+            if each.before is not None:
+                self._redated[each.path] = position, each.before
         for path, known in fresh.items():
             if known is None:
                 self._known.pop(path, None)
@@ -462,6 +486,13 @@ def _as_before(before: KnownPath | None, after: KnownPath | None) -> bool:
         return False
     unread = before.entry.digest is None or after.entry.digest is None
     return before.stamp == after.stamp if unread else alike(before.entry, after.entry)
+
+
+def _is_redated(before: PathEntry | None, after: PathEntry | None) -> bool:
+    """Whether a file has the same contents and another time."""
+    if before is None or after is None or before.kind is not PathKind.FILE:
+        return False
+    return before.modified != after.modified and alike(before, after)
 
 
 def _add(changes: list[PathChange], path: str, before: PathEntry | None, after: PathEntry | None) -> None:

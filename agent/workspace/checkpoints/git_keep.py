@@ -95,6 +95,8 @@ class GitKeep:
                 if not os.path.lexists(target):
                     self._make(target.parent)
                     _second_name(self._ours / name / file, target)
+                    # Whoever removes a tree often makes it writable first, and the second name with it.
+                    target.chmod(0o444)
                     count += 1
         self._make(self._objects / "info")
         return count

@@ -36,6 +36,7 @@ from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_coverage import GitCoverage, git_coverage
 from agent.workspace.checkpoints.git_words import marked_line
 from agent.workspace.checkpoints.meanwhile import net, path_count, steps_since, unexplained
+from agent.workspace.checkpoints.perhaps_by_others import perhaps_by_others
 from agent.workspace.checkpoints.root_identity import FollowedRoot
 from agent.workspace.checkpoints.store import CheckpointStore, own_folder
 from agent.workspace.checkpoints.units import Units
@@ -79,6 +80,7 @@ class CallRecording:
     """Whether it ran before the workspace had been seen."""
     noted: dict[str, PathEntry | None] = field(default_factory=dict)
     """How the paths that a tool named stood before."""
+    commands: list[RunCommand] = field(default_factory=list)
     step: Step | None = None
     """What the call did; known when it has ended."""
 
@@ -212,6 +214,9 @@ class StepRecorder:
         match action:
             case WritePath() | DeletePath():
                 await self._note(recording, action.path)
+            case RunCommand():
+                recording.commands.append(action)
+                await self._widen(recording)
             case _ if isinstance(action, _PROGRAMS) or (action.effect and action.effect.runs_programs):
                 await self._widen(recording)
 
@@ -256,10 +261,13 @@ class StepRecorder:
         """Carry out a plan, as a step of its own. Raises `StoreError`."""
         from agent.workspace.checkpoints.restore.apply import apply_restore
 
+        def applied() -> Restored:
+            # What others built or wrote meanwhile decides about the times of what goes back.
+            dated = replace(plan, stood=self._register.times(plan.position)) if plan.items else plan
+            return apply_restore(dated, choices, self.store, self.line, session=session, label=label)
+
         async with self.own_work():
-            restored = await self.run(
-                lambda: apply_restore(plan, choices, self.store, self.line, session=session, label=label)
-            )
+            restored = await self.run(applied)
             await self.adopt(change.path for change in (restored.step.changes if restored.step else ()))
         return restored
 
@@ -343,13 +351,13 @@ class StepRecorder:
         unknown = unexplained(found.changes, known)
         news = replace(found, changes=self._register.without_noise(unknown, found.units))
         if not self._keeps:
-            self._missed = news.changes
+            self._missed = (*news.changes, *self._register.redated(found))
             return True
         if news.changes and cut_off:
             self._append("command", self.line, cut_off, label, news)
         elif news.changes:
             self._append("outside", self.line, "", path_count(news.changes, "changed in between"), news)
-        self._register.accept(found)
+        self._register.accept(found, self._position)
         if since is not None:
             theirs = (step for step in earlier if step.kind != "restore" or step.session != self.line)
             others = [step for step in theirs if step.created > since]
@@ -402,7 +410,7 @@ class StepRecorder:
                 self._append("command", running.session, running.call, running.label, found)
             else:
                 self._append_outside(found)
-            self._register.accept(found)
+            self._register.accept(found, self._position)
         return noted
 
     async def _widen(self, recording: CallRecording) -> None:
@@ -429,11 +437,12 @@ class StepRecorder:
         found = self._register.changes()
         noted = {path for each in self._open for path in each.noted}
         others = tuple(change for change in found.changes if change.path not in noted)
+        others = self._register.without_noise(others, found.units)
         fresh = {path: known for path, known in found.fresh.items() if path not in noted}
         found = replace(found, changes=others, fresh=fresh)
         if others:
             self._append_outside(found)
-        self._register.accept(found)
+        self._register.accept(found, self._position)
         return True
 
     async def _finish(self, recording: CallRecording) -> None:
@@ -446,14 +455,28 @@ class StepRecorder:
     def _recorded(self, recording: CallRecording) -> Step | None:
         """Find out what a call did, and keep that as a step."""
         found = self._what_changed(recording)
-        step = None
+        step, position = None, self._position
         if found.changes or found.taken_along or recording.blind:
             kind: StepKind = "command" if recording.wide else "tool"
             step = self._append(
-                kind, recording.session, recording.call, recording.label, found, blind=recording.blind
+                kind,
+                recording.session,
+                recording.call,
+                recording.label,
+                found,
+                blind=recording.blind,
+                perhaps=self._perhaps(recording, found),
             )
-        self._register.accept(found)
+        self._register.accept(found, position)
         return step
+
+    def _perhaps(self, recording: CallRecording, found: FoundChanges) -> tuple[str, ...]:
+        """What a person may have changed meanwhile; of other programs than commands nothing tells that."""
+        if not recording.commands:
+            return ()
+        text = "\n".join([recording.label, *(each.command for each in recording.commands)])
+        folder = recording.commands[-1].cwd
+        return perhaps_by_others(found.changes, text, folder, self.root, found.marks, self.store.objects)
 
     def _what_changed(self, recording: CallRecording) -> FoundChanges:
         noted = self._register.after(recording.noted)
@@ -471,7 +494,15 @@ class StepRecorder:
         self._append("outside", self.line, "", path_count(found.changes, "changed outside of calls"), found)
 
     def _append(
-        self, kind: StepKind, session: str, call: str, label: str, found: FoundChanges, *, blind: bool = False
+        self,
+        kind: StepKind,
+        session: str,
+        call: str,
+        label: str,
+        found: FoundChanges,
+        *,
+        blind: bool = False,
+        perhaps: tuple[str, ...] = (),
     ) -> Step:
         coverage = self._register.coverage(found)
         if blind:
@@ -487,6 +518,7 @@ class StepRecorder:
             git=marked_line(found.changes, self.store.objects.read, found.marks),
             units=found.marks,
             place=self._folder.place(self._line.steps()[-1:], is_ours=kind == "command"),
+            perhaps=perhaps,
         )
         self._position = step.number
         return step

@@ -161,6 +161,7 @@ class StepLog:
         git: str = "",
         units: Mapping[str, UnitMark] | None = None,
         place: str | None = None,
+        perhaps: tuple[str, ...] = (),
     ) -> Step:
         """Add a step and return it with its number: one more than the last, and above `after`.
 
@@ -176,7 +177,8 @@ class StepLog:
             number = max(self._read.last, after) + 1
             place = identity(Path(root)) if place is None else place
             marks = units or {}
-            step = Step(number, kind, session, call, label, created, root, kept, coverage, git, marks, place)
+            told = (kept, coverage, git, marks, place, perhaps)
+            step = Step(number, kind, session, call, label, created, root, *told)
             line = _line(step_record(step) | extra)
             self._extend(descriptor, line)
             self._remember(step, extra, len(line))

@@ -20,12 +20,18 @@ def without_noise(
     marks: Mapping[str, UnitMark],
     root: Path,
     objects: ObjectStore,
+    *,
+    by_others: bool = False,
 ) -> tuple[PathChange, ...]:
     """The changes; none where all of them only write down again what units say. Blocking.
 
-    Beside a change that matters all others stay too: everything goes back byte for byte.
+    Beside a change that matters all others stay too: everything goes back byte for byte. Where others
+    made them (`by_others`), what a fetch writes is none either.
     """
     sides = noise_sides(changes, root, objects)
+    if by_others:
+        fetched = [each for each in changes if _is_fetched(units.part(each.path), each, marks)]
+        changes = changes if len(fetched) < len(changes) else ()
     parts = ((units.part(change.path), change) for change in changes)
     if all(_is_noise(part, change, marks, root, objects, sides) for part, change in parts):
         return ()
@@ -50,6 +56,21 @@ def is_index(part: UnitPart) -> bool:
     return part.kind == "git" and rest[-1] == "index" and (len(rest) == 1 or rest[0] == "worktrees")
 
 
+def _is_fetched(part: UnitPart | None, change: PathChange, marks: Mapping[str, UnitMark]) -> bool:
+    """Whether a change in a repository is no more than what is known of another one by now."""
+    if part is None or part.kind != "git" or not part.rest:
+        return False
+    if part.role in ("bookkeeping", "beside", "store") or part.rest == "shallow":
+        return True
+    if holds_refs(part.rest) and not is_folder(change):
+        refs = marks[part.inner].refs if part.inner in marks else {}
+        return all(name.startswith(_FETCHED) for name, (before, after) in refs.items() if before != after)
+    return f"{part.rest.removeprefix('logs/')}/".startswith(_FETCHED)
+
+
+_FETCHED = ("refs/remotes/", "refs/prefetch/")
+
+
 def _is_noise(
     part: UnitPart | None,
     change: PathChange,
@@ -66,7 +87,7 @@ def _is_noise(
         return True
     if part.kind != "git":
         return says_the_same(part.kind, part.rest, change.path, *sides)
-    if holds_refs(part.rest) or (is_folder(change) and part.rest.startswith(("refs", "logs"))):
+    if holds_refs(part.rest) or (is_folder(change) and part.rest.startswith(("refs", "logs", "info"))):
         refs = marks[part.inner].refs if part.inner in marks else {}
         return all(before == after for before, after in refs.values())
     folder = (root / change.path).parent

@@ -132,7 +132,7 @@ def apply_restore(
     with store.sharing():
         moves, skipped = together(plan.items, plan.units, *_decided(plan, choices, store.objects))
         spare = spared(root, moves, skipped, plan.units.group)
-        known = states.targets(store.line(line).steps(plan.position), plan.position)
+        known = {**plan.stood, **states.targets(store.line(line).steps(plan.position), plan.position)}
         known |= {item.path: item.target for item in plan.items}
         moves, skipped = with_times(root, spare.moves, known, store.objects), spare.skipped
         remarks = (*spare.remarks, *changed_elsewhere(root, plan, moves))

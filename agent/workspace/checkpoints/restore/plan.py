@@ -7,8 +7,8 @@ path is a conflict that a person decides.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.errors import StoreError
@@ -29,12 +29,8 @@ from agent.workspace.checkpoints.restore.unit_plan import UnitPlan, committed
 from agent.workspace.checkpoints.root_identity import identity, strangers
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.unit_marks import units_of
-from agent.workspace.checkpoints.units import NO_UNITS, Units, above, kinds, uncovered
-from agent.workspace.ignored_names import is_noise
+from agent.workspace.checkpoints.units import NO_UNITS, Units, above, uncovered
 from tools.safe_text import clean
-
-COMMAND = "run "
-"""What the labels of shell commands begin with; of other programs nothing tells what they name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +49,8 @@ class RestorePlan:
     """Whether the steps taken back could vouch for all they did."""
     place: str = ""
     """Which folder `root` was, see `root_identity`."""
+    stood: Mapping[str, PathEntry | None] = field(default_factory=dict)
+    """How files stood that are not in the plan and may have other times by now."""
 
     @property
     def shown(self) -> tuple[PlanItem, ...]:
@@ -111,7 +109,7 @@ def plan_restore(
     wanted = states.targets(steps, position)
     since = states.between(steps, position, steps[-1].number if steps else 0)
     units = units_of(since)
-    ours = _runs(since, units)
+    ours = _runs(since)
     planned = UnitPlan(root, units, since, wanted, objects, limit)
     items: list[PlanItem] = []
     whole = {each for path in paths or () if (each := units.group(path))}
@@ -187,7 +185,7 @@ def with_others(
             continue
         reason = _lost(now, target, objects)
         items.append(PlanItem(path, now, target, "lost" if reason else "conflict", reason or CHANGED_SINCE))
-    return replace(plan, items=tuple(sorted(items, key=lambda item: item.path)))
+    return replace(plan, items=tuple(sorted(items, key=lambda item: item.path)), stood=wanted)
 
 
 def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> RestorePlan:
@@ -242,10 +240,10 @@ class _Runs:
     others: bool
     """Whether somebody else changed it at last."""
     unnamed: bool = True
-    """Whether all of our changes are those of commands in which the path does not occur."""
+    """Whether a person may have made each of our changes while a command ran."""
 
 
-def _runs(steps: Sequence[Step], units: Units) -> dict[str, _Runs]:
+def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
     found: dict[str, _Runs] = {}
     for step in steps:
         for change in step.changes:
@@ -254,30 +252,12 @@ def _runs(steps: Sequence[Step], units: Units) -> dict[str, _Runs]:
             runs.left, runs.others = change.after, step.kind == "outside"
             if step.kind == "outside":
                 continue
-            runs.unnamed = runs.unnamed and _leaves_unnamed(step, change.path, units)
+            runs.unnamed = runs.unnamed and change.path in step.perhaps
             if broken:
                 runs.ours.insert(0, change)
             else:
                 runs.ours[0] = PathChange(change.path, runs.ours[0].before, change.after)
     return found
-
-
-_CHECKOUTS = (".fslckout", "_FOSSIL_")
-
-
-def _leaves_unnamed(step: Step, path: str, units: Units) -> bool:
-    """Whether a step is a command in which neither the path nor a folder above it occurs."""
-    if step.kind != "command" or not step.label.startswith(COMMAND) or units.part(path):
-        return False
-    for place, mark in step.units.items():
-        # What a command of version control did to its own work tree is no work of a person.
-        folder = place.rpartition("/")[0]
-        if mark.kind and kinds()[mark.kind].versions and path.startswith(f"{folder}/" if folder else ""):
-            return False
-    parts = path.split("/")
-    return parts[-1] not in _CHECKOUTS and not any(
-        part in step.label or is_noise(part, folder=True) for part in parts
-    )
 
 
 def _with_twin(now: PathEntry | None, left: PathEntry | None) -> PathEntry | None:

@@ -218,24 +218,31 @@ class UnitPlan:
         found: dict[str, str] = {}
         for path, (part, target, left) in self._indexes.items():
             found |= dict.fromkeys(differing(self._root, path, part, target, left, self._objects), part.root)
-        for place, kind in self._units.places.items():
-            if kind not in ("git", "") and kinds()[kind].versions:
-                above = place.rpartition("/")[0]
-                for step in self._steps:
-                    if place in step.units:
-                        names = (each.path for each in step.changes if not self._units.part(each.path))
-                        found |= {name: place for name in names if not above or name.startswith(f"{above}/")}
+        for step in self._steps:
+            found |= _recorded_with(step, self._units)
         return found
 
 
 def committed(root: Path, steps: Sequence[Step], units: Units, objects: ObjectStore) -> frozenset[str]:
-    """Files of work trees that steps changed together with the index that lists them. Blocking."""
+    """Files of work trees that steps changed together with what records them. Blocking."""
     found: set[str] = set()
     for step in steps:
         for change in step.changes:
             if (part := units.part(change.path)) and is_index(part):
                 found |= differing(root, change.path, part, change.before, change.after, objects)
+        found |= _recorded_with(step, units).keys()
     return frozenset(found)
+
+
+def _recorded_with(step: Step, units: Units) -> dict[str, str]:
+    """Files that a step changed together with a store of version control other than git, by its folder."""
+    found: dict[str, str] = {}
+    for place, mark in step.units.items():
+        if mark.kind not in ("git", "") and kinds()[mark.kind].versions:
+            above = place.rpartition("/")[0]
+            names = (each.path for each in step.changes if not units.part(each.path))
+            found |= {name: place for name in names if not above or name.startswith(f"{above}/")}
+    return found
 
 
 def differing(

@@ -319,3 +319,32 @@ async def test_what_a_person_changed_while_a_command_ran_is_named_when_it_is_tak
     done = await recorder.restore(plan, {}, session="session", label="back")
     assert done.unnamed == ("notes", "new")
     assert done.sentence() == "5 paths restored; changed while a command ran, perhaps by you: notes, new."
+
+
+@pytest.mark.parametrize(
+    ("command", "writes", "perhaps"),
+    [
+        ("make", {"Makefile": "out.txt: a\n", "out.txt": "x\n"}, ()),
+        ("python gen.py", {"gen.py": "open(f'result_{1}.csv', 'w')", "result_1.csv": "1\n"}, ()),
+        ("make", {"prog": "\x7fELF\0\0"}, ()),
+        ("npm install left-pad", {"package-lock.json": "{}"}, ()),
+        ("./x", {f"page{number}.html": "<p>" for number in range(40)}, ()),
+        (f"echo {'long ' * 100}; echo x >note", {"note": "x"}, ()),
+        ("sleep 1", {"thoughts.md": "mine"}, ("thoughts.md",)),
+        ("make", {"Makefile": "out.txt: a\n", "thoughts.md": "mine"}, ("thoughts.md",)),
+    ],
+)
+async def test_only_texts_that_nothing_the_command_reads_names_may_be_those_of_a_person(
+    command: str, writes: dict[str, str], perhaps: tuple[str, ...], opened: Open, root: Path
+) -> None:
+    for name in {"Makefile", "gen.py"} & writes.keys():
+        (root / name).write_text(writes[name])
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    async with recorder.during("c1", f"run {command}", "session") as recording:
+        await recorder.acting("c1", RunCommand(tool="terminal", command=command, cwd=root))
+        for name in writes.keys() - {"Makefile", "gen.py"}:
+            (root / name).write_text(writes[name])
+    assert recording.step is not None
+    assert recording.step.perhaps == perhaps

@@ -12,8 +12,10 @@ import pytest
 
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored
-from tests.agent.workspace.checkpoints.conftest import Open, command
+from agent.workspace.checkpoints.restore.step_range import plan_back
+from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.restore.trees import taken_back
+from tests.support.thorough import thoroughly
 
 MAKEFILE = "out: main.txt part.txt\n\tcat main.txt part.txt >out; printf '\\0' >>out\n"
 MINUTE = 60_000_000_000
@@ -66,7 +68,7 @@ async def test_what_was_not_built_before_a_step_is_built_after_its_undo(opened: 
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make here")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(6), 23, 64, 93, 115, *thoroughly(*range(6, 23), *range(24, 60))])
 async def test_a_build_is_right_after_any_order_of_steps_edits_and_going_back(
     seed: int, opened: Open, root: Path
 ) -> None:
@@ -86,7 +88,9 @@ async def test_a_build_is_right_after_any_order_of_steps_edits_and_going_back(
             case _:
                 made(root)
     for _ in range(3):
-        taken_back(recorder, chance.randrange(recorder.position + 1))
+        position, line = chance.randrange(recorder.position + 1), recorder.store.line(recorder.line)
+        plan = plan_back(line, root, position, recorder.store.objects, limit=LIMITS.file, others=())
+        await recorder.restore(plan, {}, session=recorder.line, label="back")
         assert made(root) == current(root)
         await recorder.catch_up()
 
