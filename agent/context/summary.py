@@ -156,9 +156,9 @@ def read_summary(answer: str, record: str, *, longest: int) -> CompactionSummary
     sections = _sections(text)
     said = "".join(line for lines in sections.values() for line in lines if line.strip(" -*•"))
     if len(said) < LEAST_SUMMARY:
-        raise UnusableSummaryError("it was empty")
+        raise UnusableSummaryError("its summary was empty")
     if len(text) > longest:
-        raise UnusableSummaryError("it was longer than what it would stand for")
+        raise UnusableSummaryError("its summary was longer than what it would stand for")
     _check_names(text, record)
     notes = tuple(_notes(sections.pop(REMEMBER, [])))
     decisions = tuple(_BULLET.sub("", line).strip() for line in _safe(sections.pop("Decisions", [])))
