@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -50,6 +51,12 @@ def is_installed(name: str) -> bool:
 def add_hint(name: str) -> str:
     """The line that adds an extra, as it works for this person: `hermes extras add ocr`."""
     return f"{command_name()} extras add {name}"
+
+
+def named_extra(sentence: str) -> str:
+    """The extra that a sentence says to add, as `add_hint` writes it; empty for none. Pure."""
+    found = re.search(r"\bextras add ([a-z]+)\b", sentence)
+    return found[1] if found and found[1] in EXTRAS else ""
 
 
 def missing(what: str, name: str) -> str:

@@ -239,7 +239,9 @@ def _scripts(
     secrets: Mapping[str, str],
 ) -> CodeRunner:
     passthrough = tuple(base.settings.terminal.env_passthrough)
-    runner = CodeRunner(boundary, secrets=secrets, passthrough=passthrough)
+    # A service holds many sessions: an interpreter that waits in each would cost more than they do.
+    alone = not base.options.surface.startswith(("serve", "gateway"))
+    runner = CodeRunner(boundary, spare=alone, secrets=secrets, passthrough=passthrough)
     wanted.closers.append(runner.aclose)
     # Where nobody waits for an answer, few sessions run a script, and many may be open at once.
     if wanted.rules is None and base.options.attended:

@@ -71,10 +71,10 @@ def embedder_of(
     if wanted == OFF:
         return None
     if wanted == AUTO:
-        from agent.recall.static_embedder import StaticEmbedder, folder
+        from agent.recall.static_embedder import folder, shared_embedder
 
         place = folder()
-        return None if place is None else StaticEmbedder(place)
+        return None if place is None else shared_embedder(place)
     from agent.model.providers import resolve
     from agent.recall.endpoint_embedder import EndpointEmbedder
 

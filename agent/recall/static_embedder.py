@@ -7,11 +7,13 @@ derived from the token embeddings of Llama 2.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from agent.recall.embedding import EmbeddingError
 from agent.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER, WEIGHTS
@@ -86,3 +88,18 @@ class StaticEmbedder:
 
     async def aclose(self) -> None:
         await self._worker.close()
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, StaticEmbedder]] = WeakKeyDictionary()
+
+
+def shared_embedder(place: Path) -> StaticEmbedder:
+    """One for all sessions of an event loop, as its process needs 50 MB.
+
+    A session that closes it ends the process between two orders; the next order starts it again.
+    """
+    try:
+        known = _shared.setdefault(asyncio.get_running_loop(), {})
+    except RuntimeError:
+        return StaticEmbedder(place)
+    return known.setdefault(place, StaticEmbedder(place))

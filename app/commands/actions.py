@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections.abc import Callable
@@ -122,7 +123,26 @@ class CommandActions:
             if inspect.isawaitable(result):
                 await result
         except HermesError as error:
-            self._app.complain(str(error))
+            if await self._added(str(error)):
+                await self._guarded(act, argument)
+            else:
+                self._app.complain(str(error))
+
+    async def _added(self, problem: str) -> bool:
+        """Offer the extra that a sentence says to add; whether it is there now."""
+        from tools.extras import is_installed, named_extra
+
+        name = named_extra(problem)
+        if not name or is_installed(name):
+            return False
+        from agent.api.extras import adding
+        from app.screens.extra_dialog import ExtraDialog
+
+        try:
+            change = await asyncio.to_thread(adding, [name])
+        except HermesError:
+            return False
+        return bool(await self._app.push_screen_wait(ExtraDialog(name, problem, change)))
 
     def allowed(self, id: str) -> bool:
         """Whether the keys of a command act now; if not, the focused widget gets them."""

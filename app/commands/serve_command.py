@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from agent.errors import HermesError
 from app.commands.command_kind import AppCommand
 from app.conversation.session_host import SessionRequest
+from tools.extras import is_installed, missing
 from tools.umask import person_umask
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ async def bring_service(app: ServePorts) -> None:
     if client.busy:
         raise HermesError("A turn is running; the session is handed over between turns. Stop it first.")
     if running_service(Home.locate().root / "serve") is None:
+        if not is_installed("serve"):
+            raise HermesError(missing("The service", "serve"))
         await _started()
 
 

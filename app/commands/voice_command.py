@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Protocol
 
+from agent.errors import HermesError
 from agent.events import AssistantMessageAdded, Event, TextAdded, TurnEnded, TurnStarted
 from app.commands.command_kind import AppCommand
 from tools.senses.spoken import SentenceStream
@@ -65,8 +66,7 @@ async def _voice(app: VoicePorts, wanted: str) -> None:
         return
     plays, problem = await asyncio.to_thread(_ready, app)
     if problem:
-        app.complain(problem)
-        return
+        raise HermesError(problem)
     from agent.api.senses import ReadingAloud
 
     reading = ReadingAloud(plays, os.environ.get("PATH", ""), app.complain)

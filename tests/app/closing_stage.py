@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from textual.screen import Screen
 
 import app
+from agent.api.extras import ExtrasChange
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.stored import LocalStored
 from agent.api.session import AgentConversation
@@ -49,6 +50,7 @@ from app.screens.counted import CountedPage
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
 from app.screens.entry_page import EntryPage
+from app.screens.extra_dialog import ExtraDialog
 from app.screens.help import HelpScreen, here
 from app.screens.history.branches import BranchesScreen
 from app.screens.history.compare import CompareScreen
@@ -261,6 +263,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
         at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "slash"
     ),
     HunkScreen: Opened(_hunks, "space"),
+    ExtraDialog: Opened(at_once(lambda *_: ExtraDialog("serve", "It is needed.", ExtrasChange(("true",))))),
     ServerDialog: Opened(at_once(lambda *_: ServerDialog(Doubtful()))),
     KeyDialog: Opened(at_once(lambda *_: KeyDialog(PROVIDER, Doubtful()))),
     KindsScreen: Opened(at_once(lambda *_: KindsScreen(KindsMenu(KINDS))), "n"),
