@@ -70,6 +70,10 @@ class CallRules(_Rules):
     """Form of ids: `any`, `plain`, `nine-alphanumeric`, or a pattern such as `call_[a-z0-9]{24}`."""
     content: Literal["null", "empty", "filled"] = "null"
     """What stands for the text of a message that only calls."""
+    text: bool = True
+    """Whether a text may stand beside calls."""
+    named: bool = False
+    """Whether a result names its tool."""
 
 
 class RoleRules(_Rules):
@@ -77,6 +81,8 @@ class RoleRules(_Rules):
     """Whether messages of one side that follow each other become one."""
     close_results: bool = False
     """Whether a short answer stands between a result and the next message of the person."""
+    single_calls: bool = False
+    """Whether each call stands in a message of its own, with its result behind it."""
     system: bool = True
     """Whether there is a role for the system prompt; if not, it begins the first message."""
 
@@ -117,6 +123,8 @@ class ThinkingRules(_Rules):
 class ToolRules(_Rules):
     form: Literal["any", "sound", "plain"] = Field("sound", alias="schema")
     """`sound`: only what contradicts itself is put right; `plain`: nothing but the simplest keywords."""
+    longest: int = 0
+    """Characters of a description at most; 0: any number."""
     mode: Literal["native", "schema", "text"] | None = None
     """How calls have to travel; None: as the settings say."""
     without: tuple[str, ...] = ()
@@ -138,6 +146,8 @@ class LimitRules(_Rules):
     """Field of the output limit in the format `chat`; empty: `max_tokens`, `-`: none."""
     output_max: int = 0
     """Tokens of a reply at most; 0: unknown."""
+    output_needed: bool = False
+    """Whether a request has to name a limit of the reply."""
     window: int = 0
     """Tokens of the window that a refusal named; 0: unknown."""
     window_in_refusal: Texts = ()

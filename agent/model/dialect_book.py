@@ -51,6 +51,14 @@ class LearnedRule:
             what = f"is asked without {', '.join(fields)}"
         elif self.rule == "drop_image" and self.change.get("images", {}).get("taken") is False:
             what = "is sent no images"
+        elif self.change.get("roles", {}).get("single_calls"):
+            what = "is sent each call with its result by itself"
+        elif self.change.get("calls", {}).get("named"):
+            what = "is sent the name of the tool with each result"
+        elif self.change.get("calls", {}).get("text") is False:
+            what = "is sent no text beside calls"
+        elif longest := self.change.get("tools", {}).get("longest"):
+            what = f"is shown {longest:,} characters of each description"
         elif self.rule == "drop_tool":
             tools = [each.partition(":")[0] for each in self.change.get("tools", {}).get("without", ())]
             what = f"is offered no {', '.join(tools)}, whose description it refuses"

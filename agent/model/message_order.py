@@ -7,7 +7,8 @@ of the next one.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent.model.dialect import RoleRules
@@ -18,11 +19,16 @@ GOES_ON = b'{"role":"user","content":"(The conversation goes on.)"}'
 SEEN = b'{"role":"assistant","content":"(I have seen the results.)"}'
 """A short answer behind a result that nobody continued."""
 
+CALLS_ONLY = "(calls only)"
+"""Text of a message that only calls, for models that take neither null nor nothing."""
+
 _USER = b'{"role":"user","content":'
 
 
 def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[bytes]:
     """The messages of a body as `rules` want them."""
+    if rules.single_calls:
+        frames = list(_one_by_one(frames))
     messages: list[bytes] = []
     role = ""
     opening = b"" if rules.system or not system else _text_of(system)
@@ -50,6 +56,28 @@ def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[b
     elif rules.alternate and role == "assistant":
         messages.append(GOES_ON)
     return messages
+
+
+def _one_by_one(frames: Sequence[Frame]) -> Iterator[Frame]:
+    """Frames in which each call stands alone, followed by its result."""
+    at = 0
+    while at < len(frames):
+        frame, at = frames[at], at + 1
+        message: dict[str, Any] = json.loads(frame.data) if frame.role == "assistant" else {}
+        calls = message.get("tool_calls") or ()
+        if len(calls) < 2:
+            yield frame
+            continue
+        results: dict[str, Frame] = {}
+        while at < len(frames) and frames[at].role == "tool":
+            results[json.loads(frames[at].data)["tool_call_id"]] = frames[at]
+            at += 1
+        for call in calls:
+            yield replace(frame, data=compact({**message, "tool_calls": [call]}))
+            if (result := results.get(call["id"])) is not None:
+                yield result
+            if message.get("content"):
+                message["content"] = CALLS_ONLY
 
 
 def _text_of(message: bytes) -> bytes:

@@ -28,6 +28,8 @@ WITHOUT_EFFORT: Mapping[str, Any] = {"limits": {"without": ["reasoning_effort", 
 """No thinking is asked for, where a history has none of the thoughts it would have to have."""
 LEAST_WINDOW = 1_000
 """Tokens below which a number is no window."""
+LEAST_DESCRIPTION = 64
+"""Characters below which a number is no length of a description."""
 IMAGES_OUT: Mapping[str, Any] = {"images": {"taken": False}}
 
 _KEYS = re.compile(
@@ -213,6 +215,9 @@ def _wanted_form(said: str) -> str:
     for match in re.finditer(r"\^(\S{3,80}?)\$", said):
         if is_form(match[1]):
             return match[1]
+    bare = re.search(r"pattern:? [`'\"]?(\[[^\]\s]+\](?:[+*]|\{\d+(?:,\d*)?\}))", said)
+    if bare is not None and is_form(bare[1]):
+        return bare[1]
     if re.search(r"\buuid\b", said, re.IGNORECASE):
         return FORMS["uuid"]
     prefix = re.search(
@@ -286,13 +291,26 @@ def _drop_image(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterat
 
 
 def _repair_schema(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
+    if "description" in refusal.said and (most := _most(refusal.said)) >= LEAST_DESCRIPTION:
+        yield {"tools": {"longest": most}}
+        return
     yield {"tools": {"schema": "plain"}}
 
 
 def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Without the tool that is named; where none is, without those whose schemas are no simple ones."""
+    """Without the tool that is named; where none is, without those whose schemas are no simple ones.
+
+    Where there are too many, without the last ones."""
     tools = _declared(refusal.sent)
     order = list(tools)
+    many = re.search(
+        r"\b(?:tools|functions)'?:? .{0,20}too (?:long|many)|(?:too many|\d) (?:tools|functions)",
+        refusal.said,
+        re.IGNORECASE,
+    )
+    if many and 0 < (most := _most(refusal.said)) < len(order):
+        gone = [f"{name}:{refusal.tools[name]}" for name in order[most:] if name in refusal.tools]
+        yield {"tools": {"without": gone}}
     named: list[str] = []
     for match in re.finditer(
         r"(?:tools|function_?declarations|functions)\D{0,3}(\d{1,3})\b", refusal.said, re.I
@@ -305,6 +323,17 @@ def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterato
     named = named or [name for name, schema in tools.items() if not is_plain(schema)]
     if wanted := [f"{name}:{refusal.tools[name]}" for name in named if name in refusal.tools]:
         yield {"tools": {"without": wanted}}
+
+
+def _most(said: str) -> int:
+    """The number that something may be at most, by a sentence; 0 if it names none."""
+    found = re.search(
+        r"(?:maximum|max|at most|limit|up to|no (?:more|longer) than|longer than|more than|exceeds?|<=?)"
+        r"[^\d.;]{0,30}(\d{1,5})\b",
+        said,
+        re.IGNORECASE,
+    )
+    return int(found[1]) if found else 0
 
 
 def _declared(sent: Mapping[str, Any]) -> dict[str, Any]:

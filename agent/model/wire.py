@@ -45,11 +45,20 @@ class Wire:
 
 def offered(tools: Sequence[ToolSpec], dialect: Dialect) -> Sequence[ToolSpec]:
     """The tools with schemas as the model takes them, without those it refused as they are."""
-    if dialect.tools.form == "any" and not dialect.tools.without:
-        return tools
-    kept = [tool for tool in tools if f"{tool.name}:{schema_digest(tool)}" not in dialect.tools.without]
-    made = plain if dialect.tools.form == "plain" else sound
-    return kept if dialect.tools.form == "any" else [replace(t, parameters=made(t.parameters)) for t in kept]
+    rules = dialect.tools
+    if rules.without:
+        tools = [tool for tool in tools if f"{tool.name}:{schema_digest(tool)}" not in rules.without]
+    if rules.form != "any":
+        made = plain if rules.form == "plain" else sound
+        tools = [replace(tool, parameters=made(tool.parameters)) for tool in tools]
+    if most := rules.longest:
+        tools = [replace(tool, description=shortened(tool.description, most)) for tool in tools]
+    return tools
+
+
+def shortened(text: str, most: int) -> str:
+    """A text with `most` characters at most."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def schema_digest(tool: ToolSpec) -> str:

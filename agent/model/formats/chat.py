@@ -14,7 +14,7 @@ from agent.messages import Message, ToolCall
 from agent.model.calls.call_ids import CallIds
 from agent.model.codecs.pictures import content_parts, without_lost
 from agent.model.dialect import ANY, Dialect
-from agent.model.message_order import in_order
+from agent.model.message_order import CALLS_ONLY, in_order
 from agent.model.protocol import Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.thinking_levels import effort_of
 from agent.model.transport.chunk_seals import BLOCKS, DETAILS, EXTRA
@@ -24,9 +24,9 @@ from agent.model.wire_text import EMPTY, compact, filled, object_text, wire_name
 LONGEST_ID = 40
 """Characters of a call's id that every provider takes."""
 
+USUAL_OUTPUT = 8_192
+"""Tokens of a reply where a limit has to be named and nothing is known of the model."""
 _OWN_FIELDS = ("model", "messages")
-CALLS_ONLY = "(calls only)"
-"""Text of a message that only calls, for models that take neither null nor nothing."""
 NO_THOUGHT = "(none)"
 """What stands for thoughts that there are none of, for models that want some."""
 
@@ -87,6 +87,7 @@ class ChatFramer:
         self._dialect = dialect
         form = dialect.calls.id
         self._ids = CallIds(form=form) if form != "any" else None
+        self._names: dict[str, str] = {}
 
     def frames(self, message: Message) -> list[Frame]:
         """The message. Arguments of calls are always the text of a JSON object."""
@@ -106,10 +107,14 @@ class ChatFramer:
         wire: dict[str, Any] = {"role": message.role, "content": content}
         if message.role == "tool":
             wire = {"role": "tool", "tool_call_id": self._answered(message.call_id), "content": content}
+            if self._dialect.calls.named:
+                wire["name"] = self._names.get(message.call_id) or "tool"
         elif message.role == "assistant":
             if message.tool_calls:
-                bare = {"null": None, "empty": "", "filled": CALLS_ONLY}[self._dialect.calls.content]
-                wire["content"] = message.content if message.content.strip() else bare
+                rules = self._dialect.calls
+                bare = {"empty": "", "filled": CALLS_ONLY}.get(rules.content)
+                wire["content"] = message.content if message.content.strip() and rules.text else bare
+                self._names = {call.id: wire_name(call.name) for call in message.tool_calls}
                 ids = self._given(message.tool_calls)
                 wire["tool_calls"] = [
                     _wire_call(call, id) for call, id in zip(message.tool_calls, ids, strict=True)
@@ -141,10 +146,15 @@ class ChatFramer:
 
 def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
     settings: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    if dialect.lacks("stream"):
+        settings = {}
     limit = dialect.limits.output_name or "max_tokens"
-    if request.max_output is not None and limit != "-":
+    asked = request.max_output
+    if asked is None and dialect.limits.output_needed:
+        asked = request.usual_output or USUAL_OUTPUT
+    if asked is not None and limit != "-":
         most = dialect.limits.output_max
-        settings[limit] = min(request.max_output, most) if most else request.max_output
+        settings[limit] = min(asked, most) if most else asked
     if request.temperature is not None:
         settings["temperature"] = request.temperature
     if effort := effort_of(request.thinking):
