@@ -134,6 +134,9 @@ def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = 
         return "billing"
     if status in (None, 400, 403, 422) and _FILTER_TEXT.search(f"{words} {text}"):
         return "content_filter"
+    if "no_db_connection" in words:
+        # LiteLLM without a database, of a key that is not its own.
+        return "auth"
     if names(dialect, refusal, "drop_image"):
         return "images"
     if status == 400 and "model" in words and "not_found" in words:

@@ -152,3 +152,10 @@ def test_the_data_of_an_error_event_is_a_complaint_and_a_chunk_is_none():
     assert is_complaint({"code": 503, "message": "Loading model"})
     assert not is_complaint({"message": {"role": "assistant", "content": "Hi"}, "type": "message"})
     assert not is_complaint({"choices": [], "message": "Hi", "type": "chunk"})
+
+
+def test_a_gateway_without_a_database_speaks_of_a_key_that_is_not_its_own() -> None:
+    said = {
+        "error": {"message": "No connected db.", "type": "no_db_connection", "param": None, "code": "400"}
+    }
+    assert kind_of(read_complaint(json.dumps(said).encode()), 400) == "auth"
