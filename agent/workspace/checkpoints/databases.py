@@ -176,6 +176,9 @@ def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, st
     The descriptor serves until the next one is asked for. No link is followed.
     """
     top = database.path.rpartition("/")[0] if isinstance(database.kind, FileKind) else database.path
+    if not (root / top).is_dir():
+        # A step removed it: nobody has it in use.
+        return
     for place, folders, names, descriptor in os.fwalk(root / top):
         prefix = os.path.relpath(place, root)
         prefix = "" if prefix == "." else f"{prefix}/"

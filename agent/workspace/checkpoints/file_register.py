@@ -49,6 +49,9 @@ _MANY = 200
 _STRETCH, _BREATH = 0.004, 0.001
 """Seconds of work, and the pause after it, while nobody waits."""
 
+LOOKED_AT = 20_000
+"""Paths of a workspace up to which a restore looks at all of them for newer times."""
+
 
 @dataclass(frozen=True, slots=True)
 class CaptureLimits:
@@ -345,11 +348,14 @@ class FileRegister:
     def times(self, position: int) -> dict[str, PathEntry | None]:
         """How files stood of which nothing but the time is known to have changed since a position.
 
-        A look is part of it, which reads no file: what it finds may have changed in all. Blocking.
+        In a workspace that is not too large a look is part of it, which reads no file: what it finds
+        may have changed in all. Blocking.
         """
-        found = look(self._root, self._known, self._ours, units=self._units)
-        known = (self._known.get(path) for path in found.changed)
-        seen = dict(zip(found.changed, (each and each.entry for each in known), strict=True))
+        seen: dict[str, PathEntry | None] = {}
+        if len(self._known) <= LOOKED_AT:
+            found = look(self._root, self._known, self._ours, units=self._units)
+            known = (self._known.get(path) for path in found.changed)
+            seen = dict(zip(found.changed, (each and each.entry for each in known), strict=True))
         return seen | {path: entry for path, (after, entry) in self._redated.items() if after >= position}
 
     def redated(self, found: FoundChanges) -> tuple[PathChange, ...]:

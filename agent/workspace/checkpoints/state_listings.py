@@ -21,7 +21,7 @@ LARGEST = 16_000_000
 """Bytes of a database that is read; a larger one is compared by its bytes."""
 _SQLITE = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")
-_LOOKED_AT = frozenset({"recorded_time", "recorded_size", "mtime"})
+_LOOKED_AT = frozenset({"recorded_time", "recorded_size", "mtime", "chnged"})
 """Columns in which Subversion and Fossil note how a file of the work tree looked when they last saw it."""
 _INSTRUCTIONS = 50_000_000
 _BZR_TIMES = re.compile(rb"[0-9]+|[0-9a-f]{40}|[A-Za-z0-9+/]{32}")

@@ -34,7 +34,7 @@ TOOLS: dict[str, dict[str, str]] = {
         "add": "svn -q add",
         "commit": "svn -q commit -m",
         "look": "svn status; svn diff; svn info",
-        "check": "svnadmin verify -q .store; svn -q cleanup",
+        "check": "svnadmin verify -q .store; svn status -q",
         "state": "svn info --show-item revision; svnversion; svn status -q; "
         "svn log -q file://$PWD/.store | cut -c1-3",
         "drop": "svn -q revert -R .",
