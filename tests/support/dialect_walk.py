@@ -224,9 +224,9 @@ def drawn(seed: int, named: Sequence[str]) -> dict[str, tuple[str, tuple[Demand,
     for dialect in chance.sample(list(named), 3):
         models[f"m-{dialect}"] = (dialect, tuple(by_name[each] for each in OF_DIALECTS.get(dialect, ())))
     for at in range(2):
-        # Thoughts are wanted or not wanted, not both.
+        # Two demands on the same thing may contradict each other.
         wanted = chance.sample(DEMANDS, chance.randint(1, 2))
-        while sum("thoughts" in each.name for each in wanted) > 1:
+        while any(sum(topic in each.name for each in wanted) > 1 for topic in ("thoughts", "ids")):
             wanted = chance.sample(DEMANDS, 2)
         models[f"u{at}"] = ("default", tuple(wanted))
     return models

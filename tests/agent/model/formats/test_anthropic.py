@@ -126,7 +126,7 @@ async def test_what_may_pass_is_tried_again(tmp_path: Path, trouble: Any) -> Non
     [
         (401, "authentication_error", "put a valid key into WORK_KEY"),
         (403, "permission_error", "check what the account and the key"),
-        (404, "not_found_error", "There is no Anthropic Messages API at"),
+        (404, "not_found_error", "does not offer the model as it was asked for"),
         (400, "billing_error", "refused the request"),
     ],
 )
