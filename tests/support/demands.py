@@ -250,7 +250,8 @@ def no_stream(body: dict[str, Any]) -> str:
 
 
 def limit_needed(body: dict[str, Any]) -> str:
-    return "" if body.get("max_tokens") else "max_tokens: Field required"
+    named = body.get("max_tokens") or body.get("max_completion_tokens")
+    return "" if named else "max_tokens: Field required"
 
 
 ALTERNATE = "Conversation roles must alternate user/assistant/user/assistant/..."
