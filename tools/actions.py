@@ -156,6 +156,13 @@ class MergeCopy(ChangeFiles):
 class KeepChanges(ChangeFiles):
     """Keep what a program changed without being asked about; it was taken back meanwhile."""
 
+    links: tuple[Path, ...] = ()
+    """Those of `paths` that are links: what lies where they lead comes along."""
+
+    def writes(self) -> tuple[WritePath | DeletePath, ...]:
+        along = (DeletePath(tool=self.tool, path=path) for path in self.links)
+        return (*ChangeFiles.writes(self), *along)
+
     @property
     def why(self) -> str:
         return "keeps what a program changed on its own"

@@ -86,6 +86,7 @@ NESTED: tuple[tuple[tuple[str, ...], str], ...] = (
     ((".gradle", "init.d"), _HOOKS),
     ((".m2", "settings.xml"), _HOOKS),
     ((".pip", "pip.conf"), _HOOKS),
+    ((".hg", "hgrc"), _HOOKS),
     ((".composer", "config.json"), _HOOKS),
     ((".config", "fish"), _SHELL),
     ((".config", "autostart"), _SHELL),

@@ -100,6 +100,17 @@ def _mercurial(folder: Path, home: Path, _: Sequence[str]) -> _Facts:
     return _Facts(hooks=tuple(hooks))
 
 
+def hooks_of_mercurial(file: Path) -> bool:
+    """Whether settings of Mercurial say more than where other repositories are; in doubt True. Blocking."""
+    try:
+        return any(
+            (section, key) != ("ui", "username") and section != "paths"
+            for section, key, _ in _lines(_text(file))
+        )
+    except (_DoubtError, OSError, ValueError):
+        return True
+
+
 def _lines(text: str) -> Iterator[tuple[str, str, str]]:
     """Section, key and value of settings; continued values as one."""
     section = ""

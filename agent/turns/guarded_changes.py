@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from agent.safety.git_programs import file_names_programs
 from agent.safety.guarded import known_name
+from agent.safety.local_commits import hooks_of_mercurial
 from agent.safety.reader.marks import words
 from agent.workspace.checkpoints.entries import PathKind, is_outside
 from agent.workspace.checkpoints.git_settings import listed, passes
 from tools.files.descriptors import read_bytes
 
 if TYPE_CHECKING:
-    from agent.workspace.checkpoints.entries import PathChange, Step
+    from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 
 SHOWN = 5
 """Paths that are named; the rest is counted."""
@@ -63,7 +64,7 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
     if step.kind not in ("command", "outside"):
         return GuardedChanges()
     root = Path(step.root)
-    fetched = tuple(_fetched(step.changes))
+    fetched = tuple(_fetched(step.changes, root))
     removed = {each.path for each in step.changes if each.after is None and _is_folder(each)}
     made: list[PathChange] = []
     brought: list[PathChange] = []
@@ -98,13 +99,20 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _fetched(changes: Sequence[PathChange]) -> Iterator[str]:
-    """Folders (with a slash) that are new and repositories of their own."""
+def _fetched(changes: Sequence[PathChange], root: Path) -> Iterator[str]:
+    """Folders (with a slash) that are repositories of their own and have nothing in them but what is new."""
     new = {change.path for change in changes if change.before is None}
     for path in new:
         folder, _, name = path.rpartition("/")
-        if name == ".git" and folder in new:
+        if name == ".git" and folder and (folder in new or _had_nothing(folder, new, root)):
             yield f"{folder}/"
+
+
+def _had_nothing(folder: str, new: Collection[str], root: Path) -> bool:
+    try:
+        return all(f"{folder}/{each.name}" in new for each in (root / folder).iterdir())
+    except OSError:
+        return False
 
 
 def _is_guarded(change: PathChange, root: Path) -> bool:
@@ -118,7 +126,15 @@ def _is_guarded(change: PathChange, root: Path) -> bool:
         return False
     if names[-1] == ".gitmodules" and change.after is not None and change.after.kind is PathKind.FILE:
         return not _runs_nothing(root / change.path)
-    return known_name(change.path) is not None
+    if names[-2:] == (".hg", "hgrc") and change.after is not None and change.after.kind is PathKind.FILE:
+        return hooks_of_mercurial(root / change.path)
+    # A link in place of a folder brings all that the folder holds where it leads.
+    return known_name(change.path, whole=is_link(change.after)) is not None
+
+
+def is_link(entry: PathEntry | None) -> bool:
+    """Whether a link stands there."""
+    return entry is not None and entry.kind is PathKind.LINK
 
 
 def _runs_nothing(modules: Path) -> bool:

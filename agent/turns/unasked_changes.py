@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from agent.absent import FileSteps
 from agent.events import Event, Noticed
-from agent.turns.guarded_changes import guarded_changes, named
+from agent.turns.guarded_changes import guarded_changes, is_link, named
 from agent.turns.settings_changes import SettingsChanges
 from tools.actions import KeepChanges
 from tools.context import ToolContext
@@ -135,6 +135,7 @@ class UnaskedChanges:
             tool=tool,
             paths=tuple(root / change.path for change in guarded if change.before is not None),
             removes=tuple(root / change.path for change in guarded if change.before is None),
+            links=tuple(root / each.path for each in guarded if is_link(each.before)),
         )
         try:
             await context.permit(action)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.agent.safety.sandbox.cell import room
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say
 
@@ -62,6 +65,16 @@ class Found:
     count: int = 0
     asked: list[str] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def room() -> Iterator[Path]:
+    """A new folder where no private `/tmp` covers it, whatever the home of the tests is."""
+    made = Path(tempfile.mkdtemp(prefix=".hermes-everyday-", dir=pwd.getpwuid(os.getuid()).pw_dir)).resolve()
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def lacks(work: Work) -> list[str]:

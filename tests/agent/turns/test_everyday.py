@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agent.safety.sandbox.cell import room
-from tests.agent.turns.everyday import WORKS, compare, lacks
+from tests.agent.turns.everyday import WORKS, compare, lacks, room
 from tests.support.thorough import thoroughly
 
 USUAL = ("svn", "fossil")

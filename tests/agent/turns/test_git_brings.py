@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import Noticed
+from tests.agent.turns.everyday import room
 from tests.agent.turns.test_guarded_changes import attended, result
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -200,3 +201,39 @@ async def test_what_comes_from_a_remote_of_the_persons_stays(
             made = "git update-ref refs/remotes/origin/main evil; git reset -q --hard origin/main"
             await run(b, "git config -l > /dev/null; " + EVIL, made)
             assert not (b.workspace / ".bashrc").exists() and "taken back" in result(b, 2)["note"]
+
+
+async def test_what_a_submodule_brings_into_its_empty_folder_is_only_told() -> None:
+    with room() as top:
+        async with bench(top, lambda *_: None) as b:
+            lib, seed = top / "lib", top / "seed"
+            shell(top, "mkdir lib seed")
+            shell(lib, f"{PROJECT}\ngit checkout -q other")
+            shell(seed, "git init -q -b main; git config user.name A; git config user.email a@b")
+            allowed = "git -c protocol.file.allow=always submodule"
+            shell(seed, f"{allowed} add -q {lib} libs/x; git commit -qm lib")
+            shell(b.workspace, f"git clone -q {seed} .; git submodule init")
+            await run(b, f"{allowed} update --init --recursive")
+            assert result(b, 1)["exit_code"] == 0 and "taken back" not in str(result(b, 1)), result(b, 1)
+            assert (b.workspace / "libs/x/.github/workflows/ci.yml").exists()
+            assert [each.text for each in b.seen(Noticed) if "fetched" in each.text]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "mkdir -p data; echo x > data/config.toml; ln -s data .cargo",
+        "mkdir -p data/workflows; echo x > data/workflows/ci.yml; rm -rf .github; ln -s data .github",
+        "mkdir -p src/.hg; printf '[hooks]\\nupdate = x\\n' > src/.hg/hgrc",
+        "cd src && git init -q . && echo x > .envrc",
+        "printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = ext::x\\n' > .gitmodules",
+    ],
+)
+async def test_what_leads_to_guarded_places_by_another_way_goes_back(tmp_path: Path, way: str) -> None:
+    async with bench(tmp_path, lambda *_: None) as b:
+        shell(b.workspace, "git init -q -b main; mkdir src; echo a > src/a")
+        (b.workspace / "act.sh").write_text(way)
+        await run(b, "bash act.sh")
+        assert "taken back" in result(b, 1).get("note", ""), result(b, 1)
+        for place in (".cargo", ".github", "src/.hg/hgrc", "src/.envrc", ".gitmodules"):
+            assert not (b.workspace / place).exists(), place

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from agent.safety.sandbox.none import NoSandbox
 from agent.workspace.checkpoints.git_settings import examples, passes, questioned
+from tests.agent.safety.sandbox.kinds import KINDS
 from tests.agent.turns.test_git_brings import run, shell
 from tests.agent.turns.test_guarded_changes import attended, result
 from tests.support.engines import Bench, bench
@@ -143,6 +146,72 @@ async def test_nothing_that_runs_stands_in_the_settings_at_any_moment(tmp_path: 
         assert after.replace("\tworktreeConfig = true\n", "").replace("[extensions]\n", "") == before
         assert "fsmonitor" not in shell(b.workspace, "git config -l --show-origin")
         assert not (b.workspace / ".git/commondir").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ("git lfs install --local", "filter.lfs.clean), git-config(filter.lfs.smudge), git-config"),
+        ("git annex init here", "annex.uuid), git-config(annex.version), git-config(filter.annex.smudge)"),
+    ],
+)
+@pytest.mark.parametrize("choice", ["once", "deny"])
+async def test_what_sets_up_an_extension_is_one_question_for_all_keys(
+    tmp_path: Path, command: str, keys: str, choice: str
+) -> None:
+    if shutil.which(f"git-{command.split()[1]}") is None:
+        pytest.skip("not on this machine")
+    async with bench(tmp_path, lambda *_: None) as b:
+        shell(b.workspace, PROJECT)
+        before = shell(b.workspace, "cat .git/config; ls .git/hooks")
+        b.server.script = by_step([call("terminal", command=command), say("done")])
+        async with attended(b, choice) as (engine, asked):
+            await engine.run("go")
+        assert len(asked) == 1 and keys in str(asked[0].reasons), asked
+        after = shell(b.workspace, "cat .git/config; ls .git/hooks")
+        assert (after == before) == (choice == "deny")
+        assert choice == "deny" or result(b, 1).get("exit_code") == 0, result(b, 1)
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock-alone", "none"])
+async def test_repositories_are_deleted_unasked_in_every_boundary(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind not in KINDS and kind != "none":
+        pytest.skip("not on this machine")
+    monkeypatch.setattr("agent.safety.sandbox.opening.probe", lambda mode: KINDS.get(kind, NoSandbox()))
+    async with bench(tmp_path, lambda *_: None) as b:
+        shell(b.workspace, PROJECT)
+        shell(
+            b.workspace,
+            "for each in one two three; do git clone -q . $each; mkdir $each/.vscode; "
+            "echo {} > $each/.vscode/settings.json; done",
+        )
+        last = "cd three && git status -s && cd .. && rm -fr $PWD/three"
+        await run(b, "rm -rf one", "rm -rf ./tw* && echo gone", last)
+        for number in (1, 2, 3):
+            assert result(b, number).get("exit_code") == 0, result(b, number)
+            assert "note" not in result(b, number), result(b, number)
+        assert sorted(path.name for path in b.workspace.iterdir()) == [".git", "a"]
+
+
+async def test_the_repository_of_the_workspace_is_deleted_after_a_yes(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda *_: None) as b:
+        shell(b.workspace, PROJECT)
+        b.server.script = by_step([call("terminal", command="rm -rf .git"), say("done")])
+        async with attended(b, "once") as (engine, asked):
+            await engine.run("go")
+        assert len(asked) == 1 and result(b, 1).get("exit_code") == 0, result(b, 1)
+        assert not (b.workspace / ".git").exists()
+
+
+async def test_what_a_deletion_lets_be_written_does_not_stay(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda *_: None) as b:
+        shell(b.workspace, f"{PROJECT}\ngit clone -q . copy")
+        hidden(b, "git -C copy config core.fsmonitor x; echo x > copy/.git/hooks/pre-commit")
+        await run(b, "python3 act.py; false && rm -rf copy")
+        assert "fsmonitor" not in shell(b.workspace, "cat copy/.git/config")
+        assert not (b.workspace / "copy/.git/hooks/pre-commit").exists()
 
 
 async def test_a_rule_allows_a_key(tmp_path: Path) -> None:
