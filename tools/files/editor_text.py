@@ -69,10 +69,10 @@ async def unsaved(editor: EditorSide, path: Path) -> Unsaved | None:
     known = editor.known
     base = known.base.get(path)
     earlier = await known.former(path) if base is None else ()
-    return await asyncio.to_thread(_typed, known, path, text, base, earlier)
+    return await asyncio.to_thread(_comparison, known, path, text, base, earlier)
 
 
-def _typed(
+def _comparison(
     known: KnownTexts, path: Path, text: str, base: str | None, earlier: Sequence[bytes]
 ) -> Unsaved | None:
     # What counts is the disk after the editor answered.
@@ -105,7 +105,7 @@ async def settle(editor: EditorSide, path: Path) -> None:
     if found is not None and found.behind:
         raise found.refusal(path.name)
     if found is not None and editor.writes and await editor.save(path, found.text):
-        await asyncio.to_thread(_saved, editor.known, path, found.text)
+        await asyncio.to_thread(_note_saved, editor.known, path, found.text)
 
 
 async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[Path, str]:
@@ -142,13 +142,13 @@ async def hand_over(editor: EditorSide, writes: Sequence[Write], name: Callable[
         if found is not None or await asyncio.to_thread(_bytes, each.path) != each.data:
             notes.append(NEWER.format(name=name(each.path)))
         elif await editor.save(each.path, text):
-            await asyncio.to_thread(_saved, editor.known, each.path, text)
+            await asyncio.to_thread(_note_saved, editor.known, each.path, text)
             if await asyncio.to_thread(_bytes, each.path) not in (each.data, None):
                 notes.append(CHANGED.format(name=name(each.path)))
     return notes
 
 
-def _saved(known: KnownTexts, path: Path, text: str) -> None:
+def _note_saved(known: KnownTexts, path: Path, text: str) -> None:
     """Note that editor and disk have the same text."""
     text = _plain(text)
     with known.lock:

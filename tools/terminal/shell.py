@@ -169,7 +169,7 @@ class Shell:
             new.unlink(missing_ok=True)
             folders.unlink(missing_ok=True)
 
-    def overgrown(self, output: str) -> str:
+    def size_note(self, output: str) -> str:
         """A sentence where programs could not be started for the size of the variables. Blocking."""
         if _TOO_LONG not in output:
             return ""

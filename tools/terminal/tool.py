@@ -107,7 +107,7 @@ async def _run(
     boundary = context.terminals.boundary
     if outcome.code != 0:
         notes.append(context.terminals.missing(outcome.output.text, shell.given))
-        notes.append(await on_thread(partial(shell.overgrown, outcome.output.text)))
+        notes.append(await on_thread(partial(shell.size_note, outcome.output.text)))
     if boundary is not None and not leave.outside:
         look = partial(
             boundary.refusal,

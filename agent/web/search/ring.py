@@ -118,7 +118,7 @@ class SearchRing:
                     f"No search service could be reached ({names}); this computer seems to be offline. "
                     "Search again when it is connected."
                 )
-            said = "; ".join(f"{name}: {_shortened(why)}" for name, why in passed)
+            said = "; ".join(f"{name}: {_shorten(why)}" for name, why in passed)
             raise SearchError(f"No search service answered ({said or 'none is set up'}); see docs/web.md.")
         circling = not found and self._circles(query)
         if found:
@@ -139,7 +139,7 @@ class SearchRing:
             await each.close()
 
 
-def _shortened(why: str) -> str:
+def _shorten(why: str) -> str:
     return why if len(why) <= _REASON else f"{why[: _REASON - 1]}…"
 
 
