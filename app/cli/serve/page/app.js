@@ -107,7 +107,7 @@ async function list() {
 }
 
 async function open(id) {
-  const another = id !== page.session;
+  const another = id !== page.session, early = page.conversation === undefined;
   keep();
   if (another) tell("");
   toggle("sessions", byId("menu"), false);
@@ -139,7 +139,7 @@ async function open(id) {
     hear, linked, lost: () => open(id),
     out: () => { pairing("This device was revoked."); },
   });
-  if (another) byId("draft").value = sessionStorage[`draft ${id}`] || "";
+  if (another) byId("draft").value = sessionStorage[`draft ${id}`] || (early ? byId("draft").value : "");
   grow();
   mark();
 }
@@ -321,18 +321,21 @@ async function send(how) {
   const command = called(text);
   try {
     draft.value = "";
+    // What is sent before the page has its session is for that session.
+    await page.entered;
     if (shellCall(text)) throw new Error("A command of your own behind `!` runs in the terminal only; without the `!` it is a message.");
     if (command) { grow(); await order(command); return; }
     tell("");
     const begins = !page.session;
     if (begins) await start();
     const message = { text: text.replace(/^\s*\/\//, "/"), how };
-    if (images.length || begins) await ask(`/api/sessions/${page.session}/messages`, { ...message, images });
+    // Until the socket is there a request does the same.
+    if (images.length || begins || !page.socket) await ask(`/api/sessions/${page.session}/messages`, { ...message, images });
     else await page.socket.send({ type: "message", ...message });
     page.images = [];
     grow();
     hint();
-    page.conversation.toEnd();
+    page.conversation?.toEnd();
   } catch (error) {
     if (!draft.value) draft.value = text;
     page.unsure = error.status || command ? "" : text;
@@ -432,4 +435,4 @@ async function notify(words, quiet) {
 
 addEventListener("error", (event) => { byId("link").hidden = false; byId("link").textContent = `The page has a fault: ${event.message}`; });
 addEventListener("unhandledrejection", (event) => { byId("link").hidden = false; byId("link").textContent = `The page has a fault: ${event.reason?.message || event.reason}`; });
-begin();
+page.entered = begin();

@@ -174,7 +174,9 @@ export class Conversation {
   }
 
   note(kind, text, more) {
-    const body = more ? make("details", { class: "body" }, make("summary", {}, text), make("pre", {}, more)) : make("div", { class: "body" }, text);
+    // A long list is for who asks for it.
+    if (!more && text.length > 400) [text, more] = [`${text.slice(0, 200).trimEnd()} …`, text];
+    const body = more ? make("details", { class: "body" }, make("summary", {}, text), make("pre", { class: "words" }, more)) : make("div", { class: "body" }, text);
     this.add(this.item(`notice ${kind}`, "┊", body));
   }
 
