@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +80,7 @@ ODD: tuple[ToolSpec, ...] = tuple(
         )
     )
 )
+TOPICS = ("thoughts", "ids", "text|content|anything")
 IDS = ("", "call_0", "call:1|x y", "functions.read_file:0", "x" * 60)
 
 
@@ -226,7 +228,7 @@ def drawn(seed: int, named: Sequence[str]) -> dict[str, tuple[str, tuple[Demand,
     for at in range(2):
         # Two demands on the same thing may contradict each other.
         wanted = chance.sample(DEMANDS, chance.randint(1, 2))
-        while any(sum(topic in each.name for each in wanted) > 1 for topic in ("thoughts", "ids")):
+        while any(sum(re.search(topic, each.name) is not None for each in wanted) > 1 for topic in TOPICS):
             wanted = chance.sample(DEMANDS, 2)
         models[f"u{at}"] = ("default", tuple(wanted))
     return models
