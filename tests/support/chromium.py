@@ -107,6 +107,16 @@ class Browser:
         """Go to an address."""
         self._call("Page.navigate", url=url)
 
+    def delay(self, milliseconds: int) -> str:
+        """Let every request of the pages opened from now on take longer. What `undelay` takes."""
+        script = f"""{{ const sent = window.fetch; window.fetch = async (...request) => {{
+            await new Promise((done) => setTimeout(done, {milliseconds})); return sent(...request); }}; }}"""
+        return self._call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+
+    def undelay(self, identifier: str) -> None:
+        """Let requests of pages opened from now on take what they take."""
+        self._call("Page.removeScriptToEvaluateOnNewDocument", identifier=identifier)
+
     def run(self, script: str) -> Any:
         """The value of an expression; a promise is waited for."""
         told = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)

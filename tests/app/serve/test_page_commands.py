@@ -161,3 +161,45 @@ def test_a_new_session_begins_with_the_next_message_in_the_same_folder(head: Hea
     enter(browser, "hello")
     assert session_of(browser) != before
     browser.until(f"{SAID}.join() === 'hello'")
+
+
+def write_three(browser: Browser) -> None:
+    """Two messages and a draft, faster than the service answers."""
+    browser.run("document.querySelector('#draft').focus()")
+    for text in ("one", "two"):
+        browser.type(text)
+        browser.key("Enter")
+    browser.type("still here")
+    browser.until(f"{SAID}.filter((each) => ['one', 'two'].includes(each)).length === 2 && {IDLE}")
+    assert browser.run("document.querySelector('#draft').value") == "still here"
+    browser.run("document.querySelector('#draft').value = ''")
+
+
+def test_what_is_written_before_the_page_has_its_session_is_for_that_one(
+    head: Head, browser: Browser
+) -> None:
+    session = session_of(browser)
+    sessions = len(head.get("/api/sessions")[1]["sessions"])
+    slow = browser.delay(300)
+    browser.run("location.reload()")
+    browser.until(
+        "document.querySelector('#folder')?.placeholder.endsWith('here') && !document.querySelector('.item')"
+    )
+    write_three(browser)
+    assert session_of(browser) == session
+    # And where the first message begins one: both are for the same.
+    enter(browser, "/new")
+    browser.until("location.hash === ''")
+    write_three(browser)
+    assert session_of(browser) != session
+    assert len(head.get("/api/sessions")[1]["sessions"]) == sessions + 1
+    browser.undelay(slow)
+
+
+def test_a_message_that_cannot_be_sent_comes_back_before_what_is_written(browser: Browser) -> None:
+    browser.run(
+        "{ const sent = window.fetch; window.fetch = () => new Promise((_, no) => setTimeout(no, 300)); }"
+    )
+    enter(browser, "/title Away")
+    browser.type("next")
+    browser.until("document.querySelector('#draft').value === '/title Away\\n\\nnext'")

@@ -8,7 +8,7 @@ import { Requests } from "./requests.js";
 import { EventSocket, Refused, ask } from "./service.js";
 
 const SCOPES = ["look", "talk", "approve"];
-const page = { scope: "look", session: "", socket: null, busy: false, queue: [], steering: [], images: [], commands: [], workspace: "", home: "" };
+const page = { scope: "look", session: null, socket: null, busy: false, queue: [], steering: [], images: [], commands: [], workspace: "", home: "" };
 
 // Beginning
 
@@ -44,7 +44,7 @@ async function enter() {
   const wanted = location.hash.startsWith("#session=") ? location.hash.slice(9) : localStorage.session;
   const sessions = page.sessions;
   const id = sessions.find((each) => each.id === wanted)?.id ?? sessions[0]?.id;
-  if (id) await open(id); else fresh();
+  if (id) await open(id, true); else fresh(true);
 }
 
 function retry() { linked(false); setTimeout(enter, 2000); }
@@ -79,14 +79,13 @@ function pairing(error) {
 }
 
 // No session is open: the first message begins one.
-function fresh() {
-  keep();
+function fresh(along = false) {
+  turn("", along);
   page.socket?.close();
   page.conversation?.close();
-  Object.assign(page, { socket: null, conversation: null, session: "", workspace: page.workspace || byId("folder").value.trim() || page.home, queue: [], steering: [] });
+  Object.assign(page, { socket: null, conversation: null, workspace: page.workspace || byId("folder").value.trim() || page.home, queue: [], steering: [] });
   byId("title").textContent = document.title = "Hermes";
   byId("facts").textContent = "";
-  byId("draft").value = sessionStorage["draft "] || "";
   history.replaceState(null, "", "/");
   busy(false);
   mark();
@@ -106,15 +105,12 @@ async function list() {
   }, `${each.waits ? "◆ " : each.busy ? "▸ " : ""}${each.title || "untitled"}`, make("small", { title: each.workspace }, each.workspace.split("/").slice(-2).join("/"))))));
 }
 
-async function open(id) {
-  const another = id !== page.session, early = page.conversation === undefined;
-  keep();
-  if (another) tell("");
+async function open(id, along = false) {
+  if (id !== page.session) { tell(""); turn(id, along); }
   toggle("sessions", byId("menu"), false);
   page.socket?.close();
   page.conversation?.close();
   page.socket = null;
-  page.session = id;
   localStorage.session = id;
   history.replaceState(null, "", `#session=${id}`);
   let told;
@@ -139,8 +135,6 @@ async function open(id) {
     hear, linked, lost: () => open(id),
     out: () => { pairing("This device was revoked."); },
   });
-  if (another) byId("draft").value = sessionStorage[`draft ${id}`] || (early ? byId("draft").value : "");
-  grow();
   mark();
 }
 
@@ -256,9 +250,19 @@ const GROWS = CSS.supports("field-sizing", "content");
 
 function keep() {
   clearTimeout(page.keeping);
-  if (!document.body.classList.contains("unpaired")) sessionStorage[`draft ${page.session}`] = byId("draft").value;
+  // Null until the page knows its session, "" where there is none.
+  if (page.session !== null && !document.body.classList.contains("unpaired")) sessionStorage[`draft ${page.session}`] = byId("draft").value;
 }
 addEventListener("pagehide", keep);
+
+// Another session with its own draft, before anything else can be typed. `along`: what is written is meant for that one.
+function turn(id, along) {
+  const draft = byId("draft"), written = along ? draft.value : "";
+  if (!along) keep();
+  page.session = id;
+  draft.value = [...new Set([sessionStorage[`draft ${id}`] || "", written])].filter(Boolean).join("\n\n");
+  grow();
+}
 
 function grow() {
   const draft = byId("draft");
@@ -307,8 +311,10 @@ const undo = (name) => order({ name, rest: "" }).catch(complain);
 
 // A draft whose sending broke off had arrived after all.
 function arrived(texts) {
-  if (!page.unsure || !texts.includes(page.unsure) || byId("draft").value !== page.unsure) return;
-  byId("draft").value = page.unsure = "";
+  const draft = byId("draft");
+  if (!page.unsure || !texts.includes(page.unsure) || !draft.value.startsWith(page.unsure)) return;
+  draft.value = draft.value.slice(page.unsure.length).trimStart();
+  page.unsure = "";
   grow();
 }
 
@@ -318,38 +324,40 @@ async function send(how) {
     if (!page.busy && page.queue.length) sendQueue();
     return;
   }
-  const command = called(text);
+  const command = called(text), before = page.sending;
+  let done;
+  page.sending = new Promise((yes) => { done = yes; });
   try {
     draft.value = "";
-    // What is sent before the page has its session is for that session.
-    await page.entered;
+    // One after the other; what is sent before the page has its session is for that session.
+    await before;
     if (shellCall(text)) throw new Error("A command of your own behind `!` runs in the terminal only; without the `!` it is a message.");
-    if (command) { grow(); await order(command); return; }
+    if (command) { done(); grow(); await order(command); return; }
     tell("");
     const begins = !page.session;
     if (begins) await start();
     const message = { text: text.replace(/^\s*\/\//, "/"), how };
     // Until the socket is there a request does the same.
-    if (images.length || begins || !page.socket) await ask(`/api/sessions/${page.session}/messages`, { ...message, images });
+    if (images.length || begins || !page.socket?.isOpen) await ask(`/api/sessions/${page.session}/messages`, { ...message, images });
     else await page.socket.send({ type: "message", ...message });
     page.images = [];
     grow();
     hint();
     page.conversation?.toEnd();
   } catch (error) {
-    if (!draft.value) draft.value = text;
+    draft.value = [text, draft.value].filter((each) => each.trim()).join("\n\n");
     page.unsure = error.status || command ? "" : text;
     grow();
     complain(error);
-  }
+  } finally { done(); }
 }
 
 // The first message begins a session, in the folder that is named under Sessions or that of the service.
 async function start(workspace = page.workspace) {
   const { session } = await ask("/api/sessions", { workspace });
-  delete sessionStorage["draft "];
   await list();
-  await open(session);
+  await open(session, true);
+  delete sessionStorage["draft "];
 }
 
 const stop = () => page.socket?.send({ type: "interrupt" }).catch(complain);
@@ -435,4 +443,4 @@ async function notify(words, quiet) {
 
 addEventListener("error", (event) => { byId("link").hidden = false; byId("link").textContent = `The page has a fault: ${event.message}`; });
 addEventListener("unhandledrejection", (event) => { byId("link").hidden = false; byId("link").textContent = `The page has a fault: ${event.reason?.message || event.reason}`; });
-page.entered = begin();
+page.sending = begin();
