@@ -19,6 +19,8 @@ from agent.store.nodes import Node
 LOST_RESULT = '{"error": "Interrupted: no result of this call was recorded; its effects may be partial."}'
 CHARACTERS = "content_characters"
 """Where a node in memory whose content was let go of tells how long that was."""
+REFUSED_MESSAGE = "[The provider refused what stood here; it is left out.]"
+REFUSED_RESULT = '{"left_out": "The provider refused this result; do not ask for it again."}'
 CUT_MARK = "\n[This answer was interrupted here.]"
 
 
@@ -35,9 +37,9 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
 
     Every call is answered exactly once, directly behind the message that made
     it and in its order; results without a call and empty messages are left out.
-    Compactions on the path are applied.
+    Compactions on the path are applied; what a provider refused is left out.
     """
-    masked = masked_nodes(path)
+    masked, refused = masked_nodes(path), refused_nodes(path)
     start = elided_up_to(path)
     turned: list[MessageHistory] = []
     if (folded := newest_fold(path)) is not None:
@@ -48,10 +50,12 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
     kept = [node for node in path if node.id >= start]
     for index, node in enumerate(kept):
         if node.kind == "user" or (node.kind == "notice" and node.data.get("to_model")):
-            images = tuple(Image(each) for each in attachments_of(node.data))
-            turned.append(MessageHistory(node.id, Message("user", node.content, images=images)))
+            said = Message("user", node.content, images=tuple(map(Image, attachments_of(node.data))))
+            turned.append(
+                MessageHistory(node.id, Message("user", REFUSED_MESSAGE) if node.id in refused else said)
+            )
         elif node.kind == "assistant":
-            turned.extend(_exchange(node, _results(kept, index + 1), masked))
+            turned.extend(_exchange(node, _results(kept, index + 1), masked, refused))
     return turned
 
 
@@ -109,7 +113,9 @@ def sealed_of(node: Node) -> Sealed | None:
         return None
 
 
-def _exchange(node: Node, results: Mapping[str, Node], masked: frozenset[int]) -> list[MessageHistory]:
+def _exchange(
+    node: Node, results: Mapping[str, Node], masked: frozenset[int], refused: frozenset[int]
+) -> list[MessageHistory]:
     """An assistant message and the results of its calls."""
     text = node.content
     if node.data.get("state") == "interrupted" and text:
@@ -138,6 +144,8 @@ def _exchange(node: Node, results: Mapping[str, Node], masked: frozenset[int]) -
             if result.id in masked:
                 characters = result.data.get(CHARACTERS, len(result.content))
                 content = masked_result(call.name, characters, result.id)
+            if result.id in refused:
+                content = REFUSED_RESULT
             turned.append(
                 MessageHistory(result.id, Message("tool", content, call_id=call.id, name=call.name))
             )
@@ -160,6 +168,12 @@ def masked_nodes(path: Sequence[Node]) -> frozenset[int]:
     """The results and calls that are sent shortened."""
     masks = (node.data for node in path if node.kind == "compaction" and node.data.get("stage") == "mask")
     return frozenset(number for data in masks for number in data.get("nodes", ()))
+
+
+def refused_nodes(path: Sequence[Node]) -> frozenset[int]:
+    """Messages and results that a provider refused for what they say."""
+    notes = (node.data for node in path if node.kind == "notice" and node.data.get("kind") == "failure")
+    return frozenset(number for data in notes for number in data.get("refused", ()))
 
 
 def elided_up_to(path: Sequence[Node]) -> int:

@@ -265,6 +265,6 @@ class LiveSession:
     def _take(self, node: Node) -> None:
         self._path.append(node)
         self._fresh.append(node)
-        if node.kind == "compaction":
+        if node.kind == "compaction" or node.data.get("refused"):
             # It changes what is sent of the nodes before it.
             self._messages, self._fresh = None, []

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Any, Protocol
 
 from agent.absent import no_more_steps, nothing_begins, nothing_meant
 from agent.attachments import records
 from agent.context.message_history import sealed_data
-from agent.errors import ExitCode, HermesError
+from agent.errors import ExitCode, HermesError, ModelError
 from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
 from agent.messages import Attachment, ToolCall
 from agent.model.profile import Profile
@@ -57,6 +58,9 @@ CUT_AT_LIMIT = (
 FILTERED = (
     "The model broke its answer off: its provider objects to the content. Rephrase, or choose another model."
 )
+REFUSED = (
+    "What was refused stays here for you and is not sent again: say it in other words, or undo and go on."
+)
 
 EXIT_CODES: dict[TurnOutcome, ExitCode] = {
     "done": ExitCode.DONE,
@@ -86,6 +90,8 @@ class AsksModel(Protocol):
     """The model side of a session, see `agent.turns.dialogue.Dialogue`."""
 
     async def next_reply(self, step: int) -> ModelReply: ...
+
+    async def begin_again(self, reason: str) -> None: ...
 
     def take_partial(self) -> tuple[str, str, str]: ...
 
@@ -213,7 +219,12 @@ class TurnRunner:
             await self._note_failure(error)
         except HermesError as failure:
             error, code = str(failure), failure.exit_code
-            await self._note_failure(error)
+            refused = self._refused_by(failure)
+            await self._note_failure(error, refused)
+            if refused:
+                self._emit(Noticed(kind="info", text=REFUSED))
+                reframe = partial(self._dialogue.begin_again, "the provider refused what was said last")
+                await self._helpers.ask("Leaving out what was refused", reframe, None)
         except Exception as failure:
             log.exception("the turn failed")
             error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
@@ -369,9 +380,16 @@ class TurnRunner:
             return str(failure)
         return ""
 
-    async def _note_failure(self, error: str) -> None:
+    def _refused_by(self, failure: HermesError) -> list[int]:
+        """What the model has not answered yet, where that was refused for what it says."""
+        if not isinstance(failure, ModelError) or failure.kind != "content_filter" or not failure.status:
+            return []
+        unanswered = takewhile(lambda node: node.kind != "assistant", reversed(self._session.path))
+        return [node.id for node in unanswered if node.kind in ("user", "tool") or node.data.get("to_model")]
+
+    async def _note_failure(self, error: str, refused: Sequence[int] = ()) -> None:
         """Keep the reason in the session. A turn that is stopped meanwhile has failed all the same."""
-        noting = asyncio.ensure_future(self._keep_failure(error))
+        noting = asyncio.ensure_future(self._keep_failure(error, refused))
         while not noting.done():
             try:
                 await asyncio.shield(noting)
@@ -379,11 +397,12 @@ class TurnRunner:
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
 
-    async def _keep_failure(self, error: str) -> None:
+    async def _keep_failure(self, error: str, refused: Sequence[int]) -> None:
         """Keep the reason in the session, unless the store itself is what failed."""
         await self._keep_partial_answer()
         try:
-            await self._session.add("notice", error, {"kind": "failure", "to_model": False})
+            more = {"refused": list(refused)} if refused else {}
+            await self._session.add("notice", error, {"kind": "failure", "to_model": False, **more})
         except HermesError as failure:
             log.warning("the failure could not be stored: %s", failure)
 

@@ -18,7 +18,11 @@ _QUOTA_TEXT = re.compile(
     re.IGNORECASE,
 )
 _FILTER_TEXT = re.compile(
-    r"content[_ -]?(?:filter|policy|management)|moderation|flagged|safety system|responsibleai", re.IGNORECASE
+    r"content[_ -]?(?:filter|policy|management)|content exists risk"
+    r"|(?:inappropriate|unsafe|sensitive) content"
+    r"|data[_ ]?inspection|moderation|flagged|guardrail|considered high risk|safety (?:system|polic)"
+    r"|responsibleai|\u654f\u611f\u5185\u5bb9",  # "sensitive content" in Chinese
+    re.IGNORECASE,
 )
 
 _STATUS_KINDS: dict[int, ModelErrorKind] = {

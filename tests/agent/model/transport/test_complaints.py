@@ -56,6 +56,10 @@ OTHERS: list[tuple[int | None, str, ModelErrorKind]] = [
     (400, "Your credit balance is too low to access the API.", "billing"),
     (403, "Your input was flagged by moderation", "content_filter"),
     (400, "The response was filtered due to content management policy", "content_filter"),
+    (400, "Violated guardrail policy", "content_filter"),
+    (400, "Content Exists Risk", "content_filter"),
+    (400, "Input data may contain inappropriate content.", "content_filter"),
+    (400, "The request was rejected because it was considered high risk", "content_filter"),
     (501, "not implemented", "overloaded"),
     (451, "unavailable for legal reasons", "bad_request"),
 ]
