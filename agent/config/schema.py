@@ -83,7 +83,7 @@ def _model_address(text: str) -> str:
     """The address of an API as it is written; a variable `${NAME}` may stand in it."""
     parts = urlsplit(re.sub(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", "x", text))
     is_open = text.startswith("${")
-    if text and not is_open and (parts.scheme not in ("http", "https") or not parts.hostname or " " in text):
+    if not is_open and (parts.scheme not in ("http", "https") or not parts.hostname or " " in text):
         raise ValueError("it takes an address such as https://api.example.com/v1")
     return text
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent.api.config import Settings, load
-from agent.api.home import Home
 from widgets.prompt.completion import CommandChoice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.api.config import Settings
 
 SHOWN = 120
 """Characters of a description that menus get."""
@@ -15,6 +18,8 @@ SHOWN = 120
 
 def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
     """Skills and prompts of servers in a folder, with what may follow them. Reads the disk."""
+    from agent.api.config import load
+    from agent.api.home import Home
     from agent.api.skills import catalog_for
 
     home = Home.locate()
@@ -30,6 +35,7 @@ def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
 
 def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
     """Prompts of MCP servers, as they are kept: word, description, arguments. Reads the disk."""
+    from agent.api.home import Home
     from agent.api.mcp import declared_servers, listed_prompts, load_catalog, prompt_names
 
     folder = Home.locate().servers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.home import Home
-from agent.workspace.checkpoints.entries import PathEntry, is_outside
+from agent.workspace.checkpoints.entries import PathEntry, PathKind, is_outside
 from agent.workspace.checkpoints.objects import ObjectStore
 
 ELSEWHERE = "is outside of the workspace and no note or skill of Hermes, so it is left alone"
@@ -35,9 +35,9 @@ def is_plain(path: str) -> bool:
     return "\0" not in path and not any(part in ("", ".", "..") for part in parts)
 
 
-def is_own_folder(path: str, objects: ObjectStore) -> bool:
+def is_own_folder(path: str, wanted: PathEntry | None, objects: ObjectStore) -> bool:
     """Whether a path is the folder of notes or of skills itself, which stays in any case. Pure."""
-    return Path(path) in _folders(objects)
+    return Path(path) in _folders(objects) and (wanted is None or wanted.kind is PathKind.FOLDER)
 
 
 def _folders(objects: ObjectStore) -> tuple[Path, Path]:

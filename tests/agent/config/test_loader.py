@@ -78,10 +78,6 @@ def test_a_key_spelt_wrong_is_named_with_its_line_and_the_nearest_one(home: Home
             "model: {stall_timeout: .inf}",
             "line 1, column 24: `model.stall_timeout` is inf; it takes a number, above 0.",
         ),
-        (
-            "providers:\n  a: {tool_mode: text}",
-            "line 2, column 3: `providers.a.base_url` is missing; `providers.a` is left out without it.",
-        ),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(home: Home, text: str, sentence: str) -> None:

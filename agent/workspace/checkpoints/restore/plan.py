@@ -114,7 +114,7 @@ def plan_restore(
     items: list[PlanItem] = []
     whole = {each for path in paths or () if (each := units.group(path))}
     for path in sorted(wanted):
-        if uncovered(units, path) or is_own_folder(path, objects):
+        if uncovered(units, path) or is_own_folder(path, wanted[path], objects):
             continue
         # A unit goes back as a whole, whichever of its files was named.
         if paths is not None and not _chosen(path, paths) and units.group(path) not in whole:
@@ -175,7 +175,7 @@ def with_others(
     for path, target in wanted.items():
         if path in known or (paths is not None and not _chosen(path, paths)):
             continue
-        if is_own_folder(path, objects):
+        if is_own_folder(path, target, objects):
             continue
         if reason := refusal(path, target, objects):
             items.append(PlanItem(path, None, target, "lost", reason))
