@@ -165,6 +165,9 @@ class _Replay:
             # Not as this program writes it: damaged, or of another program or version.
             tape.unreadable("the answer or the record of its request", node)
 
+    async def begin_again(self, reason: str) -> None:
+        """Nothing to frame: the replies are those of the session."""
+
     def take_partial(self) -> tuple[str, str, str]:
         return "", "", ""
 
