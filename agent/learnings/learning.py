@@ -71,7 +71,7 @@ _RANKS: tuple[Origin, ...] = ("person", "agent", "observed")
 
 
 def same(one: Learning, other: Learning) -> bool:
-    """Whether two say the same: one failure or call, one project, one fix; whoever saw the failure."""
+    """Whether two say the same: one failure or call, one project, one fix, in whichever session."""
     if one.project != other.project:
         return False
     # What was only observed says nothing beyond its failure.

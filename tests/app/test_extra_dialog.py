@@ -40,7 +40,7 @@ def pip(mark: Path, *, works: bool) -> ExtrasChange:
     return ExtrasChange((sys.executable, "-c", PIP.format(mark=str(mark), works=works)))
 
 
-def shown(app: HermesApp) -> str:
+def text_on_screen(app: HermesApp) -> str:
     return " ".join(str(each.render()) for each in app.screen.query(Static))
 
 
@@ -67,7 +67,7 @@ async def test_a_command_offers_what_it_needs_adds_it_on_a_yes_and_goes_on(
         text = app.screen.whole()
         assert "The service needs the extra `serve`" in text and "about 2 MB" in text and "-c" in text
         await pilot.press("1")
-        await until(pilot, lambda: "no route to the index" in shown(app), "the reason")
+        await until(pilot, lambda: "no route to the index" in text_on_screen(app), "the reason")
         assert not mark.exists() and not begun
         # A refusal is the sentence, as before.
         await pilot.press("escape")

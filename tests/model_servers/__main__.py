@@ -1,4 +1,4 @@
-"""Gives tasks to real servers and prints what came of them, for the table of docs/models.md.
+"""Gives tasks to real servers and prints the results, for the table of docs/models.md.
 
     python -m tests.model_servers [--again] [SERVER[/FORMAT[/MODEL[/TASK]]] …]
 

@@ -42,7 +42,7 @@ def _turns(body: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
     yield from enumerate(body["messages"])
 
 
-def _asked(body: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _messages_with_calls(body: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Answers with calls."""
     yield from ((at, each) for at, each in _turns(body) if each.get("tool_calls"))
 
@@ -85,7 +85,7 @@ def after_tool(body: dict[str, Any]) -> str:
 
 def ids(pattern: str, said: str) -> Check:
     def check(body: dict[str, Any]) -> str:
-        for at, each in _asked(body):
+        for at, each in _messages_with_calls(body):
             for call in each["tool_calls"]:
                 if not re.fullmatch(pattern, call["id"]):
                     return said.format(id=call["id"], at=at, length=len(call["id"]))
@@ -95,13 +95,13 @@ def ids(pattern: str, said: str) -> Check:
 
 
 def unique_ids(body: dict[str, Any]) -> str:
-    made = [call["id"] for _, each in _asked(body) for call in each["tool_calls"]]
+    made = [call["id"] for _, each in _messages_with_calls(body) for call in each["tool_calls"]]
     return "messages: `tool_use` ids must be unique" if len(made) != len(set(made)) else ""
 
 
 def thoughts(key: str, said: str, *, filled: bool = False) -> Check:
     def check(body: dict[str, Any]) -> str:
-        for at, each in _asked(body):
+        for at, each in _messages_with_calls(body):
             if key not in each or (filled and not each[key].strip()):
                 return said.format(at=at)
         return ""
@@ -144,12 +144,12 @@ def text_needed(said: str, *, null_only: bool = False) -> Check:
 
 
 def one_call(body: dict[str, Any]) -> str:
-    many = any(len(each["tool_calls"]) > 1 for _, each in _asked(body))
+    many = any(len(each["tool_calls"]) > 1 for _, each in _messages_with_calls(body))
     return "This model only supports single tool-calls at once!" if many else ""
 
 
 def only_calls(body: dict[str, Any]) -> str:
-    both = any(each.get("content") for _, each in _asked(body))
+    both = any(each.get("content") for _, each in _messages_with_calls(body))
     return "An assistant message must not have both 'content' and 'tool_calls'." if both else ""
 
 

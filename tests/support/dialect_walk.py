@@ -104,7 +104,7 @@ class DialectWalk:
         self.chance = Random(self.seed)
 
     async def run(self, turns: int) -> None:
-        """So many turns, each with a model drawn anew. Raises what a request fails with."""
+        """So many turns, each with a model drawn by lot. Raises what a request fails with."""
         forms = {"/v1/messages": MessagesForm(), "/v1/responses": ResponsesForm()}
         async with (
             ModelServer(self._answer, rules=FREE, forms=forms) as self.server,
@@ -218,7 +218,7 @@ class DialectWalk:
         return Reply(text=text, calls=made, reasoning=chance.choice(("", "Hm, let me think.")))
 
 
-def drawn(seed: int, named: Sequence[str]) -> dict[str, tuple[str, tuple[Demand, ...]]]:
+def draw_models(seed: int, named: Sequence[str]) -> dict[str, tuple[str, tuple[Demand, ...]]]:
     """Three models of known dialects and two of unknown ones, with one to three demands each."""
     chance = Random(seed)
     by_name = {each.name: each for each in DEMANDS}

@@ -166,7 +166,7 @@ def _rest(known: KnownTexts, path: Path, text: str) -> None:
 
 
 def _carries(text: str, newer: str, older: str) -> bool:
-    """Whether `text` has what `newer` changed of `older`: then whoever typed it had that before them."""
+    """Whether `text` has what `newer` changed of `older`: its writer had seen the change."""
     for pieces in (_lines, _neighbours):
         now, before, here = pieces(newer), pieces(older), pieces(text)
         added, removed = now - before, before - now

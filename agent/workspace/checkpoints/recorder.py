@@ -281,7 +281,7 @@ class StepRecorder:
     async def former(self, path: Path) -> tuple[bytes, ...]:
         """What a file (resolved) is known to have held, as far as that is at hand. Never raises."""
 
-        def held() -> tuple[bytes, ...]:
+        def read_former() -> tuple[bytes, ...]:
             name = str(path.relative_to(self.root))
             found, _ = self._register.before(name)
             changes = [*found.changes, *(each for step in self._line.steps() for each in step.changes)]
@@ -290,7 +290,7 @@ class StepRecorder:
             return tuple(map(self.store.objects.read, dict.fromkeys(digests[-FORMER:])))
 
         try:
-            return await self._in_thread(held) if path.is_relative_to(self.root) else ()
+            return await self._in_thread(read_former) if path.is_relative_to(self.root) else ()
         except (Stopped, HermesError, OSError):
             log.info("what a file held before is not at hand", exc_info=True)
             return ()

@@ -8,7 +8,7 @@ import pytest
 
 from agent.model.dialect import names
 from tests.support.demands import DEMANDS, Demand
-from tests.support.dialect_walk import OF_DIALECTS, DialectWalk, drawn
+from tests.support.dialect_walk import OF_DIALECTS, DialectWalk, draw_models
 from tests.support.thorough import thoroughly
 
 NAMED = [*(each for each in names() if each != "default"), "openai-responses"]
@@ -32,7 +32,7 @@ async def test_drawn_histories_go_on_with_every_model(tmp_path: Path, seeds: ran
     for seed in seeds:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        walk = DialectWalk(folder, seed, drawn(seed, NAMED))
+        walk = DialectWalk(folder, seed, draw_models(seed, NAMED))
         try:
             await walk.run(6)
         except Exception as error:
