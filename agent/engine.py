@@ -91,6 +91,7 @@ class Engine:
         travel.busy = lambda: self.busy
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
+        self._holds_message = True
 
     @property
     def busy(self) -> bool:
@@ -216,8 +217,9 @@ class Engine:
         if self._task is not None and not self._task.done() and not self._stopping:
             # Once: a second cancellation would cut off how the turn ends, and nobody would hear of it.
             self._stopping = True
-            # Not at once: a task that has not run yet would be dropped with its message.
-            asyncio.get_running_loop().call_soon(self._task.cancel)
+            # Not before it holds its message, which would be dropped with it.
+            if self._holds_message:
+                asyncio.get_running_loop().call_soon(self._task.cancel)
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Work on one message to its end (for surfaces that do nothing else meanwhile)."""
@@ -254,13 +256,16 @@ class Engine:
 
     def _begin(self, message: QueuedMessage, origin: str, *, kept: bool = True) -> None:
         """Begin a turn; when its message cannot be stored, it is `kept` in the queue."""
-        self._stopping = False
+        self._stopping = self._holds_message = False
         self._task = asyncio.create_task(self._turn(message, origin, kept), name="turn")
         self._task.add_done_callback(self._continue)
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
         """A turn, which can be undone when it is over."""
         before = await self._helpers.ask(MARKING, self.travel.place, None)
+        self._holds_message = True
+        if self._stopping and (task := asyncio.current_task()) is not None:
+            task.cancel()
         ended = await self._turns.run(message.text, origin, message.attachments, message.received)
         if self._turns.unsaved and kept:
             self._turn_queue.put_back([message])

@@ -43,3 +43,21 @@ async def test_a_turn_that_is_stopped_while_its_failure_is_noted_tells_the_failu
         assert ended.outcome == "failed" and "no such reply" in ended.error
         last = engine.session.path[-1]
         assert last.kind == "notice" and "no such reply" in last.content
+
+
+async def test_a_message_that_is_stopped_before_its_turn_has_begun_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path, by_step(["Never asked."])) as b, b.engine() as engine:
+        place = engine.travel.place
+
+        async def slowly() -> Any:
+            await asyncio.sleep(0.05)
+            return await place()
+
+        monkeypatch.setattr(engine.travel, "place", slowly)
+        turn = asyncio.create_task(engine.run("do this"))
+        await asyncio.sleep(0.01)
+        engine.interrupt()
+        assert (await asyncio.wait_for(turn, 60)).outcome == "interrupted"
+        assert [each.content for each in engine.session.path if each.kind == "user"] == ["do this"]

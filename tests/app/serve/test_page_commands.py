@@ -26,6 +26,8 @@ TOLD = "document.querySelector('#told-words').textContent"
 IDLE = "document.querySelector('#send').textContent === 'Send'"
 SAID = "[...document.querySelectorAll('.item.user .body')].map((each) => each.textContent)"
 
+SAYS = "[...document.querySelectorAll('.item.answer .body')].map((each) => each.textContent.trim())"
+
 
 @pytest.fixture(scope="module")
 def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
@@ -49,6 +51,10 @@ def enter(browser: Browser, text: str) -> None:
 
 
 def session_of(browser: Browser) -> str:
+    """The open session; one is begun where this test runs alone."""
+    if browser.run("location.hash") == "":
+        enter(browser, "hello")
+        browser.until(f"{SAYS}.at(-1) === 'Heard: hello' && {IDLE}")
     browser.until("location.hash.startsWith('#session=')")
     return browser.run("location.hash.slice(9)")
 
@@ -140,7 +146,8 @@ def test_what_a_stop_left_in_the_queue_is_seen_by_all_and_sent_on_by_any(
     assert other.post(f"/api/sessions/{session}/queue", {})[0] == 400
     assert other.post(f"/api/sessions/{session}/queue", {"send": True})[0] == 202
     browser.until(f"{SAID}.slice(-2).join() === 'read this now,from the second'")
-    browser.until(f"{IDLE} && !document.querySelector('#queue .text')")
+    browser.until(f"{SAYS}.at(-1) === 'Heard: from the second' && {IDLE}")
+    assert not browser.run(f"{waits}.length")
     # And from the page, by return on the empty prompt.
     enter(browser, "slow")
     browser.until("document.querySelector('#send').textContent === 'Queue'")
@@ -159,6 +166,7 @@ def test_a_new_session_begins_with_the_next_message_in_the_same_folder(head: Hea
     enter(browser, "/clear")
     browser.until("location.hash === ''")
     enter(browser, "hello")
+    browser.until("location.hash !== ''")
     assert session_of(browser) != before
     browser.until(f"{SAID}.join() === 'hello'")
 

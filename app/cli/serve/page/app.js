@@ -175,7 +175,7 @@ function hear(event) {
       break;
     case "queue_changed": arrived(event.queued); page.queue = event.queued; page.steering = event.steering; hint(); break;
     case "mode_changed": page.facts.mode = event.mode; facts(); break;
-    case "user_message": arrived([event.text]); if (byId("title").textContent === "hermes") byId("title").textContent = event.text.split("\n")[0].slice(0, 60); break;
+    case "user_message": busy(true); arrived([event.text]); if (byId("title").textContent === "hermes") byId("title").textContent = event.text.split("\n")[0].slice(0, 60); break;
     case "usage":
       if (event.context_window) page.facts.context = `${Math.round(100 * event.context_used / event.context_window)}%`;
       if (event.session_cost) page.facts.context = `${page.facts.context || ""} $${event.session_cost.toFixed(2)}`;
@@ -383,8 +383,11 @@ addEventListener("keydown", (event) => {
   if (!byId("canvas").hidden && matchMedia("(max-width:70rem)").matches) { page.canvas.toggle(false); byId("canvas-open").focus(); }
   else if (byId("side").classList.contains("open")) toggle("side", byId("more"), false);
   else if (byId("sessions").classList.contains("open")) toggle("sessions", byId("menu"), false);
-  else if (page.busy && may("talk")) stop();
-  else tell("");
+  else {
+    // Also between two turns, of which the page has not heard the second yet; at rest it stops nothing.
+    if (may("talk") && (page.busy || byId("told").hidden)) stop();
+    if (!page.busy) tell("");
+  }
 });
 byId("image").addEventListener("change", async (event) => {
   for (const file of [...event.target.files].slice(0, 10)) {
