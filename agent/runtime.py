@@ -41,6 +41,7 @@ from agent.hooks.session_hooks import SessionHooks
 from agent.mcp.prompts import with_prompts
 from agent.memory.keeper import SessionMemory
 from agent.model.effort import SessionEffort
+from agent.model.providers import secret_variables
 from agent.model.transport.retry import RetryPolicy
 from agent.options import Options
 from agent.pending_requests import PendingRequests
@@ -154,6 +155,7 @@ def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
     headers = [provider.headers for provider in providers]
     # Agents may be sent to models that the session itself does not ask.
     named = [name for each in providers for name in (each.api_key_env, *each.more_key_envs) if name]
+    named += [name for each in providers for name in secret_variables(each)]
     keys |= {name: loaded.environ.get(name, "") for name in named}
     return known_secrets(loaded.environ, keys, headers)
 

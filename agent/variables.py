@@ -10,6 +10,11 @@ from agent.errors import ConfigError
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
+def named(text: str) -> list[str]:
+    """The variables that a text names as `${NAME}`."""
+    return [match.group(1) for match in _VARIABLE.finditer(text)]
+
+
 def filled(text: str, variables: Mapping[str, str], where: str) -> str:
     """`text` with `${NAME}` and `${NAME:-otherwise}` filled in. Raises `ConfigError` for a missing one."""
 

@@ -8,6 +8,8 @@ from agent.api.lazy import exports
 
 if TYPE_CHECKING:
     from agent.model.addresses import is_loopback as is_loopback
+    from agent.model.addresses import list_of_models as list_of_models
+    from agent.model.addresses import plain_address as plain_address
     from agent.model.builtin_providers import PROVIDERS as PROVIDERS
     from agent.model.catalog import ModelInfo as ModelInfo
     from agent.model.demo import TOUR_REQUEST as TOUR_REQUEST
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from agent.model.dialect_book import dialect_name as dialect_name
     from agent.model.dialect_book import forget as forget
     from agent.model.dialect_book import learned_of as learned_of
-    from agent.model.dialect_book import plain_address as plain_address
     from agent.model.key_check import KeyCheck as KeyCheck
     from agent.model.key_check import KeyProvider as KeyProvider
     from agent.model.key_check import ServerCheck as ServerCheck
@@ -54,13 +55,13 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
-        "agent.model.addresses": "is_loopback",
+        "agent.model.addresses": "is_loopback list_of_models plain_address",
         "agent.model.builtin_providers": "PROVIDERS",
         "agent.model.catalog": "ModelInfo",
         "agent.model.model_choices": "ModelChoice choices merged ports served",
         "agent.model.demo": "TOUR_REQUEST",
         "agent.model.detect": "DetectedServer detect",
-        "agent.model.dialect_book": "dialect_name forget learned_of plain_address",
+        "agent.model.dialect_book": "dialect_name forget learned_of",
         "agent.model.key_check": "KeyCheck KeyProvider ServerCheck check_key check_server key_providers",
         "agent.model.local.sources": "StoppedError",
         "agent.model.local.pull": "Listener Progress SourceName pull",

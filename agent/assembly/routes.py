@@ -302,6 +302,7 @@ def _remote(
             stall_timeout=stall_timeout,
             provider=target.provider,
             key_hint=variable,
+            secrets=target.secrets,
             spoken=lambda _: spoken,
         )
 

@@ -1,8 +1,9 @@
-"""Recognises addresses of this machine."""
+"""Recognises addresses of this machine, and makes those that lie below an address."""
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import re
+from urllib.parse import urlsplit, urlunsplit
 
 
 def is_loopback(url: str) -> bool:
@@ -17,3 +18,32 @@ def is_loopback(url: str) -> bool:
     except ValueError:
         return False
     return address.is_loopback or address.is_unspecified
+
+
+def below(base_url: str, path: str) -> str:
+    """The address of `path` below another one, whose query stays, as some gateways want it."""
+    parts = urlsplit(base_url.strip())
+    return urlunsplit((parts.scheme, parts.netloc, f"{parts.path.rstrip('/')}/{path}", parts.query, ""))
+
+
+def list_of_models(base_url: str, path: str = "models") -> str:
+    """The address that lists the models of an API. Azure has one list for all deployments of a resource."""
+    parts = urlsplit(base_url.strip())
+    root = re.sub(r"/deployments/[^/]+/?$", "", parts.path)
+    return below(urlunsplit(parts._replace(path=root)), path)
+
+
+def root_of(base_url: str) -> str:
+    """The address of a server, whose API lies below `/v1`."""
+    parts = urlsplit(base_url.strip())
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix("/v1")))
+
+
+def plain_address(url: str) -> str:
+    """An address without user name, password, query and fragment, any of which may hold a key."""
+    try:
+        parts = urlsplit(url.strip())
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "(malformed address)"
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else f"{host}{parts.path}"

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from agent.home import PRIVATE_FILE, private_folder
+from agent.model.addresses import plain_address
 from agent.model.dialect import DEFAULT, FOLDER, Dialect, choose, load
 from agent.model.repairs import Repair
 
@@ -143,7 +143,7 @@ class DialectBook:
 
     def of(self, provider: str, url: str, model: str, *, chosen: str = "", seller: str = "") -> SpokenDialect:
         """How a model is spoken to; the same object for the same model. Reads files. Raises `ConfigError`."""
-        address = plain_address(url)
+        address = plain_address(url).rstrip("/").replace(" ", "%20")
         known = self._known.get((provider, address, model))
         if known is None:
             base = choose(provider, url, model, chosen=chosen, seller=seller, own=self._folder)
@@ -201,17 +201,6 @@ def learned_of(home: Path, provider: str) -> list[tuple[str, str, dict[str, Any]
 def dialect_name(home: Path, provider: str, url: str, *, chosen: str = "", seller: str = "") -> str:
     """The dialect of a provider whose model is not named yet. Raises `ConfigError`."""
     return choose(provider, url, "", chosen=chosen, seller=seller, own=home / FOLDER).name
-
-
-def plain_address(url: str) -> str:
-    """An address without anything secret in it."""
-    try:
-        parts = urlsplit(url.strip())
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/").replace(
-            " ", "%20"
-        )
-    except ValueError:
-        return ""
 
 
 def _key(provider: str, address: str, model: str) -> str:

@@ -7,15 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from agent.errors import HermesError
-from agent.model.addresses import is_loopback
+from agent.model.addresses import below, is_loopback, list_of_models, plain_address
 from agent.model.builtin_providers import PROVIDERS, Provider
 from agent.model.detect import names_in
 from agent.model.format_registry import FORMATS
 from agent.model.providers import address_of, checked_url, seller
+from agent.model.transport.complaints import kind_of, read_complaint
 from agent.model.transport.failures import Failures
+from agent.variables import filled, named
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -39,10 +41,14 @@ class KeyProvider:
     format: str
     path: str = "models"
     """What below the address answers only to a valid key."""
+    is_named: bool = True
+    """Whether `variable` is the name of one."""
     is_set: bool = False
     """Whether the variable holds something already."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further headers of each request."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Further texts that are never repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ def key_providers(settings: Settings, environ: Mapping[str, str]) -> tuple[KeyPr
 
 def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyProvider]:
     for name, own in settings.providers.items():
-        address = address_of(settings, environ, name)
+        address = _filled(address_of(settings, environ, name), environ)
         known = PROVIDERS.get(name, Provider(base_url=address))
         if variable := own.api_key_env or known.key_env:
             yield KeyProvider(
@@ -87,6 +93,7 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
                 variable=variable,
                 base_url=address,
                 format=own.format or known.format,
+                headers={header: _filled(text, environ) for header, text in own.headers.items()},
                 is_set=bool(environ.get(variable, "").strip()),
             )
     for name, each in PROVIDERS.items():
@@ -94,11 +101,16 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
             yield KeyProvider(
                 name=name,
                 variable=each.key_env,
-                base_url=each.base_url,
+                base_url=_filled(each.base_url, environ),
                 format=each.format,
                 path=each.key_path,
                 is_set=bool(environ.get(each.key_env, "").strip()),
             )
+
+
+def _filled(text: str, environ: Mapping[str, str]) -> str:
+    """The text with its variables, as far as they are set."""
+    return text if any(not environ.get(each) for each in named(text)) else filled(text, environ, "")
 
 
 async def check_server(address: str, key: str, taken: Collection[str]) -> ServerCheck:
@@ -113,9 +125,9 @@ async def check_server(address: str, key: str, taken: Collection[str]) -> Server
         return ServerCheck(problem=str(error))
     found = KeyCheck()
     bare = not urlsplit(url).path
-    for place in [f"{url}/v1", url] if bare else [url]:
+    for place in [below(url, "v1"), url] if bare else [url]:
         for format in ("chat", "anthropic") if key else ("chat",):
-            provider = KeyProvider(name="", variable="the key", base_url=place, format=format)
+            provider = KeyProvider(name="", variable="the key", is_named=False, base_url=place, format=format)
             found = await check_key(provider, key, listed=True)
             if not found.problem:
                 spoken_form = format if format == "anthropic" else await _form(place, key)
@@ -135,7 +147,7 @@ async def _form(url: str, key: str) -> str:
         ):
             try:
                 headers = dict(FORMATS.get(format).headers(key))
-                answer = await client.post(f"{url}/{path}", headers=headers, json={})
+                answer = await client.post(below(url, path), headers=headers, json={})
             except httpx2.HTTPError:
                 continue
             if answer.status_code not in _NOT_THERE:
@@ -175,6 +187,7 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
         base_url=provider.base_url,
         key_hint=provider.variable,
         api_key=key,
+        secrets=provider.secrets,
         stall_timeout=TIME_LIMIT,
     )
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -189,10 +202,9 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
             f"`hermes config set providers.{provider.name}.base_url URL`."
         )
     if key and not local and not provider.base_url.startswith("https://"):
-        return KeyCheck(f"{provider.base_url} is not encrypted; keys are only sent to https:// addresses.")
-    url = f"{provider.base_url.rstrip('/')}/{provider.path}"
-    parts = urlsplit(provider.base_url)
-    asked = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{provider.path}"))
+        return KeyCheck(f"{failures.address} is not encrypted; keys are only sent to https:// addresses.")
+    asked = list_of_models(provider.base_url, provider.path)
+    url = plain_address(asked)
     headers = {**FORMATS.get(provider.format).headers(key), **provider.headers}
     try:
         async with (
@@ -215,16 +227,25 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
         return KeyCheck(
             f"Nothing at {url} gives a list of models ({response.status_code}); is that its address?"
         )
-    if not key and response.status_code in _REFUSED:
-        return KeyCheck(
-            f"The server at {provider.base_url} wants a key ({response.status_code}).", about_key=True
-        )
-    if response.status_code in _REFUSED:
-        who = provider.name or f"The server at {provider.base_url}"
+    complaint = read_complaint(bytes(body))
+    is_refused = response.status_code in _REFUSED and not (
+        complaint.page is not None and response.status_code == 403
+    )
+    if not key and (is_refused or kind_of(complaint, response.status_code) == "auth"):
+        wants = f"The server at {failures.address} wants a key ({response.status_code})"
+        if provider.is_named:
+            wants += f", and none was sent because {provider.variable} is not set; put it into that variable"
+        elif provider.name:
+            wants += f"; name the variable that holds it: {failures.setting('api_key_env', 'VARIABLE')}"
+        return KeyCheck(f"{wants}.", about_key=True)
+    if is_refused:
+        who = provider.name or f"The server at {failures.address}"
         problem = f"{who} does not take this key ({response.status_code}); copy it again."
         return KeyCheck(problem, about_key=True)
     failures = replace(failures, provider=provider.name or "The server")
-    return KeyCheck(str(failures.refused(response.status_code, response.headers, bytes(body))))
+    problem = str(failures.refused(response.status_code, response.headers, bytes(body)))
+    unsent = f" No key was sent, as {provider.variable} is not set." if provider.is_named and not key else ""
+    return KeyCheck(f"{problem}{unsent}")
 
 
 def _models(body: bytes) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ConfigError
 from agent.model.addresses import is_loopback
@@ -18,7 +18,8 @@ from agent.model.builtin_providers import PROVIDERS, TITLES, Provider
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import ToolMode
-from agent.variables import filled
+from agent.variables import filled, named
+from tools.redact import is_secret_name
 
 if TYPE_CHECKING:
     from agent.config.schema import ProviderSettings, Settings
@@ -29,6 +30,8 @@ KEY = "OPENAI_API_KEY"
 MODEL = "HERMES_MODEL"
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 """Ends of hosts that want the key in a header of its own."""
+SHORTEST_SECRET = 8
+"""Characters below which a value is not looked for: it would be found in ordinary text."""
 CUSTOM = "custom"
 """Name of the provider at `OPENAI_BASE_URL`."""
 
@@ -46,6 +49,8 @@ class Target:
     more_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further keys, by the variables that hold them."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Values of variables in headers and in the query of the address, which are shown nowhere."""
     format: str = DEFAULT_FORMAT
     """Name of the wire format."""
     dialect: str = ""
@@ -217,6 +222,9 @@ class _Resolver:
         known = None if is_loopback(provider.base_url) else lookup(model, seller(provider.base_url))
         chosen = UNKNOWN.overridden(own.models.get(model) if own else None)
         info = (known or UNKNOWN).overridden(own.models.get(model) if own else None)
+        headers = self._headers(name, own, provider.base_url, key)
+        secrets = [_variable(self._environ, each) for each in secret_variables(own)]
+        secrets += [text.rpartition(" ")[2] for each, text in headers.items() if is_secret_name(each)]
         mode = info.tool_mode or (own.tool_mode if own and "tool_mode" in own.model_fields_set else None)
         return Target(
             kind="chat",
@@ -225,7 +233,8 @@ class _Resolver:
             base_url=provider.base_url,
             api_key=key,
             more_keys=self._more_keys(own, provider.key_env) if key else {},
-            headers=self._headers(name, own, provider.base_url, key),
+            headers=headers,
+            secrets=tuple(each for each in dict.fromkeys(secrets) if len(each) >= SHORTEST_SECRET),
             format=_format(info.format or provider.format, name),
             tool_mode=mode or "native",
             dialect=own.dialect if own else "",
@@ -293,6 +302,13 @@ class _Resolver:
         return f"{sentence}."
 
 
+def secret_variables(own: ProviderSettings | None) -> list[str]:
+    """Variables whose values are secret because headers or the query of an address name them."""
+    if own is None:
+        return []
+    return [name for text in (*own.headers.values(), own.base_url.partition("?")[2]) for name in named(text)]
+
+
 def address_of(settings: Settings, environ: Mapping[str, str], provider: str) -> str:
     """The address of a provider as it is written, in the settings or elsewhere; empty if nothing says it."""
     if (own := settings.providers.get(provider)) is not None and own.base_url:
@@ -342,11 +358,14 @@ def _check_key(key: str, variable: str) -> None:
 
 def checked_url(url: str, place: str) -> str:
     """`url` in its plain form. Raises `ConfigError` naming `place`."""
-    plain = url.strip().rstrip("/")
-    for endpoint in ("/chat/completions", "/messages", "/responses"):
-        plain = plain.removesuffix(endpoint).rstrip("/")
+    plain = url.strip()
     try:
         parts = urlsplit(plain)
+        path = parts.path.rstrip("/")
+        for endpoint in ("/chat/completions", "/messages", "/responses"):
+            path = path.removesuffix(endpoint).rstrip("/")
+        # A query stays at each request, as Azure and some gateways want it.
+        plain = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         secret = parts.username is not None or parts.password is not None
     except ValueError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agent.model.addresses import is_loopback
+from agent.model.addresses import below, is_loopback, list_of_models, root_of
 from agent.model.catalog import UNKNOWN, lookup
 from agent.model.detect import fetch_json
 from agent.model.server_facts import (
@@ -84,12 +84,12 @@ class ServerWatch:
         try:
             async with asyncio.timeout(PATIENCE):
                 said.listener = await asyncio.to_thread(listeners, self.base_url)
-                said.models = await fetch_json(f"{self.base_url}/models", self.headers)
-                root = self.base_url.removesuffix("/v1")
+                said.models = await fetch_json(list_of_models(self.base_url), self.headers)
+                root = root_of(self.base_url)
                 if is_llamacpp(said.models):
-                    said.props = await self._optional(f"{root}/props")
+                    said.props = await self._optional(below(root, "props"))
                 elif is_litellm(said.models):
-                    said.prices = await self._optional(f"{root}/model/info")
+                    said.prices = await self._optional(below(root, "model/info"))
         except (OSError, ValueError, EOFError, TimeoutError) as error:
             log.info("%s said nothing of its models: %s", urlsplit(self.base_url).netloc, error)
             # One that answers, but not to this, will not do so later either.

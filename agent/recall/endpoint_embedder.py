@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.model.addresses import is_loopback
+from agent.model.addresses import below, is_loopback
 from agent.model.transport.failures import Failures
 from agent.net.door import Door, DoorError, DoorLimits, DoorRequest
 from agent.recall.embedding import EmbeddingError, as_kept, unit
@@ -62,12 +62,13 @@ class EndpointEmbedder:
             base_url=target.base_url,
             key_hint=target.key_hint,
             api_key=target.api_key,
+            secrets=target.secrets,
             stall_timeout=TIME_LIMIT,
         )
         body = {"model": target.model, "input": list(texts), "encoding_format": "float"}
         headers = {**target.request_headers(), "Content-Type": "application/json"}
         request = DoorRequest(
-            url=f"{target.base_url.rstrip('/')}/embeddings",
+            url=below(target.base_url, "embeddings"),
             method="POST",
             headers=headers,
             body=json.dumps(body).encode(),

@@ -182,6 +182,8 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
             format=target.format,
             path=path,
             headers=target.headers,
+            secrets=target.secrets,
+            is_named=bool(target.key_hint),
         )
         found = asyncio.run(check_key(asked, key, listed=path == "models"))
         models = found.models
@@ -193,7 +195,8 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
     else:
         taken = f" and takes the key in {target.key_hint}" if target is not None and key else ""
         count = f"; it names {len(models)} model{'' if len(models) == 1 else 's'}" if models else ""
-        say(f"{name} answers at {url}{taken}{count}.")
+        unsent = "; no key was sent" if target is not None and target.key_hint and not key else ""
+        say(f"{name} answers at {url}{taken}{count}{unsent}.")
     return int(ExitCode.UNREACHABLE if found.problem else ExitCode.DONE)
 
 

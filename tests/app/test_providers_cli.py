@@ -47,6 +47,12 @@ def test_a_server_with_a_key_is_added_checked_and_removed(home: Path, tmp_path: 
         assert done.returncode == 0 and found["ok"] and found["models"] == ["test-model"]
         refused = _run(home, "check", "my-work", MY_WORK_API_KEY="sk-wrong")
         assert refused.returncode == 3 and "does not take this key (401)" in refused.stderr
+        added = _run(
+            home, "add", "keyless", "--url", server.base_url, "--format", "chat", "--key-env", "UNSET"
+        )
+        assert added.returncode == 0
+        unset = _run(home, "check", "keyless")
+        assert unset.returncode == 3 and "none was sent because UNSET is not set" in unset.stderr
     unreachable = _run(home, "check", "my-work")
     assert unreachable.returncode == 3 and "Cannot reach my-work" in unreachable.stderr
     assert _run(home, "remove", "my-work").returncode == 0

@@ -23,6 +23,7 @@ class Recorded:
     """Names in lower case."""
     raw: bytes
     body: Any = None
+    query: str = ""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the client closed the connection before the answer was complete."""
 

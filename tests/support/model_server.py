@@ -239,7 +239,8 @@ async def _read_request(reader: asyncio.StreamReader) -> Recorded | None:
         await reader.readline()
     else:
         raw += await reader.readexactly(int(headers.get("content-length", "0")))
-    return Recorded(method, target.partition("?")[0], headers, bytes(raw))
+    path, _, query = target.partition("?")
+    return Recorded(method, path, headers, bytes(raw), query=query)
 
 
 def _has_key(request: Recorded, key: str) -> bool:

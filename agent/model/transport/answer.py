@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from agent.model.protocol import Delta, ReplyEnd
+from agent.model.transport.complaints import read_complaint
 from agent.model.transport.failures import Failures
 from agent.model.transport.sse import MAX_EVENT, SSEDecoder
 from agent.model.wire_format import EventReader
@@ -125,7 +126,8 @@ class AnswerReader:
             if not self._kind:
                 return
         if self._kind == "page":
-            raise self._failures.bad_reply("a web page instead of an answer")
+            page = read_complaint(data).page or ""
+            raise self._failures.bad_reply("a web page instead of an answer", page)
         if self._kind == "document":
             self._document.append(data)
             if self._size > MAX_EVENT:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ModelError
-from agent.model.addresses import is_loopback
+from agent.model.addresses import below, is_loopback
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.dialect_book import SpokenDialect
 from agent.model.protocol import AnsweredDelta, Delta, ModelRequest, ReplyEnd, Usage, UsageDelta
@@ -115,6 +115,7 @@ class FormatClient:
         stall_timeout: float = 120,
         provider: str = "openai",
         key_hint: str = "OPENAI_API_KEY",
+        secrets: tuple[str, ...] = (),
         spoken: Callable[[str], SpokenDialect] | None = None,
     ) -> None:
         """`spoken` gives how a model is spoken to, by its name."""
@@ -132,6 +133,7 @@ class FormatClient:
             base_url=base_url,
             key_hint=key_hint,
             api_key=self._key,
+            secrets=secrets,
             stall_timeout=stall_timeout,
         )
         self._spoken = spoken or cache(lambda _: SpokenDialect())
@@ -365,10 +367,10 @@ def _endpoint(base_url: str, endpoint: str) -> str:
     """The full address; a query (as some gateways want it) stays, a pasted endpoint is not doubled."""
     try:
         parts = urlsplit(base_url.strip())
+        path = parts.path.rstrip("/").removesuffix(endpoint)
+        return below(urlunsplit(parts._replace(path=path)), endpoint.removeprefix("/"))
     except ValueError:
         return ""
-    path = parts.path.rstrip("/").removesuffix(endpoint) + endpoint
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
 def _is_usable(url: str) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import unescape
 from typing import Any
 
 from agent.errors import ModelErrorKind
@@ -24,6 +25,16 @@ _FILTER_TEXT = re.compile(
     r"|responsibleai|\u654f\u611f\u5185\u5bb9",  # "sensitive content" in Chinese
     re.IGNORECASE,
 )
+
+_PAGE = re.compile(r"<(?:!doctype\s+html|html|head|body|center|h1|title)\b[^>]*>", re.IGNORECASE)
+_TITLE = re.compile(r"<(?:title|h1)\b[^>]*>(.{1,300}?)</", re.IGNORECASE | re.DOTALL)
+_OUTAGE = re.compile(r"\b[45]\d\d\b|gateway|unavailable|time-?out|denied|forbidden|error", re.IGNORECASE)
+"""Titles of pages that a gateway quotes; others may be of the conversation."""
+_NO_KEY = re.compile(
+    r"\bauth(?:entication)?_error\b|\bno api[ _-]?key (?:was )?(?:passed|provided|given|sent)", re.I
+)
+_ABOUT_THE_PERSON = (401, 402, 404, 405, 407, 410, 413, 429)
+"""Statuses that mean what they say also in the page of a proxy."""
 
 _STATUS_KINDS: dict[int, ModelErrorKind] = {
     401: "auth",
@@ -62,6 +73,8 @@ class Complaint:
     text: str
     words: str = ""
     status: int | None = None
+    page: str | None = None
+    """Title of the web page it holds, if it does: then a proxy on the way speaks, not the provider."""
 
 
 def read_complaint(body: bytes) -> Complaint:
@@ -70,8 +83,7 @@ def read_complaint(body: bytes) -> Complaint:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        is_page = text.startswith("<")
-        return Complaint("" if is_page else text)
+        return _plain(f"<html>{text}" if text.startswith("<") else text)
     return complaint_of(data)
 
 
@@ -80,10 +92,10 @@ def complaint_of(data: Any) -> Complaint:
     if isinstance(data, list):
         data = next((item for item in data if isinstance(item, dict)), {})
     if not isinstance(data, Mapping):
-        return Complaint("" if data is None else str(data))
+        return _plain("" if data is None else str(data))
     error = _inner(data)
     if not isinstance(error, Mapping):
-        return Complaint(str(error))
+        return _plain(str(error))
     text = _sentence(error)
     sources = (error,) if error is data else (error, data)
     words = " ".join(
@@ -94,7 +106,20 @@ def complaint_of(data: Any) -> Complaint:
     )
     numbers = (source.get(name) for source in sources for name in ("code", "status", "status_code"))
     status = next((found for number in numbers if (found := _http_status(number)) is not None), None)
-    return Complaint(text, words, status)
+    return _plain(text, words, status)
+
+
+def _plain(text: str, words: str = "", status: int | None = None) -> Complaint:
+    """A complaint in which the title stands for a web page, alone or behind what a gateway says of it."""
+    page = _PAGE.search(text[:1_000])
+    if page is None:
+        return Complaint(text, words, status)
+    title = _TITLE.search(text[: page.start() + 4_000], page.start())
+    before = text[: page.start()].strip().rstrip("-:'\"b ")
+    named = " ".join(unescape(re.sub("<[^>]*>", " ", title[1])).split()) if title else ""
+    if before and not _OUTAGE.search(named):
+        return Complaint(text, words, status)
+    return Complaint(f"{before}: {named}" if before else "", words, status, named)
 
 
 def _inner(data: Mapping[str, Any]) -> Any:
@@ -131,6 +156,8 @@ def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = 
     """The kind of a failure. `status` is the HTTP status, or None inside a stream."""
     words, text = complaint.words, complaint.text
     dialect = dialect or load(DEFAULT)
+    if complaint.page is not None and (status is None or status not in _ABOUT_THE_PERSON):
+        return "overloaded"
     refusal = Refusal(status or 0, text, words)
     if is_overflow(dialect, refusal):
         return "overflow"
@@ -138,8 +165,8 @@ def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = 
         return "billing"
     if status in (None, 400, 403, 422) and _FILTER_TEXT.search(f"{words} {text}"):
         return "content_filter"
-    if "no_db_connection" in words:
-        # LiteLLM without a database, of a key that is not its own.
+    if "no_db_connection" in words or (_NO_KEY.search(f"{words} {text}") and status in (None, 400, 500)):
+        # LiteLLM of a key that is not its own, or of none.
         return "auth"
     if names(dialect, refusal, "drop_image"):
         return "images"

@@ -13,9 +13,9 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ModelErrorKind
+from agent.model.addresses import plain_address
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.repairs import window_in
 from agent.model.transport.complaints import Complaint, complaint_of, kind_of, read_complaint
@@ -66,6 +66,8 @@ class Failures:
     key_hint: str
     api_key: str
     stall_timeout: float
+    secrets: tuple[str, ...] = ()
+    """Further texts that are never repeated."""
 
     def refused(
         self, status: int, headers: Mapping[str, str], body: bytes, dialect: Dialect | None = None
@@ -73,7 +75,7 @@ class Failures:
         """The server answered with an HTTP status that is no success. Slow at first: expressions are read."""
         if 300 <= status < 400:
             target = headers.get("location", "")
-            shown = self.clean(_without_secrets(target)) or "nowhere"
+            shown = self.clean(plain_address(target)) or "nowhere"
             return ModelError(
                 "not_found",
                 f"{self.provider} redirects {self.address} to {shown}; "
@@ -145,7 +147,7 @@ class Failures:
     @property
     def address(self) -> str:
         """The base URL without anything secret in it."""
-        return self.clean(_without_secrets(self.base_url))
+        return self.clean(plain_address(self.base_url))
 
     def setting(self, name: str, value: str) -> str:
         """The command that changes a setting of this provider."""
@@ -162,16 +164,20 @@ class Failures:
         kind = kind_of(complaint, status, dialect)
         detail = self.clean(complaint.text)
         code = f" (HTTP {status})" if status is not None else ""
-        said = f": {detail.rstrip('.')}" if detail else ""
         cause, mend = self._cause(kind, status, detail), self._mend(kind, status, detail)
+        shown = detail or self.clean(complaint.page or "")
+        said = f": {shown.rstrip('.')}" if shown else ""
+        if not detail and complaint.page is not None and kind == "overloaded" and (status or 500) < 500:
+            cause = f"A proxy or a firewall in front of {self.provider} refused the request"
         return ModelError(
             kind,
             f"{cause}{code}{said}; {mend}.",
             status=status,
             retry_after=wait,
             limit=window_in(dialect, complaint.text) if kind == "overflow" else None,
-            said=complaint.text,
-            words=complaint.words,
+            # What a page says is about no request: nothing is learned from it.
+            said=complaint.text if complaint.page is None else "",
+            words=complaint.words if complaint.page is None else "",
         )
 
     def _cause(self, kind: ModelErrorKind, status: int | None, detail: str) -> str:
@@ -241,21 +247,11 @@ class Failures:
 
     def clean(self, text: str) -> str:
         """`text` of a provider as a person reads it: short, on one line, without keys."""
-        if len(self.api_key) > 3:
-            text = text.replace(self.api_key, "[key]")
+        for secret in (self.api_key, *self.secrets):
+            text = text.replace(secret, "[key]") if len(secret) > 3 else text
         text = _KEY_LIKE.sub("[key]", redact(text[: DETAIL * 4]))
         text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
         return text if len(text) <= DETAIL else text[: DETAIL - 1] + "…"
-
-
-def _without_secrets(url: str) -> str:
-    """`url` without user name, password, query and fragment, any of which may hold a key."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return "(malformed address)"
-    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else f"{host}{parts.path}"
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

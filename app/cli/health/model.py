@@ -58,14 +58,14 @@ async def _reached(target: Target) -> HealthFinding:
     """Ask for the list of models: it costs nothing and shows that address and key are right."""
     import httpx2
 
-    from agent.api.models import is_loopback
+    from agent.api.models import is_loopback, list_of_models
 
     name = f"{target.label} at {httpx2.URL(target.base_url).host}"
     try:
         headers = target.request_headers()
         outside = not is_loopback(target.base_url)
         async with httpx2.AsyncClient(timeout=SECONDS, trust_env=outside) as client:
-            reply = await client.get(f"{target.base_url.rstrip('/')}/models", headers=headers)
+            reply = await client.get(list_of_models(target.base_url), headers=headers)
     except httpx2.TimeoutException:
         return HealthFinding("model", "fail", f"{name} does not answer", "Check the address and the network.")
     except httpx2.ConnectError as error:

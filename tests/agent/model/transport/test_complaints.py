@@ -123,7 +123,8 @@ def test_a_complaint_is_read_in_every_shape(body, text, words):
 
 
 def test_a_page_is_no_complaint_and_plain_text_is():
-    assert read_complaint(b" <html><h1>502</h1></html>").text == ""
+    page = read_complaint(b" <html><h1>502</h1></html>")
+    assert (page.text, page.page) == ("", "502")
     assert read_complaint(b"no healthy upstream\n").text == "no healthy upstream"
     assert read_complaint(b"").text == ""
 
@@ -163,3 +164,55 @@ def test_a_gateway_without_a_database_speaks_of_a_key_that_is_not_its_own() -> N
         "error": {"message": "No connected db.", "type": "no_db_connection", "param": None, "code": "400"}
     }
     assert kind_of(read_complaint(json.dumps(said).encode()), 400) == "auth"
+
+
+def gateway(message: str) -> bytes:
+    return json.dumps({"error": {"message": message, "type": "APIError", "code": "500"}}).encode()
+
+
+CHALLENGE = (
+    b'<!DOCTYPE html>\n<!--[if lt IE 7]><html class="ie6"><![endif]--><head>\n<title>Just a moment...</title>'
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "title"),
+    [
+        (
+            502,
+            b"<html>\r\n<head><title>502 Bad Gateway</title></head></html>",
+            "overloaded",
+            "502 Bad Gateway",
+        ),
+        (
+            520,
+            b"<!DOCTYPE html><title>api | 520: Unknown &amp; odd</title>",
+            "overloaded",
+            "520: Unknown & odd",
+        ),
+        (403, CHALLENGE, "overloaded", "Just a moment..."),
+        (
+            400,
+            b"<html><center><h1>400 Header\n Too Large</h1></center>",
+            "overloaded",
+            "400 Header Too Large",
+        ),
+        (500, gateway("APIError: <html><title>502 Bad Gateway</title>"), "overloaded", "502 Bad Gateway"),
+        (400, gateway("BadRequest - <!DOCTYPE html><title>504 Gateway Time-out"), "bad_request", None),
+        (
+            400,
+            gateway("BadRequest - <html><h1>504 Gateway Time-out</h1>"),
+            "overloaded",
+            "504 Gateway Time-out",
+        ),
+        (400, gateway("content '<html><h1>My page</h1>' must not be empty"), "bad_request", None),
+        (401, b"<html><title>401 Authorization Required</title>", "auth", "401 Authorization Required"),
+        (404, b"<html><title>Nothing here</title>", "not_found", "Nothing here"),
+        (500, gateway("Authentication Error, No api key passed in."), "auth", None),
+    ],
+)
+def test_the_page_of_a_proxy_is_an_outage_with_its_title(status, body, kind, title):
+    complaint = read_complaint(body)
+    assert kind_of(complaint, status) == kind
+    assert (complaint.page or "").endswith(title or "") and (complaint.page is None) == (title is None)
+    assert title is None or "<" not in complaint.text
