@@ -21,6 +21,7 @@ from agent.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.entries import PathKind, entry_of, entry_record
 from agent.workspace.checkpoints.manifest import KnownPath
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
+from agent.workspace.checkpoints.units import TOP
 
 FORMAT = 3
 MAX_BYTES = 500_000_000
@@ -114,7 +115,8 @@ def _known(record: list) -> tuple[str, KnownPath]:
     """One path of a file that may hold anything. Raises `ValueError` and `TypeError`."""
     path, stamp, settled, fields, blob = record
     entry = entry_of(fields)
-    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path or entry is None:
+    inside = path == TOP or not any(part in ("", ".", "..") for part in path.split("/"))
+    if not inside or "\0" in path or entry is None:
         raise ValueError("no path of a workspace")
     if not (entry.digest is None or _DIGEST.fullmatch(entry.digest)) or not _BLOB.fullmatch(blob):
         raise ValueError("no name of contents")

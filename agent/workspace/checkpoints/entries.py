@@ -70,9 +70,9 @@ class PathEntry:
 class PathChange:
     """One path before and after a step; None where there was or is nothing.
 
-    `path` is relative to the workspace, `/` between its parts; an absolute one is a file of Hermes
-    outside of it (`is_outside`). Bytes of a name that are no UTF-8 travel as lone surrogates, as
-    `os.fsdecode` makes them.
+    `path` is relative to the workspace, `/` between its parts, and `.` for the workspace itself, of which
+    only the mode counts; an absolute one is a file of Hermes outside of it (`is_outside`). Bytes of a name
+    that are no UTF-8 travel as lone surrogates, as `os.fsdecode` makes them.
     """
 
     path: str

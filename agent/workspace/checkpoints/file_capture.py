@@ -20,6 +20,7 @@ from pathlib import Path
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.objects import CHUNK, ObjectStore
+from agent.workspace.checkpoints.units import TOP
 from tools.files.descriptors import open_folder
 
 ATTEMPTS = 3
@@ -49,19 +50,21 @@ def take(
 ) -> PathEntry | None:
     """How `path` (relative to the resolved folder `root`, parted by `/`) stands now; None: nothing is there.
 
-    An absolute path (resolved) stands for itself: see `entries.PathChange`. Contents go into `objects`;
-    without them they are hashed only. Files above `limit` bytes, unreadable and restless ones come back
-    without a digest and with a reason. A file whose size, mode and time are those of `known` is not read
-    again, unless it changed within the last seconds or its contents are not in `objects`. A caller that
-    knows more (the inode, its time of change) decides by that whether to hand `known` in. With `link`
-    contents are kept by a second name where that can be, whatever their size. Blocks. Raises `StoreError`
-    when contents cannot be kept, or for a path that leads out of the workspace.
+    An absolute path (resolved) stands for itself, and `.` for the folder `root`: see `entries.PathChange`.
+    Contents go into `objects`; without them they are hashed only. Files above `limit` bytes, unreadable and
+    restless ones come back without a digest and with a reason. A file whose size, mode and time are those
+    of `known` is not read again, unless it changed within the last seconds or its contents are not in
+    `objects`. A caller that knows more (the inode, its time of change) decides by that whether to hand
+    `known` in. With `link` contents are kept by a second name where that can be, whatever their size.
+    Blocks. Raises `StoreError` when contents cannot be kept, or for a path that leads out of the workspace.
     """
     if path.startswith("/"):
         root, path = Path(path).parent, Path(path).name
-    parts = _parts(path)
+    parts = [] if path == TOP else _parts(path)
     try:
         with open_folder(root) as top:
+            if not parts:
+                return _plain(os.fstat(top), PathKind.FOLDER)
             return _below(top, parts, objects, limit, known, link)
     except OSError as error:
         if error.errno in _NOTHING:

@@ -38,7 +38,7 @@ from agent.workspace.checkpoints.precapture import NOT_YET, Precapture, waits
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, unit_marks
 from agent.workspace.checkpoints.unit_noise import without_noise
-from agent.workspace.checkpoints.units import NO_UNITS, Units, uncovered, units_among, within
+from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, uncovered, units_among, within
 from agent.workspace.sorting import in_order
 from tools.files.threads import Stopped
 
@@ -310,6 +310,8 @@ class FileRegister:
     def _told(self, fresh: Mapping[str, KnownPath | None]) -> tuple[PathChange, ...]:
         """What makes the difference between what is known and `fresh`, in order of the paths."""
         different = [path for path, after in fresh.items() if not _as_before(self._known.get(path), after)]
+        # A session of an older version did not look at the workspace itself.
+        different = [path for path in different if path != TOP or path in self._known]
         fetched = self._fetched(different)
         changes: list[PathChange] = []
         for path in in_order(different):

@@ -11,6 +11,7 @@ from pathlib import Path
 from agent.home import Home
 from agent.workspace.checkpoints.entries import PathEntry, PathKind, is_outside
 from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.units import TOP
 
 ELSEWHERE = "is outside of the workspace and no note or skill of Hermes, so it is left alone"
 LINKED = "would become another name of a file outside of the workspace, so it is left alone"
@@ -21,6 +22,8 @@ def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
 
     `objects` are those of the checkpoints in the home of Hermes. Looks at the disk.
     """
+    if path == TOP and (entry is None or entry.kind is PathKind.FOLDER):
+        return ""
     if not is_plain(path) or (is_outside(path) and not _is_ours(path, objects)):
         return ELSEWHERE
     twin = "" if entry is None else entry.twin
@@ -36,7 +39,12 @@ def is_plain(path: str) -> bool:
 
 
 def is_own_folder(path: str, wanted: PathEntry | None, objects: ObjectStore) -> bool:
-    """Whether a path is the folder of notes or of skills itself, which stays in any case. Pure."""
+    """Whether a path is the folder of notes or of skills itself, which stays in any case. Pure.
+
+    So does the workspace itself, once it is there.
+    """
+    if path == TOP:
+        return wanted is None
     return Path(path) in _folders(objects) and (wanted is None or wanted.kind is PathKind.FOLDER)
 
 

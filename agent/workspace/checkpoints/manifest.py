@@ -103,8 +103,8 @@ def look(
     """Compare everything below `root` (resolved) with what is known. Blocking; never raises.
 
     `ours` is a folder that is not looked into: what Hermes itself keeps. Placeholders of a sandbox count
-    as nothing. `units` are those known so far: one that is damaged stays one. Without `versions` nothing
-    that belongs to version control is looked at.
+    as nothing. `units` are those known so far: one that is damaged stays one. Without `versions` neither
+    what belongs to version control is looked at nor the mode of `root`.
     """
     found = ManifestScan()
     met = 0
@@ -142,7 +142,7 @@ def look(
         found.gone = _gone(known, names, found)
     found.seen = len(names)
     if not versions:
-        for folder in found.units:
+        for folder in (TOP, *found.units):
             found.changed.pop(folder, None)
     return found
 
@@ -173,7 +173,7 @@ def _is_hidden(path: str, hidden: set[str]) -> bool:
 def _walk(
     root: Path, found: ManifestScan, ours: Path | None, units: Units, versions: bool
 ) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
-    """Every folder below `root`: what its paths begin with, and what is in it with its status.
+    """`root` itself, then every folder in it: what its paths begin with, and what is in it with its status.
 
     No link is followed, no other file system entered, and of a unit only what may be a file of a step.
     """
@@ -184,6 +184,7 @@ def _walk(
     except OSError as error:
         found.left_out.append(_unread("", error))
         return
+    yield "", [(TOP, top)]
     own = _identity(ours)
     keys = signs()
     waiting: list[tuple[str, os.stat_result, UnitKind | None, int]] = [("", top, None, 0)]

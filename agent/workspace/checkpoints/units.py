@@ -101,7 +101,8 @@ class Units:
                 root, inner, kind = root if root is not None else folder, folder, found
         if root is None or inner is None or kind is None:
             return UnitPart(path, "git", path, "") if is_git_name(path.rpartition("/")[2]) else None
-        return UnitPart(root, kind, inner, path if inner == TOP else path[len(inner) + 1 :])
+        rest = path if inner == TOP and path != TOP else path[len(inner) + 1 :]
+        return UnitPart(root, kind, inner, rest)
 
     def role(self, path: str) -> Role | None:
         """The role of a path; None for an ordinary one, and for the folder of a unit itself."""

@@ -42,7 +42,7 @@ from agent.workspace.checkpoints.root_identity import identity, is_same, linked
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
-from agent.workspace.checkpoints.units import above, kinds
+from agent.workspace.checkpoints.units import TOP, above, kinds
 from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
@@ -248,7 +248,7 @@ def _wanted(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathEntry |
 def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
     """Folders nobody may write in that something is to be changed in: they get their mode back afterwards."""
     known = {move.path for move in moves}
-    for parent in sorted({move.parent for move in moves} - known - {""}):
+    for parent in sorted({move.parent or TOP for move in moves} - known):
         entry = take(root, parent, None, limit=0)
         if entry is not None and entry.kind is PathKind.FOLDER and entry.mode & _OWNER != _OWNER:
             yield Move(parent, entry, entry)
@@ -439,4 +439,5 @@ def _is_folder(entry: PathEntry | None) -> bool:
 
 
 def _depth(item: tuple[int, Move]) -> tuple[int, str]:
-    return item[1].path.count("/"), item[1].path
+    path = item[1].path
+    return -1 if path == TOP else path.count("/"), path

@@ -29,6 +29,7 @@ from agent.workspace.checkpoints.restore.shared_files import (
     write_through,
 )
 from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.units import TOP
 from tools.files.atomic_swap import exchange, move_new
 from tools.files.descriptors import open_folder
 
@@ -94,7 +95,8 @@ class Placer:
             with self._parent(move) as folder:
                 os.mkdir(move.name, 0o700, dir_fd=folder)
         except FileExistsError:
-            return CHANGED
+            # The workspace itself is there by now.
+            return CHANGED if move.path != TOP else ""
         except OSError as error:
             return _reason(error)
         return ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +72,45 @@ async def test_everything_that_is_deleted_at_once_comes_back(
     done = await undo(recorder, 0)
     assert {item.path for item in done.skipped} == {"pipe", "socket"}
     assert different(look(root), earlier) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["chmod 700 .", "chmod 2775 .; echo x >new", "rm -r $PWD", "rm -r $PWD; mkdir $PWD"]
+)
+async def test_the_mode_of_the_workspace_itself_comes_back(opened: Open, root: Path, text: str) -> None:
+    (root / "file").write_text("here")
+    root.chmod(0o751)
+    recorder = opened(LIMITS)
+    recorder.start()
+    await recorder.ready()
+    step = await command(recorder, text)
+    assert step is not None and "." in {change.path for change in step.changes}
+    later = stat.S_IMODE(root.stat().st_mode) if root.exists() else 0o751
+    for _ in range(2):
+        assert (await undo(recorder, 0)).skipped == ()
+        assert (stat.S_IMODE(root.stat().st_mode), (root / "file").read_text()) == (0o751, "here")
+        assert (await undo(recorder, step.number)).skipped == ()
+        assert stat.S_IMODE(root.stat().st_mode) == later
+
+
+async def test_a_session_of_an_older_version_tells_no_change_of_the_workspace_itself(
+    opened: Open, root: Path
+) -> None:
+    (root / "file").write_text("here")
+    recorder = opened(LIMITS)
+    recorder.start()
+    await recorder.ready()
+    await recorder.stop()
+    (baseline,) = recorder.store.baselines.iterdir()
+    head, *lines = baseline.read_text().splitlines()
+    others = [line for line in lines if json.loads(line)[0] != "."]
+    assert len(others) == len(lines) - 1
+    head = json.dumps(json.loads(head) | {"paths": len(others)})
+    baseline.write_text("\n".join([head, *others]) + "\n")
+    later = opened(LIMITS)
+    later.start(since=0.0)
+    assert await later.missed() == ()
+    assert later.position == 0
 
 
 async def test_a_workspace_that_is_removed_as_a_whole_is_made_again(opened: Open, root: Path) -> None:

@@ -40,9 +40,19 @@ if os.geteuid() == 0 and SYSTEM:
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {
             "beforehand": ["closed", "listed-only/file", "shut"],
-            "changed": ["closed", "new", "new/file", "plain", "readonly", "readonly/file", "readonly/made"],
+            "changed": [
+                ".",
+                "closed",
+                "new",
+                "new/file",
+                "plain",
+                "readonly",
+                "readonly/file",
+                "readonly/made",
+            ],
             "skipped": ["closed", "plain"],
             "readonly": "0o555",
+            "workspace": "0o755",
             "file": "old",
             "there": ["listed-only", "plain", "readonly", "shut"],
         }

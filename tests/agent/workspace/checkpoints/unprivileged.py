@@ -19,7 +19,7 @@ from tools.actions import RunCommand
 COMMAND = """
 chmod u+w readonly; echo x >readonly/made; rm readonly/file; chmod 500 readonly
 echo more >>plain; chmod 000 plain; rm -f closed; echo x >>listed-only/file 2>/dev/null
-mkdir new; echo y >new/file; chmod 555 new
+mkdir new; echo y >new/file; chmod 555 new; chmod 500 .
 """
 
 
@@ -53,6 +53,7 @@ async def main(place: Path) -> dict[str, object]:
         "changed": sorted(change.path for change in recording.step.changes) if recording.step else [],
         "skipped": sorted(item.path for item in done.skipped),
         "readonly": oct((root / "readonly").stat().st_mode & 0o7777),
+        "workspace": oct(root.stat().st_mode & 0o7777),
         "file": (root / "readonly" / "file").read_text(),
         "there": sorted(path.name for path in root.iterdir()),
     }
