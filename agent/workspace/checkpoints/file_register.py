@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.baseline import Baseline
 from agent.workspace.checkpoints.coverage import Uncovered, coverage_of
 from agent.workspace.checkpoints.entries import (
@@ -25,6 +26,7 @@ from agent.workspace.checkpoints.entries import (
     PathChange,
     PathEntry,
     PathKind,
+    Step,
     UnitMark,
     is_outside,
 )
@@ -277,12 +279,32 @@ class FileRegister:
         marks = {place: mark for place, mark in marks.items() if place in wanted}
         return FoundChanges(changes, fresh, closed, self._taken_along(fresh), met, marks)
 
+    def beyond(self, found: FoundChanges, steps: Iterable[Step]) -> FoundChanges:
+        """What a look found that steps do not tell which were made since the last one was known. Blocking."""
+        left = states.left(steps)
+        news = {change.path: change for change in found.changes}
+        for path, entry in left.items():
+            known = found.fresh[path] if path in found.fresh else self._known.get(path)
+            seen = path in found.fresh or (known is not None and (entry is None or _is_folder(entry)))
+            if not is_outside(path) and (seen or not os.path.lexists(self._root / path)):
+                news[path] = PathChange(path, entry, known and known.entry)
+        units = self._units | found.units
+        unknown = [each for each in news.values() if not alike(each.before, each.after)]
+        changes = self.without_noise(in_order(unknown, key=lambda each: each.path), units)
+        return replace(found, changes=changes, marks=self._marks(changes, found.fresh, units, left))
+
     def _marks(
-        self, changes: Sequence[PathChange], fresh: Mapping[str, KnownPath | None], units: Units
+        self,
+        changes: Sequence[PathChange],
+        fresh: Mapping[str, KnownPath | None],
+        units: Units,
+        left: Mapping[str, PathEntry | None] | None = None,
     ) -> dict[str, UnitMark]:
-        """What is to be written down of the units that changes lie in."""
+        """What is to be written down of the units that changes lie in; `left` is what steps left since."""
 
         def before(path: str) -> PathEntry | None:
+            if left and path in left:
+                return left[path]
             known = self._known.get(path)
             return known and known.entry
 
@@ -494,6 +516,10 @@ def _as_before(before: KnownPath | None, after: KnownPath | None) -> bool:
         return False
     unread = before.entry.digest is None or after.entry.digest is None
     return before.stamp == after.stamp if unread else alike(before.entry, after.entry)
+
+
+def _is_folder(entry: PathEntry) -> bool:
+    return entry.kind is PathKind.FOLDER
 
 
 def _is_redated(before: PathEntry | None, after: PathEntry | None) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
+from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.root_identity import strangers
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
@@ -34,17 +34,6 @@ def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step,
     strange = set(map(id, strangers(found, Path(root))))
     found = [step for step in found if id(step) not in strange]
     return tuple(sorted(found, key=lambda step: (step.created, step.number)))
-
-
-def unexplained(changes: Iterable[PathChange], steps: Iterable[Step]) -> tuple[PathChange, ...]:
-    """What is left of changes when steps that were made in the same time are taken for known. Pure."""
-    left: dict[str, PathEntry | None] = {
-        change.path: change.after for step in steps for change in step.changes
-    }
-    news = (
-        PathChange(each.path, left[each.path], each.after) if each.path in left else each for each in changes
-    )
-    return tuple(each for each in news if not alike(each.before, each.after))
 
 
 def net(steps: Sequence[Step]) -> tuple[PathChange, ...]:

@@ -35,7 +35,7 @@ from agent.workspace.checkpoints.file_register import CaptureLimits, FileRegiste
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_coverage import GitCoverage, git_coverage
 from agent.workspace.checkpoints.git_words import marked_line
-from agent.workspace.checkpoints.meanwhile import net, path_count, steps_since, unexplained
+from agent.workspace.checkpoints.meanwhile import net, path_count, steps_since
 from agent.workspace.checkpoints.perhaps_by_others import perhaps_by_others
 from agent.workspace.checkpoints.root_identity import FollowedRoot
 from agent.workspace.checkpoints.store import CheckpointStore, own_folder
@@ -348,8 +348,7 @@ class StepRecorder:
         moment = seen_at if since is None else min(seen_at, since)
         earlier = steps_since(self.store, str(self.root), moment)
         known = [step for step in earlier if step.created > seen_at]
-        unknown = unexplained(found.changes, known)
-        news = replace(found, changes=self._register.without_noise(unknown, found.units))
+        news = self._register.beyond(found, known)
         if not self._keeps:
             self._missed = (*news.changes, *self._register.redated(found))
             return True

@@ -109,8 +109,8 @@ def plan_restore(
     wanted = states.targets(steps, position)
     since = states.between(steps, position, steps[-1].number if steps else 0)
     units = units_of(since)
-    ours = _runs(since)
     planned = UnitPlan(root, units, since, wanted, objects, limit)
+    ours = _runs(since, planned)
     items: list[PlanItem] = []
     whole = {each for path in paths or () if (each := units.group(path))}
     for path in sorted(wanted):
@@ -243,12 +243,17 @@ class _Runs:
     """Whether a person may have made each of our changes while a command ran."""
 
 
-def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
+def _runs(steps: Sequence[Step], planned: UnitPlan) -> dict[str, _Runs]:
     found: dict[str, _Runs] = {}
+    left: states.State = {}
     for step in steps:
+        met = {change.path: change.before for change in step.changes}
         for change in step.changes:
-            runs = found.setdefault(change.path, _Runs([], None, others=False))
-            broken = runs.others or not runs.ours or not alike(runs.left, change.before)
+            path = change.path
+            runs = found.setdefault(path, _Runs([], None, others=False))
+            broken = runs.others or not runs.ours
+            if not broken and not alike(runs.left, change.before):
+                broken = not planned.found_the_same(path, left, met)
             runs.left, runs.others = change.after, step.kind == "outside"
             if step.kind == "outside":
                 continue
@@ -257,6 +262,7 @@ def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
                 runs.ours.insert(0, change)
             else:
                 runs.ours[0] = PathChange(change.path, runs.ours[0].before, change.after)
+        left |= {change.path: change.after for change in step.changes}
     return found
 
 

@@ -17,7 +17,7 @@ from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_index import listed, lists_the_same
 from agent.workspace.checkpoints.git_keep import object_ids
-from agent.workspace.checkpoints.git_refs import Refs, Values, holds_refs, is_reflog
+from agent.workspace.checkpoints.git_refs import Refs, Side, Values, holds_refs, is_reflog
 from agent.workspace.checkpoints.git_trees import tree_of_index
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.plan_items import PlanItem
@@ -71,19 +71,34 @@ class UnitPlan:
 
     def lists_the_same(self, path: str, now: PathEntry | None, left: PathEntry | None) -> bool:
         """Whether a file that somebody wrote again, such as an index, lists nothing else."""
+        return self._same(path, now, left, self._now, self._last)
+
+    def found_the_same(self, path: str, left: State, found: State) -> bool:
+        """Whether a step found at a path what those before it had left there, written again by a look."""
+        earlier, told = self._read(left), side(found.get, self._objects.read)
+
+        def now(each: str) -> bytes | None:
+            return told(each) if each in found else earlier(each)
+
+        return self._same(path, found.get(path), left.get(path), now, left)
+
+    def _same(
+        self, path: str, now: PathEntry | None, left: PathEntry | None, there: Side, known: State
+    ) -> bool:
         part = self._units.part(path)
         if part is None or not is_index(part):
             if alike(now, left):
                 return True
-            if part is None and not is_told_by_itself(path, self._last, self._now):
+            if part is None and not is_told_by_itself(path, known, there):
                 return False
             place = (part.kind, part.rest) if part is not None else ("", "")
-            return says_the_same(*place, path, self._now, self._left)
+            return says_the_same(*place, path, there, self._read(known))
         return lists_the_same(now, left, self._objects, (self._root / path).parent)
 
-    def _left(self, path: str) -> bytes | None:
-        """What the last step left at a path; what none of them changed is as it is."""
-        return side(self._last.get, self._objects.read)(path) if path in self._last else self._now(path)
+    def _read(self, known: State) -> Side:
+        """The contents of paths as steps left them; what none of them changed is as it is."""
+        told = side(known.get, self._objects.read)
+        return lambda path: told(path) if path in known else self._now(path)
 
     def judged(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
         """What becomes of a path of a unit; nothing where it is left as it is without a word.

@@ -26,6 +26,7 @@ from agent.workspace.checkpoints.restore.git_group import AT_WORK
 from agent.workspace.checkpoints.restore.plan_items import CHANGED_SINCE, Choice, Way
 from agent.workspace.checkpoints.restore.step_range import plan_back
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
+from tests.agent.workspace.checkpoints.restore.trees import taken_back
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -376,3 +377,43 @@ async def test_what_git_packs_anew_is_not_kept_twice(opened: Open, repository: P
     assert (await back(recorder, 2)).skipped == ()
     git(repository, "fsck", "--full")
     assert git(repository, "log", "-1", "--format=%s") == "1\n"
+
+
+async def test_looks_between_going_back_and_forth_keep_nothing_from_going_back_again(
+    opened: Open, repository: Path
+) -> None:
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    before = git(repository, "status", "--porcelain=v2"), git(repository, "rev-parse", "HEAD")
+    step = await command(recorder, "git commit -qam more; git checkout -q topic")
+    assert step is not None
+    after = git(repository, "status", "--porcelain=v2"), git(repository, "rev-parse", "HEAD")
+    for position, wanted in ((0, before), (step.number, after), (0, before), (step.number, after)):
+        assert taken_back(recorder, position).skipped == ()
+        # A prompt does that each time, and git writes its index again.
+        assert (git(repository, "status", "--porcelain=v2"), git(repository, "rev-parse", "HEAD")) == wanted
+
+
+async def test_a_command_that_was_cut_off_goes_back_with_the_steps_before_it(
+    opened: Open, repository: Path
+) -> None:
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    head = git(repository, "rev-parse", "HEAD")
+    assert await command(recorder, "git commit -qam more; echo x >new; git tag -d v1") is not None
+    # The process is killed in the next command: nobody wrote down what it knew.
+    git(repository, "commit", "-q", "--amend", "-m", "other")
+    (repository / "new").unlink()
+    later = opened()
+    later.start("cut", "what was cut off")
+    await later.ready()
+    cut = later.store.line("session").steps()[-1]
+    assert {"new", ".git/logs/HEAD"} <= {change.path for change in cut.changes}
+    assert cut.units[".git"].refs["refs/heads/main"][0] != head.strip()
+    assert taken_back(later, 1).skipped == ()
+    assert (repository / "new").read_text() == "x\n"
+    assert taken_back(later, 0).skipped == ()
+    assert (git(repository, "rev-parse", "HEAD"), git(repository, "tag")) == (head, "v1\n")
+    assert git(repository, "fsck", "--no-dangling") == ""
