@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agent.model.providers import MODEL as MODEL
     from agent.model.providers import NoModelError as NoModelError
     from agent.model.providers import Target as Target
+    from agent.model.providers import UnusableModelError as UnusableModelError
     from agent.model.providers import address_of as address_of
     from agent.model.providers import checked_url as checked_url
     from agent.model.providers import reach as reach
@@ -68,6 +69,7 @@ __getattr__ = exports(
         "agent.model.local.server": "MISSING",
         "agent.model.local.weights": "CATALOGUE PROVENANCE SMALL STANDARD Weights installed model_file "
         "wanted",
-        "agent.model.providers": "MODEL NoModelError Target address_of checked_url reach resolve seller",
+        "agent.model.providers": "MODEL NoModelError Target UnusableModelError address_of checked_url reach "
+        "resolve seller",
     },
 )

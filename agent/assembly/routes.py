@@ -73,7 +73,7 @@ async def plan_routes(
 
         raise error.with_servers(await detect(), tuple(map(str, problems))) from None
     except ConfigError as error:
-        raise ConfigError(" ".join([*map(str, problems), str(error)])) from None
+        raise type(error)(" ".join([*map(str, problems), str(error)])) from None
     servers = ServerWatches()
     targets = list(await asyncio.gather(*map(servers.informed, targets)))
     if home is not None:

@@ -106,18 +106,26 @@ class NoModelError(ConfigError):
         return NoModelError(self.keys, servers, problems)
 
 
+class UnusableModelError(ConfigError):
+    """The model that was chosen cannot be asked: another one may be."""
+
+
 def resolve(
     settings: Settings, environ: Mapping[str, str], model_override: str | None = None
 ) -> list[Target]:
     """The model to ask, followed by the fallbacks in their order.
 
-    Raises `NoModelError` if no model is chosen, `ConfigError` if one cannot be reached as configured.
+    Raises `NoModelError` if no model is chosen, `UnusableModelError` if it cannot be reached as configured,
+    `ConfigError` if a fallback cannot.
     """
     resolver = _Resolver(settings, environ)
     chosen = (model_override or "").strip() or _variable(environ, MODEL) or settings.model.name.strip()
     if not chosen:
         raise NoModelError(resolver.keys_set())
-    targets = [resolver.target(chosen)]
+    try:
+        targets = [resolver.target(chosen)]
+    except ConfigError as error:
+        raise UnusableModelError(str(error)) from None
     if targets[0].kind != "demo":
         for name in filter(None, map(str.strip, settings.model.fallbacks)):
             target = resolver.target(name)
@@ -144,7 +152,9 @@ class _Resolver:
     def target(self, wanted: str) -> Target:
         """The target that a model's name means. Raises `ConfigError`."""
         if not wanted.isprintable():
-            raise ConfigError("The name of the model holds characters that cannot be printed; write it anew.")
+            raise ConfigError(
+                "The name of the model has characters that cannot be printed; write it again."
+            )
         if wanted == "demo":
             return Target(kind="demo", provider="demo", model="demo", info=FREE)
         if wanted == "local" or wanted.startswith("local:"):

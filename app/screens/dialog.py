@@ -57,6 +57,8 @@ class Dialog(ClosableModal[Outcome]):
     """Whether it says that `o` opens everything."""
     at_once: ClassVar[bool] = False
     """Whether it takes keys without patience, as the person has just asked for it."""
+    weighs_digits: ClassVar[bool] = False
+    """Whether a digit chooses only after a moment in which nothing follows: a text may begin with it."""
 
     CSS_PATH: ClassVar = Path(__file__).with_name("dialog.tcss")
     AUTO_FOCUS: ClassVar[str | None] = ""
@@ -69,6 +71,8 @@ class Dialog(ClosableModal[Outcome]):
         self._moved = ""
         """Letters that moved the choice just now: they were the beginning of a text if one follows."""
         self._arming: Timer | None = None
+        self._choosing: Timer | None = None
+        """Takes the choice that a digit pointed at."""
         self._covered: Widget | None = None
         """What had the keys when another dialog came over this one."""
         self._frame = Vertical(id="dialog", disabled=True)
@@ -188,17 +192,24 @@ class Dialog(ClosableModal[Outcome]):
         if not self.armed or not any(each.has_focus for each in self.query(Choices)):
             return False
         typed = event.character if event.is_printable else None
-        if typed in ("j", "k") and not self.writes:
+        choosing, self._choosing = self._choosing, None
+        if choosing is not None:
+            choosing.stop()
+        elif typed in ("j", "k") and not self.writes:
             self._moved += typed
             return False
         moved, self._moved = self._moved, ""
         if self.writes and event.key in ("escape", "up", "down", "tab", "shift+tab"):
             self.back_to_choices()
-        elif typed and (self.writes or not self._chooses(typed)):
+        elif typed and (self.writes or choosing is not None or not self._chooses(typed)):
             self._to_prompt = True
             self._spill(moved + typed)
         elif self.writes and event.key in ("enter", "backspace"):
             self._press(event.key)
+        elif self.weighs_digits and typed and typed.isdigit():
+            self._moved = moved + typed
+            self.query_one(Choices).highlighted = int(typed) - 1
+            self._choosing = self.set_timer(ARMING_DELAY, self._take_pointed)
         else:
             return False
         event.stop()
@@ -210,6 +221,11 @@ class Dialog(ClosableModal[Outcome]):
         """Whether a character means something here: the number of a choice, or what the keys below say."""
         most = sum(each.option_count for each in self.query(Choices))
         return typed in letters(self._said) or (typed in "123456789" and int(typed) <= most)
+
+    def _take_pointed(self) -> None:
+        """Take the choice that a digit pointed at: nothing followed it."""
+        self._choosing, self._moved = None, ""
+        self.query_one(Choices).action_select()
 
     def back_to_choices(self) -> None:
         """What is typed chooses again."""

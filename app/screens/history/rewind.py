@@ -158,7 +158,7 @@ class RewindScreen(SplitPage[RewindTarget | None]):
         if self._services.plan is None:
             self.dismiss(RewindTarget(said.node, said.step, files=False, conversation=True))
             return
-        question = f"Go back to before “{line(said.text, 200)}”. What shall be as it was then?"
+        question = f"Go back to before “{line(said.text, 200)}”. What should be as it was then?"
         chosen = await self.app.push_screen_wait(TimelinePick(question, BRING_BACK))
         if chosen is not None:
             what = WHATS[chosen]

@@ -261,7 +261,7 @@ class TimelineScreen(Page[None]):
         row = self.timeline.pointed
         if row is None:
             return
-        question = f"Go back to “{line(row.text or row.kind, 200)}”. What shall be as it was then?"
+        question = f"Go back to “{line(row.text or row.kind, 200)}”. What should be as it was then?"
         chosen = await self.app.push_screen_wait(TimelinePick(question, BRING_BACK))
         if chosen is not None:
             what = WHATS[chosen]

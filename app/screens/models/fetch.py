@@ -61,9 +61,7 @@ class FetchDialog(Dialog[bool]):
         yield words(f"It comes from {url}." if url else f"It was {PROVENANCE}", "text")
         yield Static("", id="progress", classes="name")
         if self._hold is not None:
-            yield Field(
-                placeholder="Say what shall be done; it is sent when the model is there", compact=True
-            )
+            yield Field(placeholder="Say what to do; it is sent when the model is there", compact=True)
             yield Static("", id="held", classes="note")
         yield Hints()
 

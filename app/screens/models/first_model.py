@@ -22,23 +22,29 @@ if TYPE_CHECKING:
 
 
 async def open_with_model(app: FirstModelPorts, host: SessionHost, wish: SessionRequest) -> SessionClient:
-    """Open a session, with a model that the person chooses now if none was. Raises `HermesError`."""
-    failed, problem = "", None
+    """Open a session, with a model that the person chooses now if none was or it cannot be used.
+
+    Raises `HermesError`: that of the first try when the person leaves.
+    """
+    first: HermesError | None = None
+    problem: NoModelError | None = None
     while True:
         try:
             return await host.open(wish)
         except HermesError as error:
             # Read by the opening itself, aside; here it would hold up a key.
-            from agent.api.models import NoModelError
+            from agent.api.models import NoModelError, UnusableModelError, detect
 
+            failed = str(error)
             if isinstance(error, NoModelError):
-                problem = error
-            elif wish.model is None or problem is None:
-                raise
-            else:
-                failed = str(error)
+                problem, failed = error, ""
+            elif problem is None:
+                if not isinstance(error, UnusableModelError) or host.client is not None:
+                    raise
+                problem = NoModelError(servers=await detect())
+            first = first or error
         if (model := await _chosen(app, problem, failed)) is None:
-            raise problem
+            raise first
         wish = wish._replace(model=model)
 
 
@@ -54,7 +60,13 @@ async def _chosen(app: FirstModelPorts, problem: NoModelError, failed: str) -> s
     while (left := TYPING_PAUSE - (time.monotonic() - app.last_key)) > 0:  # noqa: ASYNC110 - keys are counted, not waited for
         await asyncio.sleep(left)
     dialog = OnboardingScreen(
-        problem, app.spill, offers=offers, setup=menu, hold=app.message_sender.send, draft=app.draft
+        problem,
+        app.spill,
+        offers=offers,
+        setup=menu,
+        hold=app.message_sender.send,
+        draft=app.draft,
+        failed=failed,
     )
     model = await app.push_screen_wait(dialog)
     app.tour = model == "demo"

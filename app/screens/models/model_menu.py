@@ -135,8 +135,20 @@ class ModelMenu:
         pull(weights, self._home.models, listener, stop=stop, again=AGAIN)
 
     async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
-        """The models of one provider: those with these names, else those that are known of it."""
-        return await asyncio.to_thread(self._of_provider, provider, names)
+        """The models of one provider: those with these names, those known of it, or those it tells."""
+        from agent.api.models import check_key, key_providers
+
+        found = await asyncio.to_thread(self._of_provider, provider, names)
+        if names or any(not each.problem for each in found):
+            return found
+        loaded = await asyncio.to_thread(self._load)
+        for each in key_providers(loaded.settings, loaded.environ):
+            if each.name == provider and each.is_set:
+                check = await check_key(each, loaded.environ[each.variable].strip())
+                if check.models:
+                    return await asyncio.to_thread(self._of_provider, provider, check.models)
+                return [replace(model, problem=check.problem or model.problem) for model in found]
+        return found
 
     def _of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
         from agent.api.models import DetectedServer, choices, served

@@ -30,7 +30,8 @@ KEY = "Enter a key of a provider: "
 MODELS_SHOWN = 4
 """Models offered of each server that runs here."""
 PROVIDERS_NAMED = 3
-WORDS = "No model is chosen yet. What you type meanwhile is kept, and sent when a model is there."
+NONE_YET = "No model is chosen yet."
+WORDS = "What you type meanwhile is kept, and sent when a model is there."
 
 
 class Way(NamedTuple):
@@ -49,6 +50,7 @@ class OnboardingScreen(Dialog[str | None]):
     """Ends with the name of a model, or None. What was typed meanwhile is kept by the application."""
 
     leaves = "quit"
+    weighs_digits = True
 
     def __init__(
         self,
@@ -85,8 +87,8 @@ class OnboardingScreen(Dialog[str | None]):
         self._chose = True
 
     def body(self) -> ComposeResult:
-        yield Static(Content("◆ Which model shall answer?"), classes="who")
-        yield words(WORDS, "text")
+        yield Static(Content("◆ Which model should answer?"), classes="who")
+        yield words(WORDS if self._failed else f"{NONE_YET} {WORDS}", "text")
         yield ProblemLine()
         stands = next((at for at, way in enumerate(self._ways) if way.stands), len(self._ways) - 1)
         yield Choices([way.title for way in self._ways], chosen=stands)
