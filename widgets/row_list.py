@@ -235,7 +235,9 @@ class RowList(KeptRow, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         if not self._filter.typing:
-            return
+            if not self._begins_filter(event):
+                return
+            self.action_filter()
         needle = self._filter.needle
         if event.key == "enter":
             self._filter.typing = False
@@ -248,6 +250,16 @@ class RowList(KeptRow, can_focus=True):
             return
         event.stop()
         event.prevent_default()
+
+    def _begins_filter(self, event: events.Key) -> bool:
+        """Whether it is a letter that is no key here: typed at a list, it looks for something."""
+        chain = self.screen._modal_binding_chain  # those that are off now as well
+        typed = event.character or ""
+        return (
+            bool(self.count)
+            and typed.isalnum()
+            and not any(event.key in keys.key_to_bindings for _, keys in chain)
+        )
 
     def on_paste(self, event: events.Paste) -> None:
         if self._filter.typing:

@@ -20,8 +20,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from agent.api.opening import open_session
+from agent.errors import HermesError
 from agent.model.key_check import KeyCheck, KeyProvider
-from agent.model.providers import NoModelError
+from agent.model.providers import NoModelError, UnusableModelError
 from agent.options import Options
 from app.application import HermesApp
 from app.conversation.session_host import Listener, SessionRequest
@@ -161,6 +162,41 @@ async def test_weights_that_are_not_those_named_are_never_used(tmp_path: Path) -
             await first.until(lambda: "SHA-256 is wrong" in first.said(), "the refusal")
             assert list((first.home / "models").iterdir()) == []
             assert first.wishes == [None]
+
+
+async def test_a_text_that_begins_with_a_digit_fetches_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(Hub(WEIGHTS)) as hub:
+        async with first_start(tmp_path, local(hub)) as first:
+            await first.shows(OnboardingScreen)
+            monkeypatch.setattr(dialogs, "ARMING_DELAY", 60.0)  # the moment in which a text goes on
+            await first.pilot.press(*"12 tests fail")
+            assert first.app.session.prompt.text == "12 tests fail"
+            assert not hub.asked and isinstance(first.app.screen, OnboardingScreen)
+            # Nothing follows: the digit chooses, and return does at once.
+            await first.pilot.press("up", "1", "enter")
+            await first.until(lambda: first.wishes == [None, "local"], "the model")
+
+
+async def test_a_model_that_cannot_be_used_leads_to_the_choice_with_the_reason() -> None:
+    refused = UnusableModelError("The model m at lab needs a key; put it into LAB_KEY.")
+    for wish, asked in ((refused, True), (HermesError("The disk is full."), False)):
+        app = HermesApp(None)  # type: ignore[arg-type]
+
+        async def failing(_wish: SessionRequest, _listener: Listener, wish: HermesError = wish) -> Any:
+            raise wish
+
+        app.host._opener = failing
+        async with app.run_test(size=(80, 24)) as pilot:
+            if asked:
+                await until(pilot, lambda app=app: isinstance(app.screen, OnboardingScreen), "the dialog")
+                await until(pilot, lambda app=app: app.screen.armed, "its keys")  # type: ignore[attr-defined]
+                said = " ".join(str(each.render()) for each in app.screen.query(Static))
+                assert "put it into LAB_KEY" in said and "No model is chosen" not in said
+                await pilot.press("escape")
+            await until(pilot, lambda app=app: app.failure is not None, "the end")
+            assert app.failure is wish
 
 
 OWN = "providers: {{mine: {{base_url: '{base_url}', api_key_env: MINE_API_KEY}}}}\n"

@@ -9,6 +9,7 @@ from textual import events
 
 from tests.app.test_application import stage
 from tests.support.replies import say
+from widgets.row_list import RowList
 
 
 async def burst(scene: Any, text: str) -> None:
@@ -46,3 +47,20 @@ async def test_every_letter_that_a_part_takes_is_said_below_it(tmp_path: Path) -
         session.set_focus(session.transcript)
         await scene.pilot.pause()
         assert set("jkgGoywt[]hlnN<>? ") <= session.workbench.keys_shown()
+
+
+async def test_a_letter_that_is_no_key_of_a_list_begins_its_filter(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("Hello.")], size=(120, 40)) as scene:
+        await scene.type("hi", "enter")
+        await scene.quiet()
+        for command in ("help", "model", "skin", "settings"):
+            await scene.type(f"/{command}", "enter")
+            await scene.until(lambda: scene.app.screen is not scene.app.session, command)
+            rows = scene.app.screen.query(RowList).first()
+            await scene.until(lambda rows=rows: rows.count and rows.has_focus, f"the rows of {command}")
+            taken = {key for _, keys in scene.app.screen._modal_binding_chain for key in keys.key_to_bindings}
+            letter = next(each for each in "zvxbhu" if each not in taken)
+            await scene.pilot.press(letter, *"enj")
+            assert rows.needle == f"{letter}enj", command
+            await scene.pilot.press("escape", "escape")
+            await scene.until(lambda: scene.app.screen is scene.app.session, f"the end of {command}")

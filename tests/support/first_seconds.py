@@ -31,9 +31,7 @@ from tests.support.terminal import Terminal
 SCRIPT = "script = lambda request: say('Heard.')"
 OWNED = [
     *STARTED[:-1],
-    "import fcntl, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-    "signal.signal(signal.SIGINT, signal.default_int_handler); signal.signal(signal.SIGQUIT, signal.SIG_DFL);"
-    + STARTED[-1],
+    "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);" + STARTED[-1],
 ]
 """The command on a terminal that controls it, as a shell starts it."""
 LIMIT = 60.0
@@ -254,7 +252,7 @@ def typed(seed: int, there: Place) -> str:
                 terminal.press("\r")
             wanted = text.strip()
             try:
-                terminal.until(lambda: len(there.messages()) > before, 15)
+                terminal.until(lambda: len(there.messages()) > before, LIMIT)
             except TimeoutError as error:
                 raise AssertionError(f"nothing was sent\n{seen}") from error
             said = there.messages()[before:]
@@ -366,8 +364,10 @@ def struck(seed: int, there: Place) -> str:
                 if kind == "size":
                     terminal.resize(draw.randint(1, 200), draw.randint(1, 60))
                 else:
+                    _past_interpreter(terminal, key == "\x03")
                     terminal.press(key)
             settle(terminal, terminal.started + moment - time.monotonic())
+            _past_interpreter(terminal, end in (signal.SIGINT, "keys"))
             code = _end(terminal, end)
             allowed = {
                 signal.SIGTERM: {143, -15, 130, 0},
@@ -390,6 +390,12 @@ def struck(seed: int, there: Place) -> str:
             if terminal.fd < 0:
                 terminal.fd = os.open(os.devnull, os.O_RDONLY)
     return what
+
+
+def _past_interpreter(terminal: Terminal, interrupts: bool) -> None:
+    """Wait until a line of ours can have run before it is interrupted: before that Python itself says so."""
+    if interrupts and not terminal.painted:
+        terminal.until(lambda: bool(terminal.painted) or terminal.process.poll() is not None, LIMIT)
 
 
 def _end(terminal: Terminal, end: signal.Signals | str) -> int:
@@ -424,6 +430,9 @@ def check_next(there: Place) -> None:
 
 
 def main() -> None:
+    # A shell lets what runs in the background ignore these, and its children with it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     kind, first = sys.argv[1], int(sys.argv[2])
     last = int(sys.argv[3]) if len(sys.argv) > 3 else first + 1
     failed = 0

@@ -98,6 +98,14 @@ class SessionsScreen(ClosableModal[str | None]):
     def on_mount(self) -> None:
         self._fill("")
 
+    def on_key(self, event: events.Key) -> None:
+        """A letter that is no key here begins a search."""
+        typed, field = event.character or "", self.query_one(Input)
+        if typed.isalnum() and not field.has_focus and event.key not in self.active_bindings:
+            event.stop()
+            field.focus()
+            field.insert_text_at_cursor(typed)
+
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < BESIDE, "narrow")
 

@@ -116,6 +116,8 @@ async function open(id, along = false) {
   let told;
   try { told = await ask(`/api/sessions/${id}/history?limit=100`); } catch (error) {
     if (error.status === 401) { pairing(error.message); return; }
+    // Nobody chose it: what is written here begins another one.
+    if (error.status && along) { fresh(true); complain(error); return; }
     fill(byId("conversation"), make("p", { class: "welcome" }, error.message));
     if (!error.status) setTimeout(() => page.session === id && open(id), 2000);
     return;
