@@ -152,9 +152,7 @@ class _Resolver:
     def target(self, wanted: str) -> Target:
         """The target that a model's name means. Raises `ConfigError`."""
         if not wanted.isprintable():
-            raise ConfigError(
-                "The name of the model has characters that cannot be printed; write it again."
-            )
+            raise ConfigError("The name of the model has characters that cannot be printed; write it again.")
         if wanted == "demo":
             return Target(kind="demo", provider="demo", model="demo", info=FREE)
         if wanted == "local" or wanted.startswith("local:"):
