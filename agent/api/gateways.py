@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent.gateways.people import Person as Person
     from agent.gateways.ports import ChatSession as ChatSession
     from agent.gateways.ports import How as How
+    from agent.gateways.ports import WordKind as WordKind
     from agent.store.received import handed_texts as handed_texts
 
 __getattr__ = exports(
@@ -36,7 +37,7 @@ __getattr__ = exports(
         "agent.gateways.homes": "surface_of",
         "agent.gateways.kinds": "gateway_kind gateway_kinds",
         "agent.gateways.people": "ChatScope Person",
-        "agent.gateways.ports": "ChatSession How",
+        "agent.gateways.ports": "ChatSession How WordKind",
         "agent.assembly.voice_messages": "transcribed",
         "agent.store.received": "handed_texts",
     },

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from agent.gateways.people import ChatScope
 
@@ -36,6 +38,8 @@ COMMANDS = {
         ChatCommand("id", "your id and that of this chat, for the settings", "look", at_once=True),
     )
 }
+_WORD = re.compile(r"/([A-Za-z][\w.:-]{0,63})(?:\s+(.*))?", re.DOTALL)
+_ESCAPED = re.compile(r"\s*//[A-Za-z][\w.:-]*(?:\s|$)")
 ALIASES = {"start": "help", "reset": "new", "cancel": "stop", "whoami": "id"}
 
 
@@ -50,6 +54,27 @@ def command_of(text: str) -> tuple[ChatCommand, str] | None:
     name, _, rest = said[1:].partition(" ")
     found = COMMANDS.get(ALIASES.get(name.lower(), name.lower()))
     return None if found is None else (found, rest.strip())
+
+
+def word_of(text: str) -> tuple[str, str] | None:
+    """The name of a command or a skill that a message begins with, and what stands behind it.
+
+    None for a message: also for a path, and for one that begins with two slashes.
+    """
+    found = _WORD.fullmatch(text.strip())
+    return (found[1], (found[2] or "").strip()) if found else None
+
+
+def plain(text: str) -> str:
+    """A message without the slash that tells it from a command."""
+    return text.replace("//", "/", 1) if _ESCAPED.match(text) else text
+
+
+def no_command(name: str) -> str:
+    """A sentence about a command that does not exist."""
+    near = get_close_matches(name.lower(), [*COMMANDS, *ALIASES], n=1, cutoff=0.6)
+    offer = f"; did you mean /{near[0]}?" if near else "."
+    return f"There is no command /{name}{offer} /help lists them; //{name} begins a message with a slash."
 
 
 def help_text() -> str:

@@ -22,7 +22,7 @@ from agent.gateways import message_rows
 from agent.gateways.adapter import Incoming, Place
 from agent.gateways.asking import quoted
 from agent.gateways.chat_actions import ChatActions
-from agent.gateways.chat_commands import command_of
+from agent.gateways.chat_commands import command_of, no_command, plain, word_of
 from agent.gateways.chat_questions import ChatQuestions
 from agent.gateways.chunks import chunks
 from agent.gateways.incoming_files import prepared
@@ -33,6 +33,7 @@ from agent.store.faults import NoSession
 from agent.store.nodes import Node
 from agent.store.received import RECEIVED
 from agent.store.recovery import NOT_STARTED
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.gateways.head_ports import Gateway
@@ -201,7 +202,18 @@ class ChatHead:
                 return False
             await self._carry_out(row, command.name, command.scope, rest)
             return True
+        if (word := word_of(incoming.text)) is not None:
+            # Never the answer to a question: that would reach the model.
+            return self.session is not None and await self._is_refused(row, self.session, word[0])
         return not incoming.files and await self._questions.answered(row)
+
+    async def _is_refused(self, row: ReceivedMessage, session: ChatSession, name: str) -> bool:
+        """Say so where nothing is called `/name`; whether it was said."""
+        if await session.kind_of_word(name):
+            return False
+        await self.done(row)
+        await self.say(no_command(clean(name)[:40]))
+        return True
 
     async def _carry_out(self, row: ReceivedMessage, name: str, scope: ChatScope, rest: str) -> None:
         if name != "steer":
@@ -228,6 +240,13 @@ class ChatHead:
             return
         try:
             session = await self.session_for(incoming)
+            if (word := word_of(incoming.text)) is not None:
+                if await self._is_refused(row, session, word[0]):
+                    return
+                if await session.kind_of_word(word[0]) == "plugin":
+                    await self.done(row)
+                    await self.say(await session.run_plugin(*word))
+                    return
             text, attachments = await prepared(self.gateway, session, incoming)
         except StoreError:
             # It waits until the store can be had.
@@ -236,7 +255,7 @@ class ChatHead:
             await self.done(row)
             await self.say(f"⚠ {error}")
             return
-        await self.hand_over(row, text, attachments)
+        await self.hand_over(row, plain(text), attachments)
 
     async def hand_over(
         self, row: ReceivedMessage, text: str, attachments: Any = (), how: Any = "prompt"

@@ -13,6 +13,8 @@ from agent.store.connection import Database
 from agent.store.nodes import Node
 
 How = Literal["prompt", "steer"]
+WordKind = Literal["plugin", "prompt", ""]
+"""The command of a plugin, a skill or a prompt of a server, or nothing."""
 
 
 class ChatClient(Protocol):
@@ -60,6 +62,14 @@ class ChatSession(Protocol):
 
     def answer(self, request: str, answer: str, who: str, scope: ChatScope, gateway: str) -> str:
         """Answer a request; a sentence if that did not count, else empty."""
+        ...
+
+    async def kind_of_word(self, name: str) -> WordKind:
+        """What `/name` is here beside the commands of chats."""
+        ...
+
+    async def run_plugin(self, name: str, rest: str) -> str:
+        """Run the command of a plugin, and what it says. Raises `HermesError`."""
         ...
 
     def expire(self, request: str) -> None:

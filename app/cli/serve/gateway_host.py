@@ -18,12 +18,13 @@ from agent.errors import HermesError
 from agent.events import Asked, Event
 from app.cli.serve.bodies import ATTACHMENTS, body_of
 from app.cli.serve.doors import HeadIdentity, TurnedAwayError
+from app.cli.serve.head_commands import word_kind
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.session_hub import SessionHub
 
 if TYPE_CHECKING:
     from agent.api.config import Settings
-    from agent.api.gateways import ChatScope, ChatSession, How
+    from agent.api.gateways import ChatScope, ChatSession, How, WordKind
     from agent.api.local.session import LocalSession
 
 CALLS = "/gateways/"
@@ -71,6 +72,14 @@ class GatewaySession:
         except TurnedAwayError as refusal:
             return str(refusal)
         return ""
+
+    async def kind_of_word(self, name: str) -> WordKind:
+        """What `/name` is here beside the commands of chats."""
+        return await word_kind(self.client, name)
+
+    async def run_plugin(self, name: str, rest: str) -> str:
+        """Run the command of a plugin, and what it says. Raises `HermesError`."""
+        return await self.client.plugins.run(name, rest)
 
     def expire(self, request: str) -> None:
         """Nobody answered in time."""

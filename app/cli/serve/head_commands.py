@@ -14,7 +14,9 @@ from app.commands.slash_words import words_of
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
+    from agent.api.gateways import WordKind
     from agent.api.history import NavigationResult, Operation
+    from agent.api.local.session import LocalSession
     from app.cli.serve.hosted_session import HostedSession
     from app.cli.serve.session_hub import SessionHub
 
@@ -33,6 +35,14 @@ class HeadCommand:
     """What may follow it; empty where nothing does."""
 
 
+async def word_kind(client: LocalSession, name: str) -> WordKind:
+    """What `/name` is beside commands: that of a plugin, a skill or a prompt of a server, or nothing."""
+    if any(each.name == name for each in await client.plugins.commands()):
+        return "plugin"
+    found = await asyncio.to_thread(words_of, client.workspace)
+    return "prompt" if any(each.name == name for each in found) else ""
+
+
 async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Words:
     """Carry out `name words`. Raises `HermesError` with a sentence, also where there is no such command."""
     name, _, rest = text.strip().partition(" ")
@@ -43,10 +53,9 @@ async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Wor
         if not rest and command.hint.startswith("<"):
             raise HermesError(f"/{command.name} needs {command.hint} after it.")
         return await command.act(hub, session, rest)
-    client = session.client
-    if any(each.name == name for each in await client.plugins.commands()):
-        return {"told": await client.plugins.run(name, rest)}
-    if any(each.name == name for each in await asyncio.to_thread(words_of, client.workspace)):
+    if (kind := await word_kind(session.client, name)) == "plugin":
+        return {"told": await session.client.plugins.run(name, rest)}
+    if kind == "prompt":
         await session.taken(f"/{text.strip()}", "prompt")
         return {"told": ""}
     near = get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.7)

@@ -16,7 +16,7 @@ from agent.config.schema import Settings
 from agent.gateways import message_rows
 from agent.gateways.adapter import GatewayContext, Incoming, Place, Sender
 from agent.gateways.all_gateways import AllGateways
-from agent.gateways.chat_commands import command_of
+from agent.gateways.chat_commands import command_of, no_command, plain, word_of
 from agent.gateways.kinds import gateway_kind, make_adapter
 from agent.gateways.running_gateway import RunningGateway
 from agent.home import Home
@@ -176,6 +176,17 @@ def test_commands_may_begin_with_either_mark() -> None:
         assert (found[0].name, found[1]) == ("model", "gpt")
     for text in ("!important: read this", "! model", "model", "/etc/hosts is broken"):
         assert command_of(text) is None
+
+
+def test_a_word_behind_a_slash_is_a_command_and_two_slashes_begin_a_message() -> None:
+    assert word_of(" /modle gpt now ") == ("modle", "gpt now") and word_of("/x") == ("x", "")
+    for text in ("/etc/hosts is broken", "//etc", "// a remark", "/ x", "!important", "/7", "x /y", "/"):
+        assert word_of(text) is None
+    assert plain("//deploy it") == "/deploy it" and plain("//x") == "/x"
+    for text in ("// a remark", "//server/share", "x //y", "///x"):
+        assert plain(text) == text
+    assert no_command("modle").startswith("There is no command /modle; did you mean /model? /help")
+    assert "did you mean" not in no_command("qqqq")
 
 
 def test_every_platform_has_settings() -> None:

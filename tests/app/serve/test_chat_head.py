@@ -164,6 +164,22 @@ async def test_an_attachment_that_cannot_be_had_leaves_the_message(stage: Stage)
     assert stage.signal.refusals.pop() == "Could not find attachment with ID"
 
 
+async def test_an_unknown_command_is_refused_and_a_skill_and_two_slashes_are_messages(stage: Stage) -> None:
+    skill = stage.home.root / "skills" / "deploying" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: deploying\ndescription: How to deploy\n---\nDeploy.\n")
+    async with stage.service():
+        for number, text in enumerate(("/modle gpt", "/deploying now", "/qqqq", "//qqqq now")):
+            stage.signal.write(text)
+            await stage.until(lambda number=number: len(stage.signal.shown) > number, f"an answer to {text}")
+            await stage.until(lambda number=number: not stage.open_ends(number + 1), "an end")
+    refused, _, unknown, _ = (each.text for each in stage.signal.shown)
+    assert refused.startswith("There is no command /modle; did you mean /model?")
+    assert unknown.startswith("There is no command /qqqq. /help lists them; //qqqq ")
+    asked = [text for (text,) in stage.rows("SELECT content FROM nodes WHERE kind = 'user' ORDER BY created")]
+    assert asked == ["/deploying now", "/qqqq now"]
+
+
 async def test_a_chat_whose_session_was_deleted_begins_a_new_one(stage: Stage) -> None:
     async with stage.service():
         stage.signal.write("first")
