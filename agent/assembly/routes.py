@@ -92,8 +92,11 @@ def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
     book = DialectBook(home.root)
     informed = []
     for target in targets:
-        told = target.chosen.context_window or "context_window" in target.info.told
-        window = 0 if told else spoken_of(target, book).current.limits.window
+        told = "context_window" in target.info.told
+        spoken = spoken_of(target, book)
+        window = 0 if told or target.chosen.context_window else spoken.current.limits.window
+        if told and spoken.current.limits.window != target.info.context_window:
+            spoken.forget_window()
         if window and window < (target.info.context_window or math.inf):
             target = replace(target, info=replace(target.info, context_window=window))
         informed.append(target)

@@ -10,6 +10,7 @@ import fcntl
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ LEARNED = "learned.json"
 MOST_LEARNED = 50
 """Changes kept of one model."""
 LONGEST_REASON = 300
+WINDOW_LASTS = 86_400
+"""Seconds for which a window that a refusal named is believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +127,25 @@ class SpokenDialect:
                 )
                 self._book.keep(self._address, told, lasts=repair.lasts)
 
+    def forget_window(self) -> bool:
+        """Drop the window that a refusal named, as there is another one by now; whether there was one."""
+        if not self.current.limits.window:
+            return False
+        self._current = self.current.changed({"limits": {"window": 0}})
+        if self._book is not None:
+            self._book.drop_window(self._provider, self._address, self._model)
+        return True
+
     def recall(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Apply what was learned earlier; rows that cannot be read are passed over."""
+        """Apply what was learned earlier; rows that cannot be read are passed over.
+
+        A window counts for a day: how a server was started, or who answers behind a gateway, may change,
+        and requests that are kept below it never show that.
+        """
         for row in rows:
             try:
-                self._current = self.current.changed(row["change"])
+                is_old = time.time() - row.get("at", 0) > WINDOW_LASTS
+                self._current = self.current.changed(_windowless(row["change"]) if is_old else row["change"])
             except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
                 log.warning("a learned rule of %s/%s cannot be applied", self._provider, self._model)
 
@@ -160,11 +177,32 @@ class DialectBook:
                 with _rewritten(self._folder) as rows:
                     own = rows.setdefault(_key(learned.provider, address, learned.model), [])
                     row = {"rule": learned.rule, "reason": learned.reason, "change": dict(learned.change)}
+                    row["at"] = int(time.time())
                     own[:] = [each for each in own if each.get("change") != row["change"]][-MOST_LEARNED:]
                     own.append(row)
             except Exception:
                 log.warning("what was learned could not be kept", exc_info=True)
         self._tell(learned)
+
+    def drop_window(self, provider: str, address: str, model: str) -> None:
+        """Keep no window of this model any longer."""
+        if self._folder is None:
+            return
+        try:
+            with _rewritten(self._folder) as rows:
+                own = rows.pop(key := _key(provider, address, model), [])
+                changes = [(row, _windowless(row.get("change") or {})) for row in own]
+                if left := [{**row, "change": change} for row, change in changes if change]:
+                    rows[key] = left
+        except Exception:
+            log.warning("a window could not be forgotten", exc_info=True)
+
+
+def _windowless(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A change without the window that it names."""
+    limits = {name: value for name, value in change.get("limits", {}).items() if name != "window"}
+    kept = {name: values for name, values in change.items() if name != "limits"}
+    return {**kept, "limits": limits} if limits else kept
 
 
 def read_learned(folder: Path) -> dict[str, list[dict[str, Any]]]:

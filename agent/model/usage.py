@@ -98,6 +98,11 @@ class Meter:
         if tokens >= SMALLEST_WINDOW and (self.window is None or tokens < self.window):
             self.renew(replace(self._info, context_window=tokens, told=self._info.told | {"context_window"}))
 
+    def forget_window(self, tokens: int | None) -> None:
+        """Take back a window that a provider named; `tokens` is what is known otherwise."""
+        told = self._info.told - {"context_window"}
+        self.renew(replace(self._info, context_window=tokens, told=told))
+
     def learn_model(self, route: str, info: ModelInfo) -> None:
         """A model that a gateway let answer in place of another one."""
         self._others[route] = info

@@ -186,6 +186,12 @@ class Dialogue:
     def _learn_window(self, error: ModelError, tokens: int | None) -> None:
         """Keep the window that a refusal was about, for this session and later ones."""
         known, route = self._meter.window, self._named(self._asked)
+        before = route.spoken.current.limits.window
+        if tokens is not None and known is not None and before == known < tokens:
+            # What was learned is not true any more.
+            route.spoken.forget_window()
+            self._meter.forget_window(None)
+            known = None
         if tokens is None or (known is not None and known <= tokens):
             return
         self._meter.learn_window(tokens)
@@ -486,7 +492,12 @@ class Dialogue:
             self._breaks.append(Break(DIALECT, declared=True))
             self._emit(PrefixBroken(reason=DIALECT, declared=True))
         lane.ordered = roles
-        if window := route.spoken.current.limits.window:
+        if (window := route.spoken.current.limits.window) and (reply.usage.input or 0) > window:
+            route.spoken.forget_window()
+            self._meter.forget_window(None)
+            text = f"{route.name} took more than the {window:,} tokens that a refusal named as its window, "
+            self._emit(Noticed(kind="info", text=f"{text}which counts no longer."))
+        elif window:
             self._meter.learn_window(window)
         self._meter.add(reply.usage, lane.size, reply.answered or reply.route)
         totals = self._meter.totals()

@@ -32,6 +32,7 @@ class ServerNews:
             if at == 0:
                 self._meter.renew(now.info)
                 if window := now.info.context_window:
+                    route.spoken.forget_window()
                     words = f"The window of {route.name} has {window:,} tokens, told by the server."
                     self._emit(Noticed(kind="info", text=words))
             if now.untooled:

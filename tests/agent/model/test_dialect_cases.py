@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from agent.events import Noticed, PrefixBroken
+from agent.model.dialect_book import DialectBook, SpokenDialect, learned_of
+from agent.model.repairs import Repair
 from agent.server_events import DialectLearned
 from tests.support.delivery import Recorded
 from tests.support.engines import Bench, bench
@@ -173,6 +175,38 @@ async def test_a_small_window_is_given_the_compact_set(tmp_path: Path, said: str
         assert (await b.turn("again", resume_last=True)).outcome == "done"
         assert (await b.turn("another session")).outcome == "done"
         assert len(b.server.requests) == before + 4
+
+
+def narrow(b: Bench, model: str = "scripted") -> SpokenDialect:
+    """A session that was refused for a window of 8,192 tokens."""
+    spoken = DialectBook(b.home).of("custom", b.server.base_url, model)
+    spoken.learn([(Repair("compact", {"limits": {"window": 8_192}}), "maximum is 8192 tokens")])
+    return spoken
+
+
+def kept_windows(b: Bench) -> list[int]:
+    return [row["change"]["limits"]["window"] for _, _, row in learned_of(b.home, "custom")]
+
+
+async def test_a_window_that_turns_out_larger_is_forgotten(tmp_path: Path) -> None:
+    """By a count beyond it, by a refusal that names a larger one, by the server itself, and after a day."""
+    replies = [say("well", usage={"prompt_tokens": 20_000, "completion_tokens": 1})]
+    async with bench(tmp_path, lambda request: replies.pop(0)) as b:
+        narrow(b)
+        assert (await b.turn("hi")).outcome == "done" and kept_windows(b) == []
+        assert any("counts no longer" in event.text for event in b.seen(Noticed))
+        narrow(b)
+        replies += [refuse(400, "prompt is too long: 33000 tokens > 32768 maximum"), say("well")]
+        await b.turn("hi")
+        assert kept_windows(b) == [32_768]
+        b.server.documents = {"/v1/models": {"data": [{"id": "scripted", "max_model_len": 65_536}]}}
+        replies += [say("well")]
+        assert (await b.turn("hi")).outcome == "done" and kept_windows(b) == []
+        narrow(b)
+        assert DialectBook(b.home).of("custom", b.server.base_url, "scripted").current.limits.window == 8_192
+        kept = b.home / "dialects" / "learned.json"
+        kept.write_text(re.sub(r'"at": \d+', '"at": 1', kept.read_text()))
+        assert DialectBook(b.home).of("custom", b.server.base_url, "scripted").current.limits.window == 0
 
 
 async def test_a_long_message_leaves_a_large_model_its_tools(tmp_path: Path) -> None:
