@@ -7,14 +7,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import importlib
 import json
 import mmap
 import os
+import signal
 import sqlite3
+import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -129,6 +134,39 @@ class Duck(Program):
         self.base.close()
 
 
+class Redis(Program):
+    """A server of Redis that logs each change, asked by its own client."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "data").mkdir(exist_ok=True)
+        self.socket = Path(tempfile.mkdtemp()) / "redis"
+        settings = {"dir": folder / "data", "port": 0, "unixsocket": self.socket, "appendonly": "yes"}
+        words = [str(word) for name, value in settings.items() for word in (f"--{name}", value)]
+        # It ends with us, however that is.
+        stop = ctypes.CDLL(None).prctl
+        self.server = subprocess.Popen(
+            ["redis-server", *words], stdout=subprocess.DEVNULL, preexec_fn=lambda: stop(1, signal.SIGKILL)
+        )
+        while self._ask("ping") != "PONG":
+            assert self.server.poll() is None
+            time.sleep(0.02)
+
+    def _ask(self, *words: str, text: str = "") -> str:
+        line = ["redis-cli", "-s", str(self.socket), *words]
+        return subprocess.run(line, input=text, capture_output=True, text=True, check=False).stdout.strip()
+
+    def put(self, pairs: Pairs) -> None:
+        self._ask(text="".join(f"set {key} {value}\n" for key, value in pairs))
+
+    def get(self) -> Pairs:
+        keys = sorted(self._ask("keys", "*").split())
+        return list(zip(keys, self._ask("mget", *keys).split(), strict=True)) if keys else []
+
+    def end(self) -> None:
+        self._ask("shutdown")
+        self.server.wait()
+
+
 class Log(Program):
     """A file that is appended to for as long as the program runs."""
 
@@ -201,6 +239,7 @@ KINDS: dict[str, Callable[[Path], Program]] = {
     "lmdb": Lmdb,
     "lmdb-file": lambda folder: Lmdb(folder, subdir=False),
     "duckdb": Duck,
+    "redis": Redis,
     "log": Log,
     "stand-in-tables": Tables,
     "stand-in-set": lambda folder: Tables(folder, known=False),

@@ -36,6 +36,10 @@ MOMENTS = ("command", "capture", "restore")
 LATEST = {"command": 0.2, "capture": 0.06, "restore": 0.12}
 
 
+_LONGER = "printf '%-{n}0s\\n' {n} >n"
+"""For programs that take two files of the same size and second for the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A kind of unit: shell commands in its folder; `{n}` is the number of a step."""
@@ -93,9 +97,10 @@ UNITS = {
     "fossil": Unit(
         "fossil",
         "fossil init -A u {store} >/dev/null; fossil open -f {store} >/dev/null; echo 0 >n; "
-        "fossil add n >/dev/null; fossil commit --no-warnings --allow-older --user-override u -m at:0 >/dev/null",
+        "fossil add n >/dev/null; "
+        "fossil commit --no-warnings --allow-older --user-override u -m at:0 >/dev/null",
         (
-            "echo {n} >n; echo {n} >f{n}; fossil add f{n} >/dev/null; "
+            f"{_LONGER}; echo {{n}} >f{{n}}; fossil add f{{n}} >/dev/null; "
             "fossil commit --no-warnings --allow-older --user-override u -m at:{n} >/dev/null",
         ),
         "fossil changes; fossil test-integrity -R {store} | "
@@ -106,8 +111,7 @@ UNITS = {
         "darcs",
         "darcs init -q; echo 0 >n; darcs add -q n; darcs record -q -a -A u --skip-long-comment -m at:0",
         (
-            # It takes two files of the same size and second for the same.
-            "printf '%-{n}s\\n' {n} >n; echo {n} >f{n}; darcs add -q f{n}; "
+            f"{_LONGER}; echo {{n}} >f{{n}}; darcs add -q f{{n}}; "
             "darcs record -q -a -A u --skip-long-comment -m at:{n}",
         ),
         "darcs check -q; darcs whatsnew -s | grep -v '^No changes'",
