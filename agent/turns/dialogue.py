@@ -419,7 +419,8 @@ class Dialogue:
         """Whether the model was shown its tools, as far as its count tells; if not, it is asked again."""
         route = next(each for each in self._routes if each.name == reply.route)
         lane = self._lane(route)
-        reason = self._servers.unseen(route, reply, lane.size) if lane.tools else ""
+        unseen = partial(self._servers.unseen, route, reply, lane.size)
+        reason = self._helpers.hear("Looking whether tools were read", unseen, "") if lane.tools else ""
         if reason:
             await self._write_calls_as_text(route, reason)
         return not reason

@@ -33,10 +33,12 @@ from agent.skills.keeper import SessionSkills
 from agent.turns import call_runner
 from agent.turns.attaching import ReferenceReader
 from agent.turns.background_changes import BackgroundChanges
+from agent.turns.dialogue import Dialogue
 from agent.turns.reached_folders import ReachedFolders
 from agent.turns.repeat_guard import RepeatGuard
 from agent.turns.request_record import RequestRecorder
 from agent.turns.room import ContextRoom
+from agent.turns.server_news import ServerNews
 from agent.turns.task_state import CallFiles, LiveFiles
 from agent.turns.unasked_changes import UnaskedChanges
 from agent.workspace.checkpoints.recorder import StepRecorder
@@ -72,6 +74,10 @@ HELPERS: tuple[tuple[Any, str], ...] = (
     (LanguageServers, "after"),
     (Meter, "add"),
     (Meter, "totals"),
+    (ServerNews, "renew"),
+    (ServerNews, "unseen"),
+    (ServerNews, "named"),
+    (Dialogue, "take_record"),
     (RequestRecorder, "begin"),
     (RequestRecorder, "record"),
     (ContextRoom, "keep"),
