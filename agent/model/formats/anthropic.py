@@ -101,6 +101,7 @@ class AnthropicFramer:
         self._thinks = dialect.thinks(owner)
         self._hash = hashlib.sha256(head)
         form = dialect.calls.id
+        self._texts = dialect.calls.text
         self._ids = CallIds(form="plain" if form == "any" else form)
         self._after_results = False
         """Whether the newest message of the person's side holds results, so that its loop goes on."""
@@ -172,7 +173,7 @@ class AnthropicFramer:
         text_at = calls_at = 0
         for part in (*parts, end):
             text = message.content[text_at : part.text]
-            if text.strip():
+            if text.strip() and (self._texts or not calls):
                 yield _frame({"type": "text", "text": text}, "assistant", own=own)
             text_at = max(text_at, part.text)
             for call, call_id in calls[calls_at : part.calls]:

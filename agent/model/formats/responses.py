@@ -72,6 +72,7 @@ class ResponsesFramer:
     def __init__(self, owner: str, dialect: Dialect = ANY) -> None:
         self._owner = owner
         form = dialect.calls.id
+        self._texts = dialect.calls.text
         self._ids = CallIds(LONGEST_ID, "plain" if form == "any" else form)
 
     def frames(self, message: Message) -> list[Frame]:
@@ -113,7 +114,7 @@ class ResponsesFramer:
         phase: dict[str, Any] = {}
         for part in (*parts, SealedPart("", len(message.content), len(calls))):
             text = message.content[text_at : part.text]
-            if text.strip():
+            if text.strip() and (self._texts or not calls):
                 item = _said("assistant", "output_text", text) | phase
                 phase = {}
                 yield Frame(compact(item), "assistant", own=own)

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from agent.events import Noticed, PrefixBroken
+from agent.messages import Message, ToolCall
+from agent.model.dialect import ANY, Dialect
 from agent.model.dialect_book import DialectBook, SpokenDialect, learned_of
+from agent.model.format_registry import FORMATS
 from agent.model.repairs import Repair
 from agent.server_events import DialectLearned
 from tests.support.delivery import Recorded
@@ -175,6 +178,20 @@ async def test_a_small_window_is_given_the_compact_set(tmp_path: Path, said: str
         assert (await b.turn("again", resume_last=True)).outcome == "done"
         assert (await b.turn("another session")).outcome == "done"
         assert len(b.server.requests) == before + 4
+
+
+@pytest.mark.parametrize("name", ["chat", "anthropic", "responses"])
+def test_no_text_stands_beside_calls_for_a_model_that_refuses_it(name: str) -> None:
+    called = Message("assistant", "Let me look.", (ToolCall("call_1", "find", "{}"),))
+    said = Message("assistant", "Found it.")
+
+    def sent(dialect: Dialect) -> str:
+        framer = FORMATS.get(name).framer("p/m", b"", dialect)
+        return "".join(frame.data.decode() for each in (called, said) for frame in framer.frames(each))
+
+    usual, bare = sent(ANY), sent(ANY.changed({"calls": {"text": False}}))
+    assert "Let me look." in usual and "Let me look." not in bare
+    assert all("find" in each and "Found it." in each for each in (usual, bare))
 
 
 def narrow(b: Bench, model: str = "scripted") -> SpokenDialect:
