@@ -161,6 +161,13 @@ async def tried(folder: Path, layout: str, step: str, between: str) -> Outcome:
         problems += [
             f"redo: {key}: {middle[key]!r} is {redone[key]!r}" for key in middle if middle[key] != redone[key]
         ]
+        # Further back at once, over what went forth and back; a look in between was the one above.
+        rewound = await _gone_to(store, root, 0)
+        problems += [f"rewind: {rewound.sentence()}"] if any(each.reason for each in rewound.units) else []
+        back = standing(root)
+        problems += [
+            f"rewind: {key}: {undone[key]!r} is {back[key]!r}" for key in undone if undone[key] != back[key]
+        ]
     return Outcome(tuple(problems), left)
 
 
