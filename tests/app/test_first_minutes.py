@@ -300,3 +300,22 @@ async def test_a_model_without_a_key_is_given_one_in_the_list_of_models(
         await first.until(lambda: chosen == ["anthropic/claude-haiku-4-5"], "the model")
         assert asked == ["anthropic"]
         assert (first.home / ".env").read_text() == f"ANTHROPIC_API_KEY={KEY}\n"
+
+
+async def test_a_key_that_was_refused_is_replaced_in_the_list_of_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINE_API_KEY", "a-revoked-key")
+    async with first_start(tmp_path, OWN) as first:
+        menu = model_menu.ModelMenu(tmp_path / "work")
+        chosen: list[Any] = []
+        screen = ModelsScreen("", menu, setup=menu)
+        await first.shows(OnboardingScreen)
+        await first.app.push_screen(screen, chosen.append)
+        await first.until(lambda: screen._list.pointed is not None, "the list")
+        screen._list.move_to([each.name for each in screen._list._choices].index("mine/…"))
+        await first.pilot.press("e")
+        await first.shows(KeyDialog)
+        first.app.screen.query_one(Input).value = KEY
+        await first.pilot.press("enter")
+        await first.until(lambda: f"MINE_API_KEY={KEY}" in (first.home / ".env").read_text(), "the key")

@@ -223,7 +223,7 @@ class Failures:
             case "auth" if status == 403:
                 return f"check what the account and the key in {self.key_hint or 'use'} may do"
             case "auth" if self.key_hint:
-                return f"put a valid key into {self.key_hint}"
+                return f"put a valid key into {self.key_hint} (in the terminal: /model, then e)"
             case "auth":
                 return f"name the variable that holds the key: {self.setting('api_key_env', 'VARIABLE')}"
             case "billing":

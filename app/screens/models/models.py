@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from agent.api.models import ModelChoice, ModelInfo, merged
 from agent.errors import HermesError
+from app.screens.models.key_dialog import KeyDialog
 from app.screens.models.model_menu import Offers
 from app.screens.models.obtaining import Setup, obtained
 from app.screens.page import Page
@@ -49,9 +50,10 @@ class ModelsScreen(Page[str | None]):
     """Ends with the name of a model, or None. Whatever takes time comes in later."""
 
     heading = "Models"
-    keys = "⏎ use · d by default · / filter, or name another · ? help · esc back"
+    keys = "⏎ use · d by default · e new key · / filter, or name another · ? help · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "keep", "Use by default in new sessions", id="models.keep")
+        Binding("d", "keep", "Use by default in new sessions", id="models.keep"),
+        Binding("e", "new_key", "Enter another key of its provider", id="models.new_key"),
     ]
 
     def __init__(
@@ -117,6 +119,19 @@ class ModelsScreen(Page[str | None]):
             self.dismiss(name)
         elif name is None:
             self.notify(line(choice.problem), severity="warning", markup=False)
+
+    @work(exclusive=True, group="get")
+    async def action_new_key(self) -> None:
+        """Replace the key of a provider, which may have been refused, and go on with the model."""
+        name = choice.name if (choice := self._list.pointed) is not None else ""
+        found = [each for each in (await self._menu.offers()).providers if name.startswith(f"{each.name}/")]
+        if not found or self._setup is None:
+            self.notify("This model takes no key that could be entered here.", markup=False)
+        elif await self.app.push_screen_wait(KeyDialog(found[0], self._setup)) is not None:
+            if choice is not None and not choice.problem and not self._busy():
+                self.dismiss(name)
+            else:
+                self.notify("The key is kept; choose the model to go on with it.", markup=False)
 
     @work(exclusive=True, group="keep")
     async def action_keep(self) -> None:
