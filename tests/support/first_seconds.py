@@ -142,12 +142,12 @@ class Place:
         assert not list((self.home / "logs").glob("crash-*"))
 
     def messages(self) -> list[str]:
-        """Every message of the person that reached the model, once each, in order."""
+        """Every message of the person that reached the model, in order; each has one answer."""
         found: list[str] = []
         for request in self.server.requests():
             said = [each["content"] for each in request["body"]["messages"] if each["role"] == "user"]
             said = [text if isinstance(text, str) else text[0]["text"] for text in said]
-            if request["body"].get("tools") and said[-1:] and (not found or said[-1] != found[-1]):
+            if request["body"].get("tools") and request["body"]["messages"][-1]["role"] == "user":
                 found.append(said[-1])
         return found
 
