@@ -226,7 +226,7 @@ async def test_a_group_keeps_its_session_under_another_id(stage: Stage) -> None:
     from agent.gateways.adapter import Incoming, Place, Sender
 
     async with stage.service() as messengers:
-        stage.signal.write("/first", group="old")
+        stage.signal.write("//first", group="old")
         await stage.until(lambda: stage.said("/first"), "the first answer")
         gateway: Any = messengers.gateways._running["signal"]  # pyright: ignore[reportPrivateUsage]
         moved = Incoming(
@@ -234,7 +234,7 @@ async def test_a_group_keeps_its_session_under_another_id(stage: Stage) -> None:
         )
         await gateway.take(moved)
         await gateway.take(moved)
-        stage.signal.write("/second", group="new")
+        stage.signal.write("//second", group="new")
         await stage.until(lambda: stage.said("/second"), "the second answer")
     assert stage.rows("SELECT chat FROM gateway_places") == [("group:new",)]
     sessions = stage.rows("SELECT DISTINCT session FROM nodes WHERE kind = 'user'")

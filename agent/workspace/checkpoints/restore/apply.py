@@ -100,7 +100,7 @@ class Restored:
 
     def sentence(self, done: str = "restored") -> str:
         """For a person; `done` is what was done to the paths."""
-        text = self.what(done) or "Nothing was changed"
+        text = self.what(done) or "No file was changed"
         if self.unnamed:
             text += f"; {self.taken_along()}"
         text += "".join(f"; {clean(each)}" for each in self.remarks)
