@@ -10,7 +10,7 @@ from agent.errors import ConfigError
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-def named(text: str) -> list[str]:
+def variable_names(text: str) -> list[str]:
     """The variables that a text names as `${NAME}`."""
     return [match.group(1) for match in _VARIABLE.finditer(text)]
 

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agent.errors import HermesError
+from agent.errors import ConfigError, HermesError
 from agent.model.addresses import below, is_loopback, list_of_models, plain_address
 from agent.model.builtin_providers import PROVIDERS, Provider
 from agent.model.detect import names_in
@@ -17,7 +17,7 @@ from agent.model.format_registry import FORMATS
 from agent.model.providers import address_of, checked_url, seller
 from agent.model.transport.complaints import kind_of, read_complaint
 from agent.model.transport.failures import Failures
-from agent.variables import filled, named
+from agent.variables import filled
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -85,7 +85,7 @@ def key_providers(settings: Settings, environ: Mapping[str, str]) -> tuple[KeyPr
 
 def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyProvider]:
     for name, own in settings.providers.items():
-        address = _filled(address_of(settings, environ, name), environ)
+        address = _substitute(address_of(settings, environ, name), environ)
         known = PROVIDERS.get(name, Provider(base_url=address))
         if variable := own.api_key_env or known.key_env:
             yield KeyProvider(
@@ -93,7 +93,7 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
                 variable=variable,
                 base_url=address,
                 format=own.format or known.format,
-                headers={header: _filled(text, environ) for header, text in own.headers.items()},
+                headers={header: _substitute(text, environ) for header, text in own.headers.items()},
                 is_set=bool(environ.get(variable, "").strip()),
             )
     for name, each in PROVIDERS.items():
@@ -101,16 +101,19 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
             yield KeyProvider(
                 name=name,
                 variable=each.key_env,
-                base_url=_filled(each.base_url, environ),
+                base_url=_substitute(each.base_url, environ),
                 format=each.format,
                 path=each.key_path,
                 is_set=bool(environ.get(each.key_env, "").strip()),
             )
 
 
-def _filled(text: str, environ: Mapping[str, str]) -> str:
-    """The text with its variables, as far as they are set."""
-    return text if any(not environ.get(each) for each in named(text)) else filled(text, environ, "")
+def _substitute(text: str, environ: Mapping[str, str]) -> str:
+    """`text` with its variables filled in; as it is where one is missing."""
+    try:
+        return filled(text, environ, "")
+    except ConfigError:
+        return text
 
 
 async def check_server(address: str, key: str, taken: Collection[str]) -> ServerCheck:

@@ -18,7 +18,7 @@ from agent.model.builtin_providers import PROVIDERS, TITLES, Provider
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import ToolMode
-from agent.variables import filled, named
+from agent.variables import filled, variable_names
 from tools.redact import is_secret_name
 
 if TYPE_CHECKING:
@@ -314,7 +314,11 @@ def secret_variables(own: ProviderSettings | None) -> list[str]:
     """Variables whose values are secret because headers or the query of an address name them."""
     if own is None:
         return []
-    return [name for text in (*own.headers.values(), own.base_url.partition("?")[2]) for name in named(text)]
+    return [
+        name
+        for text in (*own.headers.values(), own.base_url.partition("?")[2])
+        for name in variable_names(text)
+    ]
 
 
 def address_of(settings: Settings, environ: Mapping[str, str], provider: str) -> str:

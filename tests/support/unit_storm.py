@@ -132,7 +132,7 @@ UNITS = {
 }
 
 
-def worded(root: Path, name: str, text: str, number: int = 0) -> str:
+def command_for(root: Path, name: str, text: str, number: int = 0) -> str:
     """A command in the folder of a unit."""
     return f"cd {root / name}; " + text.format(n=number, store=root / f"store-{name}")
 
@@ -154,7 +154,7 @@ def storm(folder: Path, seed: int, problems: list[str], kinds: Sequence[str] = (
     root = folder / "person" / "work"
     for name in names:
         (root / name).mkdir(parents=True)
-        if said := shell(root, worded(root, name, UNITS[name].make)):
+        if said := shell(root, command_for(root, name, UNITS[name].make)):
             problems.append(f"{seed}: {name} was not made: {said}")
     moment = chance.choice(MOMENTS)
     told, telling = os.pipe()
@@ -204,7 +204,10 @@ async def _work(root: Path, home: Path, names: Sequence[str], seed: int, telling
     def command(number: int) -> None:
         os.write(telling, b"command\n")
         # One process, so that what is killed is only Hermes.
-        shell(root, "; ".join(worded(root, each, chance.choice(UNITS[each].steps), number) for each in names))
+        shell(
+            root,
+            "; ".join(command_for(root, each, chance.choice(UNITS[each].steps), number) for each in names),
+        )
         os.write(telling, b"capture\n")
 
     for number in range(1, 40):
@@ -233,7 +236,7 @@ def _of_child(look, seed: int, problems: list[str]) -> str:
     child = os.fork()
     if not child:
         try:
-            found = [f"{seed}: {each}" for each in asyncio.run(_listed(look()))]
+            found = [f"{seed}: {each}" for each in asyncio.run(_collect(look()))]
         except BaseException as error:
             found = [f"{seed}: {error!r}"]
         os.write(answering, json.dumps(found).encode()[:60_000])
@@ -245,7 +248,7 @@ def _of_child(look, seed: int, problems: list[str]) -> str:
     return f"{len(said)} problems" if said else "well"
 
 
-async def _listed(look) -> list[str]:
+async def _collect(look) -> list[str]:
     return [each async for each in look]
 
 
@@ -260,7 +263,7 @@ async def _afterwards(root: Path, home: Path, names: Sequence[str]):
     recorder = StepRecorder(store, "session", root, LIMITS, print)
     recorder.start("cut", "what was cut off")
     await recorder.ready()
-    shown, said = _shown(root, names)
+    shown, said = _state_of(root, names)
     for each in said:
         yield f"after the start: {each}"
     last = recorder.position
@@ -268,7 +271,7 @@ async def _afterwards(root: Path, home: Path, names: Sequence[str]):
         done = await _go(recorder, position)
         if done.skipped:
             yield f"to {position}: {done.sentence()}"
-        found, said = _shown(root, names)
+        found, said = _state_of(root, names)
         for each in said:
             yield f"at {position} of {last}: {each}"
         if found != wanted:
@@ -280,15 +283,15 @@ async def _afterwards(root: Path, home: Path, names: Sequence[str]):
     await recorder.stop()
 
 
-def _shown(root: Path, names: Sequence[str]) -> tuple[str, list[str]]:
+def _state_of(root: Path, names: Sequence[str]) -> tuple[str, list[str]]:
     """The number that all units show, and what is wrong."""
     numbers: dict[str, list[str]] = {}
     said: list[str] = []
     for name in names:
         unit = UNITS[name]
-        if text := shell(root, worded(root, name, unit.check)).strip():
+        if text := shell(root, command_for(root, name, unit.check)).strip():
             said.append(f"{name}: {text[:300]}")
-        numbers[name] = shell(root, worded(root, name, unit.number)).split()
+        numbers[name] = shell(root, command_for(root, name, unit.number)).split()
     if len({each for shown in numbers.values() for each in shown}) != 1:
         said.append(f"between: {numbers}")
     return next(iter(numbers.values()), [""])[0], said

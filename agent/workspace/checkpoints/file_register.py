@@ -81,7 +81,7 @@ class FoundChanges:
     units: Units = NO_UNITS
     """Those that were met, if all was looked at."""
     marks: Mapping[str, UnitMark] = field(default_factory=dict)
-    """What is to be written down of units."""
+    """The marks to store for the units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class FileRegister:
         units: Units,
         left: Mapping[str, PathEntry | None] | None = None,
     ) -> dict[str, UnitMark]:
-        """What is to be written down of the units that changes lie in; `left` is what steps left since."""
+        """The marks to store for the units that `changes` touch; `left`: what later steps left behind."""
 
         def before(path: str) -> PathEntry | None:
             if left and path in left:

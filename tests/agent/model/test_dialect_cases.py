@@ -185,11 +185,11 @@ def test_no_text_stands_beside_calls_for_a_model_that_refuses_it(name: str) -> N
     called = Message("assistant", "Let me look.", (ToolCall("call_1", "find", "{}"),))
     said = Message("assistant", "Found it.")
 
-    def sent(dialect: Dialect) -> str:
+    def frames_for(dialect: Dialect) -> str:
         framer = FORMATS.get(name).framer("p/m", b"", dialect)
         return "".join(frame.data.decode() for each in (called, said) for frame in framer.frames(each))
 
-    usual, bare = sent(ANY), sent(ANY.changed({"calls": {"text": False}}))
+    usual, bare = frames_for(ANY), frames_for(ANY.changed({"calls": {"text": False}}))
     assert "Let me look." in usual and "Let me look." not in bare
     assert all("find" in each and "Found it." in each for each in (usual, bare))
 

@@ -57,3 +57,16 @@ def test_providers_of_the_settings_come_first_and_know_whether_their_key_is_set(
     assert found[0].name == "mine" and not found[0].is_set
     assert {each.name for each in found[1:]} == {name for name, each in PROVIDERS.items() if each.key_env}
     assert [each.name for each in found if each.is_set] == ["openai"]
+
+
+def test_a_variable_with_another_value_in_place_of_it_is_filled_in_where_it_is_not_set() -> None:
+    own = {
+        "mine": {
+            "base_url": "https://m.example/v1?api-version=${API_VERSION:-2025-01-01}",
+            "api_key_env": "MINE_API_KEY",
+            "headers": {"X-Team": "${TEAM:-core}", "X-Other": "${MISSING}"},
+        }
+    }
+    found = key_providers(Settings.model_validate({"providers": own}), {})[0]
+    assert found.base_url.endswith("api-version=2025-01-01")
+    assert found.headers == {"X-Team": "core", "X-Other": "${MISSING}"}
