@@ -112,7 +112,9 @@ class Units:
     def group(self, path: str) -> str:
         """The folder of the unit of which a path goes back together with others; empty for any other."""
         found = self.part(path)
-        return found.root if found is not None and found.rest and found.role != "alone" else ""
+        if found is None or (found.rest and found.role == "alone"):
+            return ""
+        return found.root if found.rest or found.inner != found.root else ""
 
     def kind(self, root: str) -> str:
         """The kind of the unit in a folder."""

@@ -8,6 +8,7 @@ again. The restore becomes a step of the line, and can be undone like any other.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -320,7 +321,13 @@ class _Run:
             for folder in (*above(move.path), move.path)
         }
         going = [each for each in sorted(moving, key=_depth, reverse=True) if _must_go(each[1])]
-        of_units = {move.path for _, move in going if self._units.part(move.path)} - needed
+        # What a folder holds in whose place a file comes cannot wait.
+        turning = {move.path for _, move in going if move.wanted is not None}
+        of_units = {
+            move.path
+            for _, move in going
+            if self._units.part(move.path) and turning.isdisjoint(above(move.path))
+        } - needed
         waiting = of_units | {folder for path in of_units for folder in above(path)}
         late = [each for each in going if each[1].path in waiting]
         self._clear(each for each in going if each[1].path not in waiting)
@@ -403,6 +410,8 @@ def _appended(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut
 
 def _bytes(entry: PathEntry | None, objects: ObjectStore) -> bytes | None:
     """Small contents, as they tell of refs."""
+    if entry is not None and entry.kind is PathKind.LINK:
+        return b"ref: " + os.fsencode(entry.target)
     if entry is None or entry.digest is None or entry.size > LARGEST:
         return None
     return objects.read(entry.digest) if objects.has(entry.digest) else b""

@@ -27,7 +27,7 @@ from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.restore.plan_items import PlanItem
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_noise import is_index
-from agent.workspace.checkpoints.units import Units, kinds, within
+from agent.workspace.checkpoints.units import Units, above, kinds, within
 from agent.workspace.git import GitError, GitResult, run_git
 from tools.safe_text import clean
 
@@ -67,7 +67,7 @@ def together(
     for move in moves:
         if move.path in told and (unit := told[move.path].unit) in staying:
             along.setdefault(unit, []).append(move.path)
-    stay = {path for paths in along.values() for path in paths} | with_unit(moves, units, staying)
+    stay = with_unit(moves, units, staying, (path for paths in along.values() for path in paths))
     others = [
         item
         for item in skipped
@@ -82,19 +82,21 @@ def together(
     ]
 
 
-def with_unit(moves: Sequence[Move], units: Units, staying: Iterable[str]) -> set[str]:
-    """Paths that stay because units do: of one that would come or go, all in and above it. Pure."""
-    found: set[str] = set()
-    for root in staying:
-        whole = any(move.path == root for move in moves)
-        found |= {
-            move.path
-            for move in moves
-            if units.group(move.path) == root
-            or (whole and (move.path == root or move.path.startswith(f"{root}/")))
-            or (root.startswith(f"{move.path}/") and move.wanted is None)
-        }
-    return found
+def with_unit(
+    moves: Sequence[Move], units: Units, staying: Iterable[str], files: Iterable[str] = ()
+) -> set[str]:
+    """Paths that stay because units do, and `files` with them: of one that would come or go, all in it.
+
+    What stays keeps the folders it stands in. Pure.
+    """
+    roots = set(staying)
+    groups = {move.path: units.group(move.path) for move in moves}
+    whole = {path for path, root in groups.items() if path in roots or (path in units.places and root in roots)}
+    found = set(files)
+    found |= {path for path, root in groups.items() if path in whole or root in roots}
+    found |= {path for path in groups if not whole.isdisjoint(above(path))}
+    holding = {folder for path in (*roots, *found) for folder in above(path)}
+    return found | {move.path for move in moves if move.wanted is None and move.path in holding}
 
 
 def _with(paths: Sequence[str]) -> str:
@@ -128,7 +130,7 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
     groups: dict[tuple[str, str, str], list[str]] = {}
     going: set[str] = set()
     for move in moves:
-        going |= {move.path} if move.wanted is None else set()
+        going |= {move.path} if not _is_folder(move.wanted) else set()
         if (part := units.part(move.path)) and part.rest and part.role != "alone":
             groups.setdefault((part.root, part.inner, part.kind), []).append(move.path)
     try:
@@ -140,7 +142,7 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
                 f"{path}.lock" for path in paths if path.rpartition("/")[2] in POINTERS and path not in going
             ]
             # Of one that goes as a whole only others' locks are looked for.
-            gone = folder in going
+            gone = folder in going or inner in going
             own = [path for path in dict.fromkeys(own) if not gone and (root / path).parent.is_dir()]
             taken = [f"{path}.lock" for path in paths if os.path.lexists(root / f"{path}.lock")]
             for path in [*own, *(path for path in taken if path not in own)]:
@@ -186,7 +188,7 @@ class RepositoryProvider:
         Blocking. Only a repository that is gone as a whole waits for `complete`.
         """
         left: list[LeftOut] = []
-        for folder, inside in self._grouped(moves).items():
+        for (root, folder), inside in self._grouped(moves).items():
             wanted, tips = self._named(inside)
             if self._is_there(folder):
                 if not wanted or self._whole(self._root / folder, wanted, tips):
@@ -199,7 +201,7 @@ class RepositoryProvider:
                 for keep in self._keeps(folder):
                     missing = self._missing(keep.place / ".git", missing)
             if missing:
-                left.append(LeftOut(folder, GONE))
+                left.append(LeftOut(root, GONE))
         return left
 
     def complete(self) -> None:
@@ -211,7 +213,7 @@ class RepositoryProvider:
     def clear(self, moves: Iterable[Move]) -> None:
         """Take away the objects of repositories that go as a whole: all have second names here. Blocking."""
         for move in moves:
-            if move.wanted is None and self._units.places.get(move.path) == "git":
+            if not _is_folder(move.wanted) and self._units.places.get(move.path) == "git":
                 for keep in self._keeps(move.path):
                     with suppress(OSError):
                         keep.take_away()
@@ -219,12 +221,13 @@ class RepositoryProvider:
     def _is_there(self, folder: str) -> bool:
         return os.path.lexists(self._root / folder / "HEAD")
 
-    def _grouped(self, moves: Iterable[Move]) -> dict[str, list[Move]]:
-        found: dict[str, list[Move]] = {}
+    def _grouped(self, moves: Iterable[Move]) -> dict[tuple[str, str], list[Move]]:
+        """What moves in each repository, by the unit it is in and its own folder."""
+        found: dict[tuple[str, str], list[Move]] = {}
         for move in moves:
             part = self._units.part(move.path)
-            if part and part.rest and part.role != "alone" and self._units.kind(part.root) == "git":
-                found.setdefault(part.root, []).append(move)
+            if part and part.rest and part.role != "alone" and self._units.kind(part.inner) == "git":
+                found.setdefault((part.root, part.inner), []).append(move)
         return found
 
     def _named(self, moves: Sequence[Move]) -> tuple[set[str], set[str]]:
@@ -233,7 +236,7 @@ class RepositoryProvider:
         tips: set[str] = set()
         for move in moves:
             part = self._units.part(move.path)
-            if part is None or part.inner != part.root or part.rest.startswith("modules/"):
+            if part is None or part.rest.startswith("modules/"):
                 continue
             folder = (self._root / move.path).parent if is_index(part) else None
             ids = _ids(part.rest, move.wanted, self._store.objects, folder)
@@ -266,13 +269,17 @@ class RepositoryProvider:
                 keep.put_back()
 
     def _keeps(self, folder: str) -> Iterator[GitKeep]:
-        """What is kept of a repository and of the submodules in it."""
-        inside = self._root / folder
+        """What is kept of a repository, but not of those in it that are known as units of their own."""
         for place in keeps(self._store.borrowed):
             with suppress(OSError, ValueError, TypeError):
                 source = Path(json.loads((place / "source").read_bytes()))
-                if source.is_relative_to(inside):
+                part = self._units.part(source.relative_to(self._root).as_posix())
+                if part is not None and part.inner == folder:
                     yield GitKeep(self._store.borrowed, source)
+
+
+def _is_folder(entry: PathEntry | None) -> bool:
+    return entry is not None and entry.kind is PathKind.FOLDER
 
 
 def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path | None) -> set[str]:

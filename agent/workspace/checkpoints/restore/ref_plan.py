@@ -7,6 +7,7 @@ moved is moved back: in a file of its own, out of `packed-refs`, or by one more 
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -170,6 +171,6 @@ class RefPlan:
         return PathEntry(PathKind.FILE, mode, len(data), 0, self._objects.put(data))
 
     def _bytes(self, entry: PathEntry | None) -> bytes | None:
-        if entry is None or entry.digest is None:
-            return None
-        return self._objects.read(entry.digest)
+        if entry is not None and entry.kind is PathKind.LINK:
+            return b"ref: " + os.fsencode(entry.target)
+        return self._objects.read(entry.digest) if entry is not None and entry.digest else None

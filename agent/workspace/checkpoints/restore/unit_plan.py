@@ -111,7 +111,7 @@ class UnitPlan:
         if part.kind == "git" and holds_refs(part.rest) and not _is_folder(item):
             self._ref_files.setdefault(part.inner, []).append(item)
             return []
-        whole, role = self._is_whole(part.root), part.role
+        whole, role = self._is_whole(part.root) or self._is_whole(part.inner), part.role
         if role in ("store", "contents") and not whole and (item.target is None or item.now is not None):
             return []
         if role == "beside" and not whole:
@@ -190,7 +190,9 @@ class UnitPlan:
     def _goes(self, root: str) -> bool:
         """Whether the steps made the unit, so that nothing of it is to be left."""
         if root not in self._going:
-            made = root in self._wanted and self._wanted[root] is None
+            # A file stands in its place where a step moved the repository elsewhere.
+            entry = self._wanted.get(root)
+            made = root in self._wanted and (entry is None or entry.kind is not PathKind.FOLDER)
             self._going[root] = made and bool(self._units.places.get(root)) and (self._root / root).is_dir()
         return self._going[root]
 
@@ -233,6 +235,10 @@ class UnitPlan:
         found: dict[str, str] = {}
         for path, (part, target, left) in self._indexes.items():
             found |= dict.fromkeys(differing(self._root, path, part, target, left, self._objects), part.root)
+            # So does what leads from the work tree to it.
+            tree = tree_of_index(self._root, part)
+            if tree is not None and (pointer := within(tree, ".git")) not in self._units.places:
+                found[pointer] = part.root
         for step in self._steps:
             found |= _recorded_with(step, self._units)
         return found

@@ -100,6 +100,7 @@ async def back(recorder: StepRecorder, position: int, choice: Way | None = None)
     return await recorder.restore(plan, choices, session="session", label="back")
 
 
+SUBMODULE = "git -c protocol.file.allow=always submodule -q add ./ sub && git commit -qm sub"
 UNDONE = {
     "reset": "git reset -q --hard HEAD~2",
     "checkout of a file": "git checkout -q -- file2",
@@ -118,6 +119,8 @@ UNDONE = {
     "packed refs": "git pack-refs --all --prune && git update-ref -d refs/heads/topic",
     "all history": f"git reset -q --hard HEAD~2; git branch -q -D topic; git stash clear; {CLEAR}",
     "work tree": "git worktree add -q ../beside topic",
+    "a branch in the place of another": "git branch -q -D topic && git branch topic/deep",
+    "submodule": SUBMODULE,
     "repository": "rm -rf .git",
     "everything": "rm -rf .git *",
 }
@@ -168,6 +171,39 @@ async def test_a_commit_of_the_person_is_a_conflict_of_the_repository_as_a_whole
     assert done.skipped == () and "theirs" not in git(repository, "log", "--format=%s")
     await back(recorder, recorder.position - 1)
     assert git(repository, "rev-parse", "HEAD") == theirs
+
+
+async def test_a_commit_in_a_submodule_keeps_all_that_the_step_made_of_it(
+    opened: Open, repository: Path
+) -> None:
+    recorder = await opened_at(opened)
+    await command(recorder, SUBMODULE)
+    git(repository / "sub", "commit", "-q", "--allow-empty", "-m", "theirs")
+    done = await back(recorder, 0)
+    assert [item.path for item in done.skipped] == [".git"]
+    assert "theirs" in git(repository / "sub", "log", "-1", "--format=%s")
+    assert not git(repository / "sub", "fsck", "--no-dangling").strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git submodule -q deinit -f sub; git rm -q sub; rm -rf .git/modules/sub; git commit -qm none",
+        "git init -q --separate-git-dir=beside",
+    ],
+)
+async def test_objects_go_and_come_with_each_repository(opened: Open, repository: Path, text: str) -> None:
+    subprocess.run(["sh", "-c", SUBMODULE], cwd=repository, check=True)
+    before = standing(repository)
+    recorder = await opened_at(opened)
+    step = await command(recorder, text)
+    after = standing(repository)
+    assert step is not None and (await back(recorder, 0)).skipped == ()
+    assert standing(repository) == before
+    assert not git(repository / "sub", "fsck", "--no-dangling").strip()
+    assert (await back(recorder, step.number)).skipped == ()
+    assert standing(repository) == after
+    assert not git(repository, "fsck", "--no-dangling").strip()
 
 
 async def test_a_look_at_the_status_is_no_step_and_no_conflict(opened: Open, repository: Path) -> None:
