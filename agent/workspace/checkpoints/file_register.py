@@ -270,9 +270,11 @@ class FileRegister:
         changes = without_noise(told, units, marks, self._root, self._objects)
         kept = {each.path for each in changes}
         for each in told if len(told) > len(changes) else ():
-            # An index that lists the same is the one it was, so that the next step goes on from it.
+            # An index that lists the same is the one it was, so that the next step goes on from it; not one
+            # that names a file beside it which came or went.
             part = units.part(each.path)
-            if each.path not in kept and each.before and part is not None and part.role == "state":
+            alone = not any(other.path.startswith(f"{each.path}.") for other in told)
+            if each.path not in kept and each.before and part and part.role == "state" and alone:
                 known = fresh[each.path]
                 fresh[each.path] = known and known._replace(entry=each.before)
         wanted = units.of(kept).places

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
+import struct
 import tempfile
 from collections.abc import Callable, Container
 from contextlib import closing
@@ -23,6 +24,9 @@ _SQLITE = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")
 _LOOKED_AT = frozenset({"recorded_time", "recorded_size", "mtime", "chnged"})
 """Columns in which Subversion and Fossil note how a file of the work tree looked when they last saw it."""
+_HG_STATE = re.compile(r"dirstate(\.[0-9a-f]{1,64})?")
+_SECOND = b"dirstate-v2\n"
+_NODE = struct.Struct(">IH2xIHII8xH12x")
 _INSTRUCTIONS = 50_000_000
 _BZR_TIMES = re.compile(rb"[0-9]+|[0-9a-f]{40}|[A-Za-z0-9+/]{32}")
 
@@ -32,10 +36,11 @@ def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bo
 
     False where that cannot be told. Blocking; never raises.
     """
-    if kind == "hg" and rest == "dirstate":
-        return _same(path, one, other, dirstate)
+    if kind == "hg" and _HG_STATE.fullmatch(rest):
+        folder = path[: -len(rest)]
+        return _listed_alike(lambda read: dirstate(read, folder), one, other)
     if kind == "bzr" and rest == "checkout/dirstate":
-        return _same(path, one, other, bzr_dirstate)
+        return _listed_alike(lambda read: bzr_dirstate(read(path) or b""), one, other)
     base = next((path.removesuffix(each) for each in _BESIDE if path.endswith(each)), path)
     if path == f"{base}-shm":
         # It is made out of the log, and nothing depends on it.
@@ -59,18 +64,36 @@ def is_told_by_itself(path: str, known: Container[str], now: Read) -> bool:
     return base == path or base in known or not now(path)
 
 
-def dirstate(data: bytes) -> object:
-    """What a dirstate of Mercurial (version 1) lists: parents, and each file with its state.
+def dirstate(read: Read, folder: str) -> object:
+    """What the dirstate of Mercurial in `folder` lists: parents, and each file with its state.
 
-    Raises `ValueError` for any other.
+    Formats: mercurial/helptext/internals/dirstate-v2.txt, and mercurial/dirstatemap.py for version 1.
+    Raises `ValueError` for any other, `struct.error` for one that ends too early.
     """
-    if data.startswith(b"dirstate-v2") or len(data) < 40:
-        raise ValueError("a dirstate of another version")
-    found: list[tuple[bytes, bool, bytes]] = []
+    data = read(f"{folder}dirstate") or b""
+    found: list[tuple[bytes, int, bytes]] = []
+    if data.startswith(_SECOND):
+        stem = data[125 : 125 + data[124]].decode("ascii")
+        nodes = read(f"{folder}dirstate.{stem}") or b""
+        waiting = [struct.unpack_from(">II", data, 76)]
+        while waiting:
+            start, count = waiting.pop()
+            if start + count * _NODE.size > len(nodes) or len(found) > len(nodes):
+                raise ValueError("the dirstate ends too early")
+            for at in range(start, start + count * _NODE.size, _NODE.size):
+                path, length, source, sources, below, children, flags = _NODE.unpack_from(nodes, at)
+                # Tracked here, in the first parent, or something of the second one.
+                if flags & 7:
+                    copied = nodes[source : source + sources]
+                    found.append((nodes[path : path + length], flags & 7, copied))
+                if below and children:
+                    waiting.append((below, children))
+        return data[12:76], sorted(found)
+    if len(data) < 40:
+        raise ValueError("no dirstate")
     at = 40
     while at < len(data):
-        size = int.from_bytes(data[at + 5 : at + 9], "big", signed=True)
-        length = int.from_bytes(data[at + 13 : at + 17], "big")
+        size, length = struct.unpack_from(">i4xI", data, at + 5)
         # -2: the file came from the other parent of a merge.
         found.append((data[at : at + 1], size == -2, data[at + 17 : at + 17 + length]))
         at += 17 + length
@@ -119,9 +142,8 @@ def rows(data: bytes, log: bytes) -> str:
     return digest.hexdigest()
 
 
-def _same(path: str, one: Read, other: Read, listed: Callable[[bytes], object]) -> bool:
-    first, second = one(path), other(path)
+def _listed_alike(listed: Callable[[Read], object], one: Read, other: Read) -> bool:
     try:
-        return first is not None and second is not None and listed(first) == listed(second)
-    except (ValueError, IndexError):
+        return listed(one) == listed(other)
+    except (ValueError, IndexError, struct.error):
         return False

@@ -91,7 +91,9 @@ def with_unit(
     """
     roots = set(staying)
     groups = {move.path: units.group(move.path) for move in moves}
-    whole = {path for path, root in groups.items() if path in roots or (path in units.places and root in roots)}
+    whole = {
+        path for path, root in groups.items() if path in roots or (path in units.places and root in roots)
+    }
     found = set(files)
     found |= {path for path, root in groups.items() if path in whole or root in roots}
     found |= {path for path in groups if not whole.isdisjoint(above(path))}

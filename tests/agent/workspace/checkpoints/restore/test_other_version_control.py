@@ -70,6 +70,11 @@ TOOLS: dict[str, dict[str, str]] = {
         "drop": "fossil revert",
     },
 }
+TOOLS["hg2"] = {
+    **TOOLS["hg"],
+    "init": "hg --config format.use-dirstate-v2=yes --config storage.dirstate-v2.slow-path=allow init; "
+    "printf '[storage]\ndirstate-v2.slow-path=allow\n' >.hg/hgrc",
+}
 STEPS = {
     "commits": "echo agent >agent.txt; echo more >>a.txt; {add} agent.txt; {commit} agent",
     "edits": "echo more >>a.txt; echo new >new.txt; {add} new.txt",
@@ -121,6 +126,7 @@ async def stepped(recorder: StepRecorder, tool: dict[str, str], text: str) -> No
 MATRIX = [
     ("hg", "commits", "looks"),
     ("hg", "commits", "commits"),
+    ("hg2", "commits", "looks"),
     ("svn", "commits", "looks"),
     ("bzr", "commits", "looks"),
     ("fossil", "commits", "looks"),
