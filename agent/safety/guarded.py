@@ -51,6 +51,7 @@ _STORES = {start[0]: [each for each in HOME_STORES if each[0] == start[0]] for s
 _OWN = "Hermes' own settings and guard rails"
 _PROJECT = "settings of Hermes that come with the project"
 _GIT = "Git's own folder, whose hooks and settings run programs"
+_SVN = "a repository of Subversion, whose hooks run programs"
 _LINKED = "another name of a start-up file"
 
 
@@ -246,7 +247,7 @@ def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str
             return place
         elif name == ".hermes" and plain[at + 1 : at + 2] not in ((), ("scratch",), ("copies",)):
             return _PROJECT
-        if place := _nested(plain[at : at + 2], whole):
+        if place := _nested(plain[at : at + 3], whole):
             return place
     return _by_ending(plain) if plain else None
 
@@ -268,7 +269,7 @@ def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
     if _NESTED_NAMES.isdisjoint(plain[:2]):
         return None
     for start, place in NESTED:
-        if len(plain) < len(start) and not whole:
+        if len(plain) < len(start) and not (whole and len(start) == 2):
             continue
         pairs = list(zip(plain, start, strict=False))
         if any(name == known for name, known in pairs) and all(
@@ -332,7 +333,10 @@ def _on_disk(path: str, look: PathCache) -> str:
 
 
 def _bare_repository(names: tuple[str, ...]) -> str | None:
-    """`config`, `HEAD` and `hooks` beside the objects of a repository: Git takes such a folder for one."""
+    """`config`, `HEAD` and `hooks` beside the objects of a repository: Git takes such a folder for one.
+
+    `hooks` beside the parts of a repository of Subversion, too.
+    """
     for at, name in enumerate(names):
         if name.casefold() not in ("hooks", "config", "head"):
             continue
@@ -341,6 +345,10 @@ def _bare_repository(names: tuple[str, ...]) -> str | None:
             return None
         if all(Path(folder, inner).is_dir() for inner in ("objects", "refs")):
             return _GIT
+        if name.casefold() == "hooks" and all(
+            Path(folder, each).is_dir() for each in ("db", "locks", "conf")
+        ):
+            return _SVN
     return None
 
 

@@ -221,6 +221,24 @@ def test_the_hooks_of_a_bare_repository_are_known_by_what_is_beside_them(tmp_pat
     assert guarded_place(str(tmp_path / "w" / "config"), tmp_path / "w", tmp_path) is None
 
 
+def test_what_other_version_controls_run_is_guarded(tmp_path: Path) -> None:
+    work = tmp_path / "w"
+    for folder in ("db", "locks", "conf", "hooks"):
+        (work / "store" / folder).mkdir(parents=True)
+    (work / "link").symlink_to("_darcs")
+    for path in (
+        "store/hooks/pre-commit",
+        "_darcs/prefs/defaults",
+        "_darcs/prefs/prefs",
+        "link/prefs/defaults",
+        ".hg/hgrc-not-shared",
+        ".jj/repo/config.toml",
+    ):
+        assert guarded_place(str(work / path), work, tmp_path), path
+    for path in ("hooks/pre-commit", "prefs/defaults", "_darcs/prefs/boring", "_darcs"):
+        assert guarded_place(str(work / path), work, tmp_path, whole=path == "_darcs") is None, path
+
+
 @pytest.mark.parametrize(
     ("action", "reason"),
     [
