@@ -51,6 +51,8 @@ class PathEntry:
     """Why the contents of a file are not kept; empty when they are."""
     inode: str = ""
     """The number of a file that has several names, here or elsewhere; empty for most."""
+    attributes: str = ""
+    """Names of what no restore gives back, parted by spaces; empty for most, and where nobody looked."""
 
     @property
     def kept(self) -> bool:
@@ -174,7 +176,7 @@ def entry_record(entry: PathEntry | None) -> list[Any] | None:
     if entry is None:
         return None
     record: list[Any] = [entry.kind.value, entry.mode, entry.size, entry.modified, entry.digest]
-    rest = [entry.target, entry.twin, entry.reason, entry.inode]
+    rest = [entry.target, entry.twin, entry.reason, entry.inode, entry.attributes]
     return record + rest if any(rest) else record
 
 

@@ -33,6 +33,7 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _AT_ONCE = 1_000_000
+_ATTRIBUTES = ("system.posix_acl", "security.capability", "user.")
 
 
 class _ChangedError(Exception):
@@ -145,12 +146,22 @@ def _entry(
     if known is not None and _unchanged(known, status, objects):
         return known
     try:
-        digest, size = _contents(folder, name, status, objects)
+        digest, size, attributes = _contents(folder, name, status, objects)
     except OSError as error:
         if error.errno in _NOTHING:
             raise _ChangedError from error
         return _plain(status, PathKind.FILE, reason=_unreadable(error))
-    return PathEntry(PathKind.FILE, stat.S_IMODE(mode), size, status.st_mtime_ns, digest)
+    entry = PathEntry(PathKind.FILE, stat.S_IMODE(mode), size, status.st_mtime_ns, digest)
+    return replace(entry, attributes=attributes) if attributes else entry
+
+
+def attributes_of(file: int | Path) -> str:
+    """Names of the access list, privileges and attributes of a file, parted by spaces; most have none."""
+    try:
+        names = os.listxattr(file, **({"follow_symlinks": False} if isinstance(file, Path) else {}))
+    except (AttributeError, OSError):
+        return ""
+    return " ".join(sorted(name for name in names if name.startswith(_ATTRIBUTES)))
 
 
 def _linked(folder: int, name: str, status: os.stat_result, objects: ObjectStore) -> str | None:
@@ -182,8 +193,13 @@ def _unchanged(known: PathEntry, status: os.stat_result, objects: ObjectStore | 
     )
 
 
-def _contents(folder: int, name: str, status: os.stat_result, objects: ObjectStore | None) -> tuple[str, int]:
-    """Digest and size of a plain file. Raises `_ChangedError` when it did not hold still, and `OSError`."""
+def _contents(
+    folder: int, name: str, status: os.stat_result, objects: ObjectStore | None
+) -> tuple[str, int, str]:
+    """Digest, size and attributes of a plain file.
+
+    Raises `_ChangedError` when it did not hold still, and `OSError`.
+    """
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
         before = os.fstat(file.fileno())
         if not os.path.samestat(before, status) or _stamp(before) != _stamp(status):
@@ -192,7 +208,7 @@ def _contents(folder: int, name: str, status: os.stat_result, objects: ObjectSto
         digest, size = _kept(reading, status.st_size, objects)
         if size != status.st_size or _stamp(os.fstat(file.fileno())) != _stamp(status):
             raise _ChangedError
-    return digest, size
+        return digest, size, attributes_of(file.fileno())
 
 
 class _Bounded:

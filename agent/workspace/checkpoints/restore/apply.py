@@ -17,7 +17,7 @@ from pathlib import Path
 from agent.errors import StoreError
 from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import LeftOut, PathChange, PathEntry, PathKind, Step
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import attributes_of, take
 from agent.workspace.checkpoints.git_words import marked_line, step_apart
 from agent.workspace.checkpoints.kept_outside import refusal
 from agent.workspace.checkpoints.objects import ObjectStore
@@ -152,7 +152,22 @@ def apply_restore(
             step = _appended(store, pending, failed)
         stays = (*skipped, *collapsed(failed, plan.units))
         units = _units(plan, stays, spare.databases)
+        remarks = (*remarks, *_without_attributes(root, step))
         return Restored(step, stays, _unnamed(plan, step), remarks, units)
+
+
+def _without_attributes(root: Path, step: Step | None) -> tuple[str, ...]:
+    """A clause about files that had an access list, privileges or attributes which they do not have now."""
+    missing: dict[str, set[str]] = {}
+    for change in step.changes if step is not None else ():
+        if change.after is not None and change.after.attributes:
+            now = attributes_of(root / change.path).split()
+            missing[change.path] = set(change.after.attributes.split()).difference(now)
+    paths = [path for path, names in missing.items() if names]
+    if not paths:
+        return ()
+    more = f" (and of {len(paths) - 1:,} more)" if len(paths) > 1 else ""
+    return (f"{', '.join(sorted(missing[paths[0]]))} of {paths[0]}{more} did not come back",)
 
 
 def _units(

@@ -158,3 +158,17 @@ async def test_a_change_that_stays_under_other_names_is_said(way: str, opened: O
     assert (root / "index.js").read_text() == "old\n" * 5_000
     assert store.read_text().endswith("x\n")
     assert [each.split(" was ")[0] for each in restored.remarks] == ["index.js"]
+
+
+async def test_attributes_that_do_not_come_back_are_said(opened: Open, root: Path) -> None:
+    for name in ("gone", "still"):
+        (root / name).write_text(name)
+        try:
+            os.setxattr(root / name, "user.origin", b"somewhere")
+        except OSError as error:
+            pytest.skip(f"no attributes here: {error}")
+    recorder = await begun(opened)
+    await command(recorder, "rm gone; echo more >>still")
+    restored = taken_back(recorder, 0)
+    assert restored.remarks == ("user.origin of gone did not come back",)
+    assert os.getxattr(root / "still", "user.origin") == b"somewhere"
