@@ -15,6 +15,7 @@ from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.step_range import plan_back
 from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.isolated_copies.workspace_copy import make_copy
 from tools.actions import RunCommand
 
 LIMITS = CaptureLimits(file=1_000_000, beforehand=10_000_000)
@@ -169,6 +170,39 @@ async def tried(folder: Path, layout: str, step: str, between: str) -> Outcome:
             f"rewind: {key}: {undone[key]!r} is {back[key]!r}" for key in undone if undone[key] != back[key]
         ]
     return Outcome(tuple(problems), left)
+
+
+async def copied(folder: Path, layout: str, step: str) -> tuple[str, ...]:
+    """Make the repository, copy the workspace as attempts do, and work in the copy; what was wrong."""
+    root = folder / "work"
+    root.mkdir(parents=True)
+    root = root.resolve()
+    shell(root, LAYOUTS[layout])
+    root.chmod(0o750)
+    problems: list[str] = []
+    before = standing(root)
+    store = CheckpointStore(folder / "home" / "checkpoints")
+    recorder = StepRecorder(store, "session", root, LIMITS, problems.append)
+    recorder.start()
+    await recorder.ready()
+    copy = await make_copy(recorder, folder / "home" / "copies")
+    there = standing(copy.root)
+    problems += [f"{key}: {before[key]!r} is {there[key]!r}" for key in before if before[key] != there[key]]
+    known = shell(copy.root, "cd repo; git worktree list")
+    if "prunable" in known or str(root) in known.replace(str(copy.root), ""):
+        problems.append(f"work trees: {known}")
+    if copy.root.stat().st_mode != root.stat().st_mode:
+        problems.append(f"the mode of the folder: {copy.root.stat().st_mode:o}")
+    shell(copy.root, f"cd repo; {STEPS[step]}")
+    worked, now = standing(copy.root), standing(root)
+    if worked["fsck"] or worked == there:
+        problems.append(f"the step in the copy: {worked}")
+    problems += [
+        f"original: {key}: {before[key]!r} is {now[key]!r}" for key in before if before[key] != now[key]
+    ]
+    await copy.close()
+    await recorder.stop()
+    return tuple(problems)
 
 
 def _wrong(

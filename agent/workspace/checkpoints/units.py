@@ -48,6 +48,9 @@ class UnitKind:
     locks: tuple[str, ...] = ()
     """Files that the programs of this kind respect as locks, and that are held while it goes back."""
 
+    again: tuple[str, ...] = ()
+    """Files that are taken away when it goes back: what was the same size a second ago counts as the same."""
+
     def role(self, rest: str) -> Role:
         """What becomes of a file, by its path in the unit. Pure."""
         found = self.roles.match(rest)
@@ -174,6 +177,7 @@ def kinds() -> Mapping[str, UnitKind]:
             bool(row.get("versions", False)),
             row.get("told", name),
             tuple(row.get("locks", ())),
+            tuple(row.get("again", ())),
         )
         for name, row in rows.items()
     }

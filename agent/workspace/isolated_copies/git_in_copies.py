@@ -1,7 +1,7 @@
 """Git in a copy: it works there, and nothing it does there reaches the repository of the workspace.
 
 Objects are shared by name where blocks cannot be: git reads those of the original
-and writes its own. Work trees that the repository knows elsewhere stay behind, and
+and writes its own. Work trees that the repository has outside of the workspace stay behind, and
 the settings of the copy name the copy as its work tree.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tools.files.descriptors import read_bytes
@@ -40,7 +41,7 @@ def stays_behind(name: str, status: os.stat_result, folder: int) -> bool:
     """Whether an entry of a folder within `.git` is none of the copy's."""
     if stat.S_ISSOCK(status.st_mode) or stat.S_ISFIFO(status.st_mode):
         return True
-    candidate = name in ("worktrees", "commondir", "gitdir", "gc.pid") or name.endswith(".lock")
+    candidate = name in ("commondir", "gitdir", "gc.pid") or name.endswith(".lock")
     return candidate and is_folder_of_git(folder)
 
 
@@ -89,8 +90,13 @@ def worktree_of(root: Path) -> tuple[Path, Path] | None:
     return (own, common) if known and (common / "HEAD").exists() else None
 
 
-def settle(source: Path, target: Path, repositories: Iterable[str]) -> None:
-    """Let every copied repository (paths of its folders) be about the copy. Raises `OSError`."""
+def settle(source: Path, target: Path, repositories: Sequence[str], others: Iterable[str]) -> None:
+    """Let every copied repository (paths of its folders) be about the copy. Raises `OSError`.
+
+    `others` are those that were copied as any folder, under another name than `.git`.
+    """
+    for path in {*repositories, *others}:
+        _settle_trees(source, target, path)
     for path in repositories:
         git = target / path
         for name in ("config", "config.worktree"):
@@ -103,6 +109,19 @@ def settle(source: Path, target: Path, repositories: Iterable[str]) -> None:
             file.chmod(mode | 0o600)
             file.write_bytes(data.rstrip(b"\\\n ") + b"\n" + more)
             file.chmod(mode)
+
+
+def _settle_trees(source: Path, target: Path, path: str) -> None:
+    """Work trees within the workspace are those of the copy; of others nothing is left."""
+    folder = target / path / "worktrees"
+    for own in list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
+        pointer = _line(own / "gitdir") or b""
+        place = Path(os.path.normpath(source / path / "worktrees" / own.name / os.fsdecode(pointer)))
+        inside = place.is_relative_to(source) and (target / place.relative_to(source)).is_file()
+        if not pointer or not inside:
+            shutil.rmtree(own, ignore_errors=True)
+        elif pointer.startswith(b"/"):
+            (own / "gitdir").write_bytes(os.fsencode(target / place.relative_to(source)) + b"\n")
 
 
 def _work_tree(config: bytes, source: Path, target: Path, path: str) -> bytes:

@@ -227,7 +227,7 @@ class TreeCopier:
         mine = {
             os.path.relpath(Path(folder, name), own) for folder, _, names in os.walk(own) for name in names
         }
-        for source, skip in ((common, mine), (own, git_in_copies.OF_WORKTREES)):
+        for source, skip in ((common, {*mine, "worktrees"}), (own, git_in_copies.OF_WORKTREES)):
             copier = TreeCopier(source, git, clones=self._clones, stop=self._stop, skip=skip, git=True)
             copier.run()
         self.copied.repositories.append(".git")

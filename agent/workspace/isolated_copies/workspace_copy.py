@@ -282,7 +282,8 @@ def _made(
         skip = {item.path for item in left}
         copier = TreeCopier(source, root, clones=clones, stop=stop, skip=skip, ours=_ours(copies, source))
         copied = copier.run()
-        git_in_copies.settle(source, root, copied.repositories)
+        bare = [place for place, kind in recorder.units.places.items() if kind == "git"]
+        git_in_copies.settle(source, root, copied.repositories, bare)
         copied.left_out += left
         if (top := top_folder(source)) is not None and top != source:
             copied.left_out.append(LeftOut(".git", "is that of a folder above the workspace"))

@@ -145,6 +145,11 @@ class UnitPlan:
             found |= {item.path: item for item in plan.items(self._ref_files.get(place, ()))}
         for place in [place for place in self._units.places if place in touched and self._goes(place)]:
             found |= {item.path: item for item in self._rest_of(place, found)}
+        for place in touched & self._units.places.keys():
+            kind = kinds().get(self._units.places[place])
+            for path in (within(place, name) for name in (kind.again if kind else ())):
+                if path not in found and (now := self.take(path)) is not None:
+                    found[path] = PlanItem(path, now, None, "change")
         for path in sorted(found, reverse=True):
             if self._holds_more(path, found):
                 del found[path]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repository_matrix import BETWEEN, LAYOUTS, STEPS, tried
+from tests.support.repository_matrix import BETWEEN, LAYOUTS, STEPS, copied, tried
+from tests.support.thorough import thoroughly
 
 USUAL = [
     ("plain", "commit", "looks"),
@@ -34,3 +35,22 @@ async def test_a_repository_goes_back_whole_or_stays_whole(
     assert outcome.problems == ()
     if case[2] == "commits" and case[1] == "commit":
         assert outcome.left
+
+
+COPIED = [("work tree", "commit"), ("bare", "amend")]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *COPIED,
+        *thoroughly(
+            *(each for each in itertools.product(LAYOUTS, ("commit", "amend")) if each not in COPIED)
+        ),
+    ],
+    ids=", ".join,
+)
+async def test_a_copy_for_an_attempt_is_the_same_and_leaves_the_original_alone(
+    case: tuple[str, str], tmp_path: Path
+) -> None:
+    assert await copied(tmp_path, *case) == ()
