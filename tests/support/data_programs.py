@@ -167,6 +167,67 @@ class Redis(Program):
         self.server.wait()
 
 
+class Notebook(Program):
+    """A notebook saved as Jupyter does it: whole, beside the old one and then in its place."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "work.ipynb"
+
+    def _cells(self) -> dict[str, str]:
+        cells = json.loads(self.path.read_text())["cells"] if self.path.exists() else []
+        return {each["id"]: each["source"] for each in cells}
+
+    def put(self, pairs: Pairs) -> None:
+        cells = [
+            {"cell_type": "code", "id": k, "source": v} for k, v in (self._cells() | dict(pairs)).items()
+        ]
+        beside = self.path.with_name(f".~{self.path.name}")
+        beside.write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5}, indent=1))
+        beside.replace(self.path)
+
+    def get(self) -> Pairs:
+        return sorted(self._cells().items())
+
+
+class Postgres(Program):
+    """A server of PostgreSQL, asked by its own client; it never runs as root."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        self.sockets = tempfile.mkdtemp()
+        Path(self.sockets).chmod(0o777)
+        self.user: dict[str, Any] = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        if not self.data.exists():
+            self.data.mkdir(0o700)
+            os.chown(self.data, *(self.user.values() or (-1, -1)))
+            words = ["initdb", "-A", "trust", "-U", "u", "-N", "--wal-segsize=1", "-D", self.data]
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd="/", **self.user)
+        stop = ctypes.CDLL(None).prctl
+        words = ["postgres", "-D", self.data, "-k", self.sockets, "-h", "", "-F"]
+        self.server = subprocess.Popen(
+            words, stderr=subprocess.DEVNULL, cwd="/", preexec_fn=lambda: stop(1, signal.SIGKILL), **self.user
+        )
+        while self._ask("create table if not exists t(k text primary key, v text)").returncode:
+            assert self.server.poll() is None
+            time.sleep(0.05)
+
+    def _ask(self, text: str) -> subprocess.CompletedProcess[str]:
+        line = ["psql", "-qAtX", "-h", self.sockets, "-U", "u", "-v", "ON_ERROR_STOP=1", "template1"]
+        return subprocess.run(line, input=text, capture_output=True, text=True, check=False, cwd="/")
+
+    def put(self, pairs: Pairs) -> None:
+        rows = ",".join(f"('{key}', '{value}')" for key, value in pairs)
+        self._ask(f"insert into t values {rows}; checkpoint")
+
+    def get(self) -> Pairs:
+        lines = self._ask("select k, v from t order by k").stdout.splitlines()
+        return [(line.split("|")[0], line.split("|")[1]) for line in lines]
+
+    def end(self) -> None:
+        self.server.send_signal(signal.SIGINT)
+        self.server.wait()
+
+
 class Log(Program):
     """A file that is appended to for as long as the program runs."""
 
@@ -240,6 +301,8 @@ KINDS: dict[str, Callable[[Path], Program]] = {
     "lmdb-file": lambda folder: Lmdb(folder, subdir=False),
     "duckdb": Duck,
     "redis": Redis,
+    "postgresql": Postgres,
+    "notebook": Notebook,
     "log": Log,
     "stand-in-tables": Tables,
     "stand-in-set": lambda folder: Tables(folder, known=False),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -77,7 +79,20 @@ async def asked(recorder: StepRecorder, program: Running) -> None:
 
 KINDS = ["sqlite-wal", "sqlite-delete", "stand-in-tables", "stand-in-set"]
 REAL = ["rocksdb", "leveldb", "lmdb", "lmdb-file", "duckdb"]
+SERVERS = {"redis": "redis-server", "postgresql": "initdb"}
 PLACES = {"sqlite-wal": "app.db", "sqlite-delete": "app.db", "duckdb": "app.duckdb"}
+
+
+@pytest.fixture
+def root(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The workspace; where PostgreSQL works another user has to come in."""
+    if "postgresql" not in request.node.name or os.geteuid():
+        (tmp_path / "work").mkdir()
+        yield (tmp_path / "work").resolve()
+        return
+    with tempfile.TemporaryDirectory(dir="/var/lib", prefix="hermes-data-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made).resolve()
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +117,12 @@ def libraries(folder: Path) -> Path:
     return python
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *thoroughly(*REAL, "redis")])
+@pytest.mark.parametrize("kind", [*KINDS, *thoroughly(*REAL, *SERVERS)])
 async def test_a_database_that_a_program_has_open_stays_whole_and_is_named_once(
     kind: str, opened: Open, root: Path, python_of: Callable[[str], str]
 ) -> None:
-    if kind == "redis" and not shutil.which("redis-server"):
-        pytest.skip("redis-server is not installed")
+    if kind in SERVERS and not shutil.which(SERVERS[kind]):
+        pytest.skip(f"{SERVERS[kind]} is not installed")
     recorder, python = opened(), python_of(kind)
     with running(kind, root, python) as program:
         program.ask("put a 20")
@@ -133,6 +148,23 @@ async def test_a_log_that_is_written_to_holds_back_itself_only(opened: Open, roo
         restored = taken_back(recorder, 0)
         assert [item.path for item in restored.skipped] == ["app.log"]
         assert not (root / "note").exists()
+        assert program.ask("get") == answer
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+async def test_a_notebook_goes_back_unless_its_program_saved_it_since(
+    is_saved: bool, opened: Open, root: Path
+) -> None:
+    recorder = opened()
+    with running("notebook", root) as program:
+        program.ask("put a 20")
+        answer = program.ask("get")
+        await asked(recorder, program)
+        if is_saved:
+            program.ask("put c 1")
+            answer = program.ask("get")
+        restored = taken_back(recorder, 0)
+        assert [item.path for item in restored.skipped] == ["work.ipynb"] * is_saved
         assert program.ask("get") == answer
 
 
