@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from agent.errors import ModelErrorKind
 from agent.event_data import CeilingReply, Decision, FileChange, Room
 from agent.messages import Attachment
 from agent.model.protocol import Usage
@@ -195,7 +197,11 @@ class RetryScheduled(Event):
     model: str
 
     def notice(self) -> tuple[str, str]:
-        return "warning", f"{self.reason} Trying again in {self.delay:.1f} s ({self.model})."
+        """The cause in full at first, then without its details, which are the same as a rule."""
+        if self.attempt == 1:
+            return "warning", f"{self.reason} Going on with {self.model}."
+        said = self.reason if self.attempt == 2 else re.split(r"[:;] ", self.reason)[0].rstrip(".") + "."
+        return "warning", f"{said} Trying again in {self.delay:.1f} s ({self.model})."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -509,3 +515,5 @@ class TurnEnded(Event):
     usage: dict[str, int | float | None]
     error: str = ""
     exit_code: int = 0
+    cause: ModelErrorKind | Literal[""] = ""
+    """Why the model did not answer, where that is what the turn failed for."""

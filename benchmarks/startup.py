@@ -35,7 +35,7 @@ from tests.support.terminal import Terminal
 SIZE = (120, 40)
 LIVE = b"\x1b]22;"
 """The shape of the pointer, which Textual sets just before its first frame; no skeleton does."""
-WELCOME = b"What shall we do?"
+WELCOME = b"What should I do?"
 """What the empty conversation says."""
 EMPTY = """
 from textual.app import App

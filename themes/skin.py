@@ -79,7 +79,7 @@ class Skin:
     verbs: tuple[str, ...] = ("Thinking",)
     """What the status bar says while the model works."""
     agent_name: str = "hermes"
-    welcome: str = "What shall we do?"
+    welcome: str = "What should I do?"
     goodbye: str = "Until next time."
     tool_icons: Mapping[str, str] = field(default_factory=dict)
     """Glyphs by tool name, drawn instead of the state glyph's blank."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
+
+_CALL = re.compile(r"(?<=`)hermes |(?<![\w./-])hermes (?=--\w|model pull)")
+"""What is a command in a sentence of ours: in backticks, or followed by what only a command takes."""
 
 
 def command_name() -> str:
@@ -24,6 +28,6 @@ def command_name() -> str:
 
 def as_called(text: str) -> str:
     """A sentence of ours in which each `hermes …` is written so that it can be run."""
-    if "`hermes " not in text or (name := command_name()) == "hermes":
+    if "hermes " not in text or (name := command_name()) == "hermes":
         return text
-    return text.replace("`hermes ", f"`{name} ")
+    return _CALL.sub(lambda _found: f"{name} ", text)

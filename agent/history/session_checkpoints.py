@@ -156,6 +156,7 @@ async def _tell(
     """
     from agent.workspace.checkpoints.git_words import git_apart, git_line
     from agent.workspace.checkpoints.meanwhile import named
+    from agent.workspace.ignore import IgnoreFiles
 
     def told(changes: Sequence[PathChange]) -> str:
         line = git_line(changes, recorder.store.objects.read, recorder.units)
@@ -163,6 +164,9 @@ async def _tell(
         return "; ".join(filter(None, (named(files), line)))
 
     missed = await recorder.missed()
+    if missed:
+        ignored = IgnoreFiles(recorder.root)
+        missed = await asyncio.to_thread(lambda: [each for each in missed if not ignored.passes_over(each.path)])
     steps = await asyncio.to_thread(recorder.store.line(recorder.line).steps)
     step = next((step for step in reversed(steps) if call and step.call == call), None)
     if step is not None:

@@ -25,7 +25,8 @@ LETTERS_PER_TOKEN = 4
 """How the script counts its tokens, for want of a tokenizer."""
 
 CONNECT = """\
-To connect a real model:
+To connect a real model, type `/model` (or press alt+m): it takes the key of a provider, finds servers \
+on this machine, and can fetch a small model that needs neither. In a shell:
 - with a key: `OPENROUTER_API_KEY=… hermes --model openrouter/<model>`, likewise for other providers;
 - with a server on this machine: `hermes --model ollama/<model>` (also lmstudio, llamacpp, vllm);
 - offline: `hermes model pull`, then `hermes --model local`."""
@@ -210,7 +211,7 @@ def _farewell(results: Sequence[Mapping[str, Any]], failed: Sequence[str]) -> st
     if results:
         parts.append(
             f"The files are in `{FOLDER}`; delete the folder when you like, or take back what I did: "
-            "`/undo` undoes a message with all that came of it, `/redo` does it again."
+            "`/undo` takes back a message with everything it changed, `/redo` does it again."
         )
     parts.append(CONNECT)
     return "\n\n".join(parts)

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from agent.absent import no_more_steps, nothing_begins, nothing_meant
 from agent.attachments import records
 from agent.context.message_history import sealed_data
-from agent.errors import ExitCode, HermesError, ModelError
+from agent.errors import ExitCode, HermesError, ModelError, ModelErrorKind
 from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
 from agent.messages import Attachment, ToolCall
 from agent.model.profile import Profile
@@ -200,6 +200,7 @@ class TurnRunner:
         progress = _Progress()
         outcome: TurnOutcome = "failed"
         answer, error = "", ""
+        cause: ModelErrorKind | Literal[""] = ""
         code: ExitCode | None = None
         try:
             await begin(progress)
@@ -219,6 +220,7 @@ class TurnRunner:
             await self._note_failure(error)
         except HermesError as failure:
             error, code = str(failure), failure.exit_code
+            cause = failure.kind if isinstance(failure, ModelError) else ""
             refused = self._refused_by(failure)
             await self._note_failure(error, refused)
             if refused:
@@ -229,7 +231,7 @@ class TurnRunner:
             log.exception("the turn failed")
             error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
             await self._note_failure(error)
-        return self._ended(outcome, answer, error, code)
+        return self._ended(outcome, answer, error, code, cause)
 
     async def _steps(self, progress: _Progress) -> tuple[TurnOutcome, str]:
         step, limit = 0, self._max_steps
@@ -406,7 +408,14 @@ class TurnRunner:
         except HermesError as failure:
             log.warning("the failure could not be stored: %s", failure)
 
-    def _ended(self, outcome: TurnOutcome, answer: str, error: str, code: ExitCode | None) -> TurnEnded:
+    def _ended(
+        self,
+        outcome: TurnOutcome,
+        answer: str,
+        error: str,
+        code: ExitCode | None,
+        cause: ModelErrorKind | Literal[""],
+    ) -> TurnEnded:
         ended = TurnEnded(
             outcome=outcome,
             text=clean(answer),
@@ -414,6 +423,7 @@ class TurnRunner:
             usage=self._helpers.hear("Counting what was used", self._dialogue.usage, {}),
             error=clean(error),
             exit_code=int(code if code is not None else EXIT_CODES[outcome]),
+            cause=cause,
         )
         self._emit(ended)
         return ended

@@ -61,6 +61,11 @@ class IgnoreFiles:
             level = level.above
         return False
 
+    def passes_over(self, path: str) -> bool:
+        """Whether a path or a folder above it is ignored, or noise."""
+        ends = (at for at, char in enumerate(f"{path}/") if char == "/")
+        return self.skips(path, folder=False) or any(self.skips(path[:end], folder=True) for end in ends)
+
     def forget(self, folder: str) -> None:
         """Read the ignore files in `folder` and below anew when they are next needed."""
         below = f"{folder}/" if folder else ""

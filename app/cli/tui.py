@@ -25,6 +25,7 @@ from app.startup.resume_preview import ResumedSession, changing, resume_preview
 from app.startup.startup_theme_read import signature
 from app.startup.startup_theme_write import keep, kept_skin, look_of
 from app.terminal.tty_output import drop_unread_output
+from tools.command_name import as_called
 from widgets.prompt.history import History
 
 if TYPE_CHECKING:
@@ -150,5 +151,6 @@ def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
     elif session:
         if served:
             say("The session goes on in the service.")
-        say(f"To go on with this session: hermes {'--attach' if served else '--resume'} {session}")
+        way = "--attach" if served else "--resume"
+        say(as_called(f"To go on with this session: hermes {way} {session}"))
     return app.return_code or 0

@@ -43,6 +43,14 @@ _SANDBOXES = ("", "bubblewrap", "landlock", "seatbelt", "none")
 KEPT_RESULTS = 500
 """Calls whose results are at hand; those before are read from the session's path."""
 
+_TROUBLES = {
+    "unreachable": "offline",
+    "auth": "access refused",
+    "billing": "no credit",
+    "rate_limit": "rate limited",
+}
+"""Kinds of failures of a model, as the status line has them; the others are no answer."""
+
 _ALARMING = ("error", "critical", "alert", "emergency")
 """Levels of a server's log that the eye should not miss."""
 
@@ -103,11 +111,11 @@ class Bridge:
             case SessionOpened():
                 self._opened(event)
             case TurnStarted():
-                self.change(busy_since=self.clock(), budget_reached=False, offline=False)
+                self.change(busy_since=self.clock(), budget_reached=False, trouble="")
                 panes.prompt.busy = True
             case TurnEnded():
-                offline = event.outcome == "failed" and event.exit_code == 3
-                self.change(busy_since=None, budget_reached=event.outcome == "budget", offline=offline)
+                trouble = _TROUBLES.get(event.cause, "no answer") if event.cause else ""
+                self.change(busy_since=None, budget_reached=event.outcome == "budget", trouble=trouble)
                 panes.prompt.busy = False
                 self._attention.call(f"{self.state.title or 'hermes'}: {event.outcome}")
             case QueueChanged():

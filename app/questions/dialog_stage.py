@@ -58,7 +58,8 @@ class DialogStage:
     def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
         spill = self._app.spill
         # The one who asks as the person knows it.
-        asked = replace(request, agent=self._app.bridge.team.called(request.agent))
+        who = "Hermes" if request.agent == "main" else self._app.bridge.team.called(request.agent)
+        asked = replace(request, agent=who)
         try:
             dialog = kind_of(asked).dialog(asked, spill)
         except LookupError:

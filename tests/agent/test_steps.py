@@ -84,9 +84,13 @@ async def test_a_session_that_goes_on_without_a_person_hears_what_changed_in_bet
             first = min(await store.list_sessions(), key=lambda session: session.created)
         (b.workspace / "notes.txt").write_text("two")
         (b.workspace / "gone.txt").unlink()
+        (b.workspace / ".gitignore").write_text("out/\n")
+        for cache in ("src/__pycache__/a.pyc", "node_modules/left/index.js", ".venv/bin/python", "out/app.js"):
+            (b.workspace / cache).parent.mkdir(parents=True)
+            (b.workspace / cache).write_text("made by a program")
         await b.turn("go on", resume=first.id)
         told = "Since this session was last at work, others did this to files: "
-        what = "changed log.txt, notes.txt; gone gone.txt."
+        what = "changed log.txt, notes.txt; new .gitignore, src; gone gone.txt."
         assert f"{told}{what}" in str(b.server.requests[-1].body)
         assert [event.text for event in b.seen(Noticed) if event.kind == "files"] == [told + what]
         line = CheckpointStore(b.home / "checkpoints").line(first.id)

@@ -102,8 +102,16 @@ ENDED = {"text": "", "session": "s", "usage": {}}
         (ToolProgressed(call="c", text="out"), ("progress_call", "c", "out")),
         (Noticed(kind="recovery", text="n"), ("add_notice", "recovery", "n", "")),
         (
-            RetryScheduled(reason="Busy.", delay=1.25, attempt=2, model="m"),
-            ("add_notice", "warning", "Busy. Trying again in 1.2 s (m)."),
+            RetryScheduled(reason="Busy (HTTP 503): go away; wait.", delay=1.25, attempt=2, model="m"),
+            ("add_notice", "warning", "Busy (HTTP 503): go away; wait. Trying again in 1.2 s (m)."),
+        ),
+        (
+            RetryScheduled(reason="Cannot reach http://x/v1: no; wait.", delay=2, attempt=3, model="m"),
+            ("add_notice", "warning", "Cannot reach http://x/v1. Trying again in 2.0 s (m)."),
+        ),
+        (
+            RetryScheduled(reason="Busy.", delay=0, attempt=1, model="other"),
+            ("add_notice", "warning", "Busy. Going on with other."),
         ),
         (
             PrefixBroken(reason="compaction"),
@@ -209,11 +217,20 @@ def test_a_plus_line_that_looks_like_a_header_is_a_line() -> None:
 def test_a_turn_makes_busy_and_idle(all_: Fixture) -> None:
     all_.bridge(TurnStarted(turn=1))
     assert all_.panes.prompt.busy and all_.bridge.state.busy_since == 7.0
-    all_.bridge(TurnEnded(outcome="failed", error="No network.", exit_code=3, **ENDED))
-    assert not all_.panes.prompt.busy and all_.bridge.state.busy_since is None and all_.bridge.state.offline
+    all_.bridge(TurnEnded(outcome="failed", error="No network.", exit_code=3, cause="unreachable", **ENDED))
+    assert not all_.panes.prompt.busy and all_.bridge.state.busy_since is None
+    assert all_.bridge.state.trouble == "offline"
     assert all_.panes.transcript.calls == [("add_notice", "error", "No network.")]
     all_.bridge(TurnStarted(turn=2))
-    assert not all_.bridge.state.offline
+    assert not all_.bridge.state.trouble
+
+
+def test_the_status_line_says_what_is_wrong_with_the_model_and_not_always_that_it_is_offline(
+    all_: Fixture,
+) -> None:
+    for cause, said in (("auth", "access refused"), ("bad_request", "no answer"), ("", "")):
+        all_.bridge(TurnEnded(outcome="failed", error="No.", exit_code=3, cause=cause, **ENDED))
+        assert all_.bridge.state.trouble == said
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path) -> None:
 def test_after_quitting_the_terminal_is_as_before_the_still_frame(start: Start) -> None:
     terminal = start("--model", "demo")
     before = terminal.settings
-    terminal.until(b"What shall we do?")
+    terminal.until(b"What should I do?")
     terminal.process.send_signal(signal.SIGTERM)
     terminal.process.wait(timeout=100)
     assert settings_of(terminal) == before
@@ -153,7 +153,7 @@ def test_the_still_frame_is_the_first_real_frame_without_its_words(
     terminal = start("--model", "demo", size=size, COLORTERM="truecolor")
     terminal.until(FRAME)
     still = shown(terminal, size, upto=terminal.painted.find(FRAME))
-    terminal.until(b"What shall we do?")
+    terminal.until(b"What should I do?")
     terminal.until(lambda: shown(terminal, size)[-1] == still[-1])
     real = shown(terminal, size)
     assert terminal.painted.count(b"\x1b[?1049h") == 1

@@ -34,7 +34,7 @@ CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
 
 LEFT_OUT = (
     "cache", "effort", "face", "folder", "gauge", "branch", "name", "cost", "verb", "waits", "head", "title",
-    "service", "model", "approvals", "elapsed", "context", "offline", "budget", "place", "unsandboxed",
+    "service", "model", "approvals", "elapsed", "context", "trouble", "budget", "place", "unsandboxed",
     "spinner",
 )  # fmt: skip
 """Parts in the order in which they go when room is short; waiting questions never go."""
@@ -70,7 +70,8 @@ class StatusFigures(NamedTuple):
     unsandboxed: bool = False
     place: str = ""
     """Where commands run when it is not this machine, such as `ssh build.example.org`."""
-    offline: bool = False
+    trouble: str = ""
+    """Why the model did not answer last, in a word or two."""
     budget_reached: bool = False
     busy_since: float | None = None
     """When work began, on the clock of the bar (seconds, monotonic); None when idle."""
@@ -231,7 +232,7 @@ class StatusBar(DrawnRow):
                 StatusPart("questions", Text(f"◆ {status.questions}", self.ink("warning", bold=True)))
             )
         for name, shown, text, role in (
-            ("offline", status.offline, "✗ offline", "error"),
+            ("trouble", bool(status.trouble), f"✗ {status.trouble}", "error"),
             ("budget", status.budget_reached, "■ budget reached", "warning"),
             ("service", status.service == "ended", "✗ service ended", "error"),
             ("service", status.service == "attached", "attached", "accent"),

@@ -50,7 +50,7 @@ class ProviderDialog(Dialog[KeyProvider | None]):
         self._providers = providers
 
     def body(self) -> ComposeResult:
-        yield words("Whose key do you have?")
+        yield words("Which provider is your key for?")
         yield Choices([_title(each) for each in self._providers])
         yield Hints()
 

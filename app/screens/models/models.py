@@ -258,7 +258,7 @@ def note_of(choice: ModelChoice, current: bool) -> str:
     if choice.missing_key:
         words.append(f"no {choice.missing_key}")
     elif choice.problem:
-        words.append("not usable")
+        words.append("not fetched yet" if choice.name == "local" else "not usable")
     elif choice.origin == "server":
         words.append("on this machine")
     return " · ".join(words)

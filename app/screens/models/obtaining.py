@@ -7,7 +7,8 @@ from typing import Any, Protocol
 from textual.app import App
 
 from agent.api.models import ModelChoice
-from app.screens.models.fetch import FetchDialog, Fetcher
+from app.screens.confirm import ConfirmDialog
+from app.screens.models.fetch import FetchDialog, Fetcher, gigabytes
 from app.screens.models.key_dialog import KeyDialog, KeyKeeper
 from app.screens.models.model_menu import Offers
 
@@ -31,5 +32,9 @@ async def obtained(app: App[Any], choice: ModelChoice, offers: Offers, setup: Se
             return ""
         return "" if choice.name.endswith("/…") else choice.name
     if choice.name == "local" and offers.weights is not None and not offers.problem:
+        size = gigabytes(offers.weights.size) if offers.weights.size else "its size is not known"
+        question = ConfirmDialog(f"Fetch the local model ({size})?", "Fetch it and use it", "Not now")
+        if not await app.push_screen_wait(question):
+            return ""
         return "local" if await app.push_screen_wait(FetchDialog(offers.weights, setup)) else ""
     return None

@@ -10,7 +10,7 @@ from widgets.palette import Palette
 from widgets.panes.status import StatusBar, StatusFigures, StatusPart, pace, place
 
 EVERYTHING = STATUS._replace(
-    busy_since=58.0, questions=2, unsandboxed=True, approvals="all", offline=True, budget_reached=True
+    busy_since=58.0, questions=2, unsandboxed=True, approvals="all", trouble="offline", budget_reached=True
 )
 
 

@@ -410,7 +410,7 @@ async def test_clearing_forgets_everything():
         host.transcript.add_text("open")
         host.transcript.flush()
         host.transcript.clear()
-        assert "What shall we do?" in host.screen_text()
+        assert "What should I do?" in host.screen_text()
         host.transcript.finish_call("code", "done", 1.0, Display("code", "late"), "{}")
         host.transcript.flush()
         assert host.rows()[0].startswith(" ✓ code     late")
