@@ -166,7 +166,9 @@ async def _tell(
     missed = await recorder.missed()
     if missed:
         ignored = IgnoreFiles(recorder.root)
-        missed = await asyncio.to_thread(lambda: [each for each in missed if not ignored.passes_over(each.path)])
+        missed = await asyncio.to_thread(
+            lambda: [each for each in missed if not ignored.passes_over(each.path)]
+        )
     steps = await asyncio.to_thread(recorder.store.line(recorder.line).steps)
     step = next((step for step in reversed(steps) if call and step.call == call), None)
     if step is not None:

@@ -38,13 +38,19 @@ class ExtraDialog(Dialog[bool]):
         extra, line_of = EXTRAS[self._name], self._change.line
         yield Static(Content(f"◆ Add the extra {self._name}?"), classes="who")
         if obstacle := self._change.obstacle:
-            does = f"Hermes cannot add it itself: {obstacle}. Run this in a shell: {line_of}"
+            does = f"Hermes cannot add it itself: {obstacle}. Run this in a shell:"
         else:
-            does = f"It brings {extra.brings}, about {extra.size} MB. This command runs: {line_of}"
-        yield words(f"{self._why} {does}", "text")
-        yield Static(id="progress", classes="note")
+            does = f"This command runs and fetches about {extra.size} MB:"
+        # Adding it is what is asked here: the sentence need not name the command.
+        why = self._why.replace("`", "").partition("; add it with")[0].rstrip(".")
+        brings = "" if extra.brings in why else f" It brings {extra.brings}."
+        yield words(f"{why}.{brings} {does}", "text")
+        yield words(line_of, "text")
+        progress = Static(id="progress", classes="note")
+        progress.display = False
+        yield progress
         yield ProblemLine()
-        yield Choices(["Not now"] if obstacle else [f"Add it, then go on (about {extra.size} MB)", "Not now"])
+        yield Choices(["Not now"] if obstacle else ["Add it, then go on", "Not now"])
         yield Hints()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
@@ -81,7 +87,9 @@ class ExtraDialog(Dialog[bool]):
 
     def _show(self, said: str) -> None:
         if self.is_mounted:
-            self.query_one("#progress", Static).update(Content(line(said)))
+            progress = self.query_one("#progress", Static)
+            progress.display = bool(said)
+            progress.update(Content(line(said)))
 
     def decline(self) -> None:
         self.dismiss(False)

@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from agent.extras import ExtrasChange
 from agent.model.detect import DetectedServer
 from agent.model.local.weights import CATALOGUE, STANDARD
 from agent.model.providers import NoModelError
@@ -18,6 +19,7 @@ from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
+from app.screens.extra_dialog import ExtraDialog
 from app.screens.models.fetch import FetchDialog
 from app.screens.models.key_dialog import KeyDialog
 from app.screens.models.model_menu import Offers
@@ -27,6 +29,7 @@ from tests.support import story
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.thorough import thoroughly
 from tests.support.waiting import until
+from tools.extras import missing
 
 NARROW, WIDE = (80, 24), (120, 40)
 LONG_QUESTION = (
@@ -93,6 +96,11 @@ def fetching(problem: str = "") -> FetchDialog:
     return FetchDialog(STANDARD, Halfway(problem), lambda _message: None)
 
 
+def adding(obstacle: str = "") -> ExtraDialog:
+    pip = ("/home/ada/hermes/.venv/bin/python", "-m", "pip", "install", "--require-hashes", "-r", "pins.txt")
+    return ExtraDialog("serve", missing("The service", "serve"), ExtrasChange(pip, obstacle))
+
+
 def at_rest(make: Callable[[], Dialog[Any]], shown: str, *keys: str) -> Act:
     """A dialog whose work has come so far that this is shown."""
 
@@ -118,7 +126,7 @@ DIALOGS: dict[str, Act] = {
     "words": asking(story.question, *"Swiss Rappen", choices=()),
     "many-choices": asking(
         story.question,
-        text="Which of these ways shall be taken? " * 6,
+        text="Which of these ways should be taken? " * 6,
         choices=tuple(
             f"Way {n}, which is told at some length, with all that it would mean" for n in range(9)
         ),
@@ -174,8 +182,11 @@ DIALOGS: dict[str, Act] = {
     "onboarding-failed": at_rest(
         lambda: fetching("The model hub did not deliver: it answered 503. ⏎ goes on where it stopped."), "503"
     ),
+    "extra": pushed(adding),
+    "extra-by-hand": pushed(lambda: adding("this Python belongs to the system")),
 }
 BOTH = (
+    "extra",
     "choices",
     "approval",
     "approval-host",
@@ -202,7 +213,7 @@ def test_an_approval_looks_as_it_should_in_other_skins(snap_compare: Any, name: 
 
 
 @pytest.mark.parametrize("skin", ["paper", *thoroughly("contrast-light")])
-@pytest.mark.parametrize("name", ["onboarding", "onboarding-refused", "onboarding-held"])
+@pytest.mark.parametrize("name", ["onboarding", "onboarding-refused", "onboarding-held", "extra"])
 def test_the_first_minutes_look_as_they_should_in_other_skins(
     snap_compare: Any, name: str, skin: str
 ) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import json
 import sqlite3
 import stat
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +41,21 @@ SAID: tuple[tuple[Kind, str], ...] = (
     ("user", "My daughter gets seasick, so no boats please."),
     ("tool", "the physician prescribed tablets"),
 )
+
+ASKING = """
+import asyncio
+from agent.recall.static_embedder import StaticEmbedder, folder
+
+async def ask():
+    embedder = StaticEmbedder(folder())
+    await embedder.packed([])
+    print(embedder._worker.pid, flush=True)
+    await embedder.packed(["the boiler broke"])
+    print(embedder._worker.pid, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(ask())
+"""
 
 
 @pytest.fixture
@@ -272,6 +289,18 @@ async def test_vectors_are_made_in_a_process_that_ends_when_it_is_idle_and_start
     assert numpy.allclose(again, numpy.frombuffer(kept[0], "<f2"), atol=1e-3)
     await embedder.aclose()
     assert worker.pid is None
+
+
+def test_the_process_that_makes_vectors_is_started_by_the_first_text_and_ends_with_the_program() -> None:
+    program = subprocess.Popen([sys.executable, "-c", ASKING], stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    with program, program.stdout as out:
+        assert out.readline() == "None\n"
+        worker = Path("/proc", out.readline().strip())
+        assert worker.exists()
+        program.kill()
+    while worker.exists() and "State:\tZ" not in (worker / "status").read_text():
+        time.sleep(0.01)
 
 
 async def test_vectors_that_cannot_be_read_are_told_in_one_sentence(tmp_path: Path) -> None:

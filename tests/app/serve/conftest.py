@@ -1,4 +1,4 @@
-"""One service for the tests of a module."""
+"""One service, and one page of it, for the tests of a module."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.chromium import Browser
 from tests.support.model_process import ServerProcess
-from tests.support.service import Service
+from tests.support.service import Head, Service
 
 SCRIPT = """
 SCRIPTS = {
@@ -48,3 +49,20 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder to work in."""
     return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture(scope="module")
+def head(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    """A program at a service whose model answers from the `SCRIPT` of the module."""
+    folder, script = tmp_path_factory.mktemp("page"), request.module.SCRIPT
+    with ServerProcess(script, folder) as model, Service(folder / "home", model.base_url) as running:
+        yield running.device("approve", "program")
+
+
+@pytest.fixture(scope="module")
+def browser(head: Head, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The page of that service, paired and without a session, in a real headless Chromium."""
+    with Browser(tmp_path_factory.mktemp("chromium")) as running:
+        running.open(f"{head.service.url}/#pair={head.service.code('approve')}")
+        running.until("document.querySelector('.welcome') && !document.querySelector('#prompt').hidden")
+        yield running

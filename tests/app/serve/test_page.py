@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,8 +13,7 @@ from app.cli.serve.page_files import POLICY, contents, skins
 from tests.support.chat_platform import until
 from tests.support.chromium import Browser
 from tests.support.hostile import KINDS
-from tests.support.model_process import ServerProcess
-from tests.support.service import Head, Service
+from tests.support.service import Head
 
 SCRIPT = r"""
 MD = "Hello **there** `x`\n\n- one\n- two\n\n1. first\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
@@ -37,21 +35,6 @@ def script(request):
         return say("Not there.") if done else call("read_file", path="no/such.txt")
     return say(MD)
 """
-
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
-    folder = tmp_path_factory.mktemp("page")
-    with ServerProcess(SCRIPT, folder) as model, Service(folder / "home", model.base_url) as service:
-        yield service.device("approve", "program")
-
-
-@pytest.fixture(scope="module")
-def browser(head: Head, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("chromium")) as running:
-        running.open(f"{head.service.url}/#pair={head.service.code('approve')}")
-        running.until("document.querySelector('.welcome')")
-        yield running
 
 
 @pytest.fixture(scope="module")

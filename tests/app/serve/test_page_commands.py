@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import time
 from pathlib import Path
+from typing import Any
 
-import pytest
-
+from tests.support import command
 from tests.support.chromium import Browser
-from tests.support.model_process import ServerProcess
-from tests.support.service import Head, Service
+from tests.support.service import Head
 
 SCRIPT = r"""
 def script(request):
@@ -27,21 +27,6 @@ IDLE = "document.querySelector('#send').textContent === 'Send'"
 SAID = "[...document.querySelectorAll('.item.user .body')].map((each) => each.textContent)"
 
 SAYS = "[...document.querySelectorAll('.item.answer .body')].map((each) => each.textContent.trim())"
-
-
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
-    folder = tmp_path_factory.mktemp("page")
-    with ServerProcess(SCRIPT, folder) as model, Service(folder / "home", model.base_url) as service:
-        yield service.device("approve", "program")
-
-
-@pytest.fixture(scope="module")
-def browser(head: Head, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("chromium")) as running:
-        running.open(f"{head.service.url}/#pair={head.service.code('approve')}")
-        running.until("document.querySelector('.welcome') && !document.querySelector('#prompt').hidden")
-        yield running
 
 
 def enter(browser: Browser, text: str) -> None:
@@ -211,3 +196,26 @@ def test_a_message_that_cannot_be_sent_comes_back_before_what_is_written(browser
     enter(browser, "/title Away")
     browser.type("next")
     browser.until("document.querySelector('#draft').value === '/title Away\\n\\nnext'")
+
+
+def test_where_the_newest_session_is_in_use_elsewhere_the_page_begins_another(
+    head: Head, browser: Browser, tmp_path: Path
+) -> None:
+    other = subprocess.Popen(
+        [*command.HERMES, "-p", "slow"], cwd=tmp_path, env=head.service.env, stdout=subprocess.DEVNULL
+    )
+    try:
+        while newest(head).get("workspace") != str(tmp_path):
+            time.sleep(0.05)
+        browser.run("localStorage.clear(); history.replaceState(null, '', '/'); location.reload()")
+        browser.until(f"document.querySelector('.welcome') && {TOLD}.includes('in use')")
+        enter(browser, "hello")
+        browser.until(f"{SAYS}.at(-1) === 'Heard: hello' && {IDLE}")
+        assert Path(newest(head)["workspace"]) == head.service.home.parent / "here"
+    finally:
+        other.kill()
+        other.wait()
+
+
+def newest(head: Head) -> dict[str, Any]:
+    return next(iter(head.get("/api/sessions")[1]["sessions"]), {})
