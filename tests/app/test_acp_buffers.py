@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +36,33 @@ SED = call("terminal", command="sed -i s/old/NEW/ cfg.txt")
 GONE = call("terminal", command="rm cfg.txt")
 Step = Reply | Callable[[Path, Editor], None]
 STEPS: dict[str, list[Reply | Callable[[Any], Reply]]] = {}
+SESSIONS: list[str] = []
 RESULTS: dict[str, list[dict[str, Any]]] = {}
 
 
 def script(request: Any) -> Any:
-    asked = json.dumps([each for each in request.messages if each.get("role") == "user"])
-    word = next(name for name in STEPS if f"<{name}>" in asked)
-    RESULTS[word] = [json.loads(each["content"]) for each in request.messages if each.get("role") == "tool"]
+    asked = [(at, json.dumps(each)) for at, each in enumerate(request.messages) if each.get("role") == "user"]
+    since, word = max((at, name) for at, text in asked for name in STEPS if f"<{name}>" in text)
+    told = [each for each in request.messages[since:] if each.get("role") == "tool"]
+    RESULTS[word] = [json.loads(each["content"]) for each in told]
     return resolve(STEPS[word].pop(0), request)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def there(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Editor]:
+async def there(project: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Editor]:
+    """One session for all cases, each with a folder of its own in it: a session costs more than a case."""
     offered = schema.ClientCapabilities(
         fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
     )
     async with editor(tmp_path_factory.mktemp("editor"), script, capabilities=offered) as opened:
+        SESSIONS.append((await opened.agent.new_session(str(project))).session_id)
+        await opened.agent.set_session_mode(session_id=SESSIONS[-1], mode_id="yolo")
         yield opened
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("project")
 
 
 async def played(there: Editor, folder: Path, *steps: Step) -> list[dict[str, Any]]:
@@ -68,14 +79,16 @@ async def played(there: Editor, folder: Path, *steps: Step) -> list[dict[str, An
         def reply(_: Any, step: Reply = step, before: list[Any] = before) -> Reply:
             for act in before:
                 act(file, there)
-            return step
+            made = (
+                replace(each, arguments=each.arguments.replace("cfg.txt", f"{word}/cfg.txt"))
+                for each in step.calls
+            )
+            return replace(step, calls=tuple(made))
 
         replies.append(reply)
     STEPS[word] = replies
-    session = (await there.agent.new_session(str(folder))).session_id
-    await there.agent.set_session_mode(session_id=session, mode_id="yolo")
     text = [schema.TextContentBlock(type="text", text=f"<{word}>")]
-    await there.agent.prompt(session_id=session, prompt=text)
+    await there.agent.prompt(session_id=SESSIONS[-1], prompt=text)
     return RESULTS[word]
 
 
@@ -120,8 +133,9 @@ def checks_out(file: Path, there: Editor) -> None:
 
 
 @pytest.fixture
-def cfg(tmp_path: Path) -> Path:
-    file = tmp_path / "cfg.txt"
+def cfg(project: Path) -> Path:
+    file = project / f"case{len(STEPS)}" / "cfg.txt"
+    file.parent.mkdir()
     file.write_text(OLD)
     return file
 
