@@ -44,6 +44,7 @@ KEPT_RESULTS = 500
 """Calls whose results are at hand; those before are read from the session's path."""
 
 _TROUBLES = {
+    "": "offline",  # a service of an older version, which does not say
     "unreachable": "offline",
     "auth": "access refused",
     "billing": "no credit",
@@ -114,7 +115,8 @@ class Bridge:
                 self.change(busy_since=self.clock(), budget_reached=False, trouble="")
                 panes.prompt.busy = True
             case TurnEnded():
-                trouble = _TROUBLES.get(event.cause, "no answer") if event.cause else ""
+                failed = event.outcome == "failed" and event.exit_code == 3
+                trouble = _TROUBLES.get(event.cause, "no answer") if failed else ""
                 self.change(busy_since=None, budget_reached=event.outcome == "budget", trouble=trouble)
                 panes.prompt.busy = False
                 self._attention.call(f"{self.state.title or 'hermes'}: {event.outcome}")

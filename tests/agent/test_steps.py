@@ -85,7 +85,7 @@ async def test_a_session_that_goes_on_without_a_person_hears_what_changed_in_bet
         (b.workspace / "notes.txt").write_text("two")
         (b.workspace / "gone.txt").unlink()
         (b.workspace / ".gitignore").write_text("out/\n")
-        for cache in ("src/__pycache__/a.pyc", "node_modules/left/index.js", ".venv/bin/python", "out/app.js"):
+        for cache in ("src/__pycache__/a.pyc", "node_modules/left/index.js", ".venv/bin/pip", "out/app.js"):
             (b.workspace / cache).parent.mkdir(parents=True)
             (b.workspace / cache).write_text("made by a program")
         await b.turn("go on", resume=first.id)

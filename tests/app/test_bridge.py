@@ -228,7 +228,7 @@ def test_a_turn_makes_busy_and_idle(all_: Fixture) -> None:
 def test_the_status_line_says_what_is_wrong_with_the_model_and_not_always_that_it_is_offline(
     all_: Fixture,
 ) -> None:
-    for cause, said in (("auth", "access refused"), ("bad_request", "no answer"), ("", "")):
+    for cause, said in (("auth", "access refused"), ("bad_request", "no answer")):
         all_.bridge(TurnEnded(outcome="failed", error="No.", exit_code=3, cause=cause, **ENDED))
         assert all_.bridge.state.trouble == said
 
