@@ -295,6 +295,8 @@ class HermesApp(App[None], inherit_bindings=False):
             self.bridge.change(service="ended")
         if event.type == "branch" and event.agent == "main":
             self.history_actions.show(cast("BranchSwitched", event))
+        elif event.type == "effort_changed" and self.host.client is not None:
+            self.bridge.change(model=self.host.client.model)  # another head may have chosen another one
         elif event.type == "turn_started" and self.host.client is not None:
             # Another window on the same branch makes the session go on beside it.
             self.bridge.show_head(self.host.client.branch)

@@ -109,8 +109,9 @@ async def _model(hub: SessionHub, session: HostedSession, rest: str) -> Words:
     try:
         opened = await hub.session(session.id, model=rest)
     except TurnedAwayError:
-        await hub.session(session.id, model=old)
+        session.replace_by(await hub.session(session.id, model=old))
         raise
+    session.replace_by(opened)
     return {"told": f"It goes on with {opened.client.model}."}
 
 

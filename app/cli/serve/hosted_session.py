@@ -70,6 +70,8 @@ class HostedSession:
         self._canvases: dict[str, CanvasChanged] = {}
         self._decided: OrderedDict[str, str] = OrderedDict()
         self._listeners: tuple[Callable[[Event], None], ...] = ()
+        self.followers: list[Callable[[HostedSession], None]] = []
+        """Who goes on with the session where it is opened once more, such as with another model."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._to_be_kept: list[tuple[str, asyncio.Future[None]]] = []
         """Those who wait until the message they sent is stored."""
@@ -105,6 +107,11 @@ class HostedSession:
             self._listeners = tuple(each for each in self._listeners if each is not listener)
 
         return unsubscribe
+
+    def replace_by(self, heir: HostedSession) -> None:
+        """Lead those who stay with the session over to another opening of it."""
+        for follow in tuple(self.followers):
+            follow(heir)
 
     def state(self) -> dict[str, Any]:
         """What a head shows beside the conversation, as of the last event."""

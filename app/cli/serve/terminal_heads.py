@@ -21,7 +21,7 @@ from agent.api.home import Home, private_folder
 from agent.api.session import Reply
 from agent.api.wire import WireError
 from agent.errors import HermesError
-from agent.events import Event, TurnEnded, TurnStarted
+from agent.events import EffortChanged, Event, Noticed, TurnEnded, TurnStarted
 from app.cli.serve.doors import HeadIdentity, TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.session_hub import SessionHub
@@ -123,21 +123,21 @@ class _AttachedSession:
     """A hosted session as one terminal has it: its answers carry its name, and it closes nothing."""
 
     def __init__(self, session: HostedSession, identity: HeadIdentity) -> None:
-        self._session = session
+        self.session = session
         self._identity = identity
         self.leave: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._session.client, name)
+        return getattr(self.session.client, name)
 
     def answer(self, request: str, reply: Reply) -> None:
         """Give a reply, unless another head was first."""
         named = replace(cast("Any", reply), by=str(self._identity)) if hasattr(reply, "by") else reply
-        self._session.decide(request, named, str(self._identity))
+        self.session.decide(request, named, str(self._identity))
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Work on one message to its end, behind what other heads sent."""
-        client = self._session.client
+        client = self.session.client
         while client.busy:
             await client.idle()
         return await client.run(text, attachments)
@@ -170,8 +170,26 @@ class _TerminalHead(EngineServer):
             self._hear(TurnStarted(turn=0))
         for event in (*session.newest.values(), *session.pending):
             self._hear(event)
-        attached.leave = session.subscribe(self._hear_if_there)
+        self._stay(attached, session)
         return {"id": client.id, "workspace": str(client.workspace)}
+
+    def _stay(self, attached: _AttachedSession, session: HostedSession) -> None:
+        """Hear of a session, and of the one in its place when another head has chosen another model."""
+        attached.session = session
+        unsubscribe = session.subscribe(self._hear_if_there)
+
+        def follow(heir: HostedSession) -> None:
+            unsubscribe()
+            self._stay(attached, heir)
+            self._hear_if_there(EffortChanged(effort=heir.client.effort))
+            self._hear_if_there(Noticed(kind="info", text=f"The session goes on with {heir.client.model}."))
+
+        def leave() -> None:
+            unsubscribe()
+            session.followers.remove(follow)
+
+        session.followers.append(follow)
+        attached.leave = leave
 
     def _hear_if_there(self, event: Event) -> None:
         if not self._outlet.broken:

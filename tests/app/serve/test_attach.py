@@ -80,6 +80,24 @@ async def test_a_terminal_hears_and_answers_beside_another_head(
     assert events[-1]["outcome"] == "done"
 
 
+async def test_a_terminal_stays_when_another_head_chooses_another_model(
+    service: Service, owner: Head, workspace: Path
+) -> None:
+    session = await asyncio.to_thread(owner.session, workspace)
+    terminal = Terminal(service)
+    client = await terminal.attach(workspace, session)
+    before = client.model
+    code, said = await asyncio.to_thread(
+        owner.post, f"/api/sessions/{session}/commands", {"text": "model demo"}
+    )
+    assert code == 200, said
+    await until(lambda: "notice" in terminal.types())
+    assert (before, client.model) == ("custom/scripted", "demo")
+    client.submit("the tour, please")
+    await until(lambda: "assistant_message" in terminal.types())
+    await client.aclose()
+
+
 async def test_a_terminal_that_comes_later_is_asked_what_waits(
     service: Service, owner: Head, workspace: Path
 ) -> None:

@@ -5,7 +5,7 @@ import { ask } from "./service.js";
 
 const MOST = 400;          // items in the page
 const LIVE = 8000;         // characters of live output of a call
-const GLYPHS = { done: "✓", failed: "✗", denied: "✗", interrupted: "■", running: "▸" };
+const GLYPHS = { done: "✓", failed: "✗", denied: "⊘", interrupted: "■", running: "▸" };
 const REPLACED = new Set(["user_message", "assistant_message", "tool_finished", "notice"]);
 
 export class Conversation {
@@ -61,7 +61,7 @@ export class Conversation {
       case "tool_progress": this.progress(event); break;
       case "tool_finished": this.finished(event); break;
       case "notice": this.note(event.kind, event.text, event.detail); break;
-      case "retry": this.note("warning", `${event.reason} Trying again in ${event.delay.toFixed(1)} s.`); break;
+      case "retry": this.note("warning", retried(event)); break;
       case "session_opened": this.ended(); break;
       case "turn_ended":
         this.ended();
@@ -277,6 +277,13 @@ export class Conversation {
   follow() { if (this.follows && !this.target) this.scroll.scrollTop = this.scroll.scrollHeight; }
 
   toEnd() { this.follows = true; byId("down").hidden = true; this.follow(); requestAnimationFrame(() => this.follow()); }
+}
+
+// The cause in full at first, then without its details.
+function retried({ reason, attempt, delay, model }) {
+  if (attempt === 1) return `${reason} Going on with ${model}.`;
+  const said = attempt === 2 ? reason : `${reason.split(/[:;] /)[0].replace(/\.$/, "")}.`;
+  return `${said} Trying again in ${delay.toFixed(1)} s.`;
 }
 
 function detail(event) {
