@@ -38,6 +38,8 @@ MOVING = "was moved while it was looked at"
 
 Stamp = tuple[int, ...]
 
+_KIND, _IS_FOLDER = 0o170000, stat.S_IFDIR
+"""Bits of a mode; compared in place, as that runs for each path at every command."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -108,7 +110,7 @@ def look(
     """
     found = ManifestScan()
     met = 0
-    get, is_folder, is_file, held = known.get, stat.S_ISDIR, stat.S_ISREG, TIME * 1_000_000_000
+    get, held = known.get, TIME * 1_000_000_000
     names: list[str] = []
     # Written out at length: this runs once for each path of a workspace at every command.
     for prefix, listed in _walk(root, found, ours, units, versions):
@@ -122,7 +124,7 @@ def look(
             if before is not None:
                 met += 1
                 if before.settled and before.entry is not None:
-                    if is_folder(mode):
+                    if mode & _KIND == _IS_FOLDER:
                         if before.stamp == (mode,):
                             continue
                     elif before.stamp == (
@@ -136,7 +138,7 @@ def look(
                             _note_link(found, path, status)
                         continue
             found.changed[path] = status
-            if status.st_nlink > 1 and is_file(mode):
+            if status.st_nlink > 1 and stat.S_ISREG(mode):
                 _note_link(found, path, status)
     if met < len(known):
         found.gone = _gone(known, names, found)
@@ -206,28 +208,30 @@ def _walk(
         finally:
             os.close(descriptor)
         place = folder or TOP
-        if place in units.places or not keys.isdisjoint(name for name, _ in listed):
+        if place in units.places or not keys.isdisjoint(dict(listed)):
             name = _unit(place, listed, units, within=kind is not None)
             if name is not None:
                 found.units[place] = name
                 kind, cut = kinds().get(name), len(prefix)
                 if kind is not None and kind.versions and not versions:
                     continue
-        open_ones = []
+        closed = set()
         for name, status in listed:
-            if kind is not None and kind.role(prefix[cut:] + name) in ("passing", "objects"):
+            is_folder = status.st_mode & _KIND == _IS_FOLDER
+            if kind is None and versions and not is_folder:
+                # Most paths of most workspaces.
                 continue
-            if stat.S_ISDIR(status.st_mode):
-                if not versions and is_git_name(name):
-                    continue
+            if (kind is not None and kind.role(prefix[cut:] + name) in ("passing", "objects")) or (
+                not versions and is_git_name(name)
+            ):
+                closed.add(name)
+            elif is_folder:
                 if reason := _closed(status, top, own):
                     found.left_out.append(LeftOut(prefix + name, reason))
-                    continue
-                waiting.append((prefix + name, status, kind, cut))
-            elif not versions and is_git_name(name):
-                continue
-            open_ones.append((name, status))
-        yield prefix, open_ones
+                    closed.add(name)
+                else:
+                    waiting.append((prefix + name, status, kind, cut))
+        yield prefix, [each for each in listed if each[0] not in closed] if closed else listed
 
 
 def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *, within: bool) -> str | None:

@@ -118,9 +118,11 @@ class UnitPlan:
             return []
         if role in ("beside", "bookkeeping") and not alike(item.now, left) and not whole:
             return []
-        if role in ("beside", "bookkeeping", "store", "contents") and item.state == "conflict":
+        log = part.kind == "git" and is_reflog(part.rest) and part.rest != _STASH
+        beside = role in ("beside", "bookkeeping", "store", "contents") or (log and whole and not item.now)
+        if beside and item.state == "conflict":
             return [replace(item, state="change", reason="")]
-        if part.kind == "git" and is_reflog(part.rest) and part.rest != _STASH:
+        if log:
             return self._log(item, left)
         if is_index(part):
             self._indexes[item.path] = part, item.target, left

@@ -185,6 +185,21 @@ async def test_a_commit_in_a_submodule_keeps_all_that_the_step_made_of_it(
     assert not git(repository / "sub", "fsck", "--no-dangling").strip()
 
 
+async def test_a_repository_that_comes_again_has_its_log_whatever_was_added_between(
+    opened: Open, repository: Path
+) -> None:
+    recorder = await opened_at(opened)
+    log = (repository / ".git" / "logs" / "HEAD").read_bytes()
+    step = await command(recorder, "rm -rf .git")
+    assert step is not None
+    await back(recorder, 0)
+    git(repository, "checkout", "-q", "--detach")
+    git(repository, "checkout", "-q", "main")
+    await back(recorder, step.number)
+    await back(recorder, 0)
+    assert (repository / ".git" / "logs" / "HEAD").read_bytes().startswith(log)
+
+
 @pytest.mark.parametrize(
     "text",
     [
