@@ -149,7 +149,12 @@ class UnitPlan:
             found |= {item.path: item for item in self._rest_of(place, found)}
         for place in touched & self._units.places.keys():
             kind = kinds().get(self._units.places[place])
-            for path in (within(place, name) for name in (kind.again if kind else ())):
+            again = [within(place, name) for name in (kind.again if kind else ())]
+            if kind and kind.name == "git" and within(place, "shallow") in found:
+                # It was made of a history that was longer or shorter.
+                info = within(place, "objects/info")
+                again += [f"{info}/commit-graph", *_walked(self._root, f"{info}/commit-graphs", self._units)]
+            for path in again:
                 if path not in found and (now := self.take(path)) is not None:
                     found[path] = PlanItem(path, now, None, "change")
         for path in sorted(found, reverse=True):

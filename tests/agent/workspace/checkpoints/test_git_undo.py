@@ -185,6 +185,21 @@ async def test_a_commit_in_a_submodule_keeps_all_that_the_step_made_of_it(
     assert not git(repository / "sub", "fsck", "--no-dangling").strip()
 
 
+async def test_a_shallow_clone_is_one_again_without_the_graph_of_what_was_fetched(
+    opened: Open, root: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "init", "-q", "lender")
+    for name in ("one", "two"):
+        git(tmp_path / "lender", "commit", "-q", "--allow-empty", "-m", name)
+    git(root, "clone", "-q", "--depth=1", f"file://{tmp_path}/lender", ".")
+    recorder = await opened_at(opened)
+    await command(recorder, "git fetch -q --unshallow")
+    git(root, "commit-graph", "write", "--reachable")
+    assert (await back(recorder, 0)).skipped == ()
+    assert git(root, "rev-parse", "--is-shallow-repository").strip() == "true"
+    assert not git(root, "fsck", "--no-dangling").strip()
+
+
 async def test_a_repository_that_comes_again_has_its_log_whatever_was_added_between(
     opened: Open, repository: Path
 ) -> None:
