@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 from typing import Any
 
 from agent.api.home import Home
 from agent.errors import ExitCode
 from app.cli.extras import require
+from app.cli.output import say
+from tools.command_name import as_called
 
 PORT = 8787
 
@@ -71,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
     def ready(url: str) -> None:
         print(json.dumps({"url": url}) if args.as_json else f"hermes serve: {url}", flush=True)
+        if sys.stdout.isatty() and not args.as_json:
+            say(as_called("For a browser: `hermes serve pair --scope approve` shows a link."))
 
     asyncio.run(run_service(options, Home.locate(), ready))
     return int(ExitCode.DONE)
