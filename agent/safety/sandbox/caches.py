@@ -136,7 +136,8 @@ class WorkspaceCaches:
                 spec.get("needs") and not (own and own.is_dir())
             ):
                 continue
-            known = {**self._environ, "private": str(private), "own": str(own or private)}
+            places = {"private": private, "own": own or private, "ours": _TABLE.parent}
+            known = {**self._environ, **{each: str(place) for each, place in places.items()}}
             chosen |= {each: _filled(text, known) for each, text in spec["set"].items()}
         if proxied:
             known = {**self._environ, **chosen}

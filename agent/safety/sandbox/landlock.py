@@ -41,6 +41,7 @@ WRITE = READ | _WRITE_FILE | _CHANGE | _REFER | _TRUNCATE
 _USE = _READ_FILE | _WRITE_FILE
 _TCP = 3
 _TCP_SINCE, SCOPES_SINCE = 4, 6
+_NODE = Path(__file__).with_name("hidden_logins.cjs")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
@@ -84,7 +85,7 @@ class Landlock:
 
         return Wrapped(
             argv=[*join, *launcher, *argv],
-            env={"TMPDIR": "/tmp" if self.spaces else str(policy.tmp)},
+            env={"TMPDIR": "/tmp"} if self.spaces else {"TMPDIR": str(policy.tmp), **_for_node(policy)},
             unset=SESSION_VARIABLES,
             fds=fds,
             terminal="/dev/console" if policy.terminal and self.spaces else policy.terminal,
@@ -126,6 +127,13 @@ class Landlock:
             "limits": rlimits(policy.limits),
             "drop": True,
         }
+
+
+def _for_node(policy: SandboxPolicy) -> dict[str, str]:
+    """What has Node programs take a closed file with logins for an empty one, as it is shown by mounts."""
+    if not any(path.name in (".npmrc", ".yarnrc.yml") and path.exists() for path in policy.hidden):
+        return {}
+    return {"NODE_OPTIONS": f'{os.environ.get("NODE_OPTIONS", "")} --require "{_NODE}"'.strip()}
 
 
 def _closed(view: list[MountPlace]) -> list[MountPlace]:

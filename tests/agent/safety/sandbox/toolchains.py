@@ -35,6 +35,17 @@ COLUMNS: dict[str, Sandbox | None] = {
 }
 WORKS, FAILS, NOT_TRIED = "works", "fails", "not tried"
 
+CREDENTIALS = {
+    ".npmrc": "//registry.example.org/:_authToken=SECRETWORD\n",
+    ".m2/settings.xml": "<settings><!-- SECRETWORD --></settings>\n",
+}
+for _name in (
+    ".yarnrc.yml", ".pypirc", ".cargo/credentials.toml", ".gradle/gradle.properties", ".curlrc", ".wgetrc",
+    ".git-credentials", ".config/git/credentials", ".bundle/config", ".gem/credentials",
+):  # fmt: skip
+    CREDENTIALS[_name] = "# SECRETWORD\n"
+"""Files below the home folder that hold logins: the programs have to do without."""
+
 
 @dataclass(frozen=True)
 class Workflow:
@@ -78,12 +89,12 @@ def tried(workflow: Workflow, sandbox: Sandbox):
                     os.environ.setdefault(name, str(person / folder))
             os.environ["PATH"] += f":{folders}" if folders else ""
             cell = Cell(sandbox, root, environment)
-            (cell.user / ".npmrc").write_text("//registry.example.org/:_authToken=SECRETWORD\n")
-            (cell.user / ".cargo").mkdir()
-            (cell.user / ".cargo" / "credentials.toml").write_text("# SECRETWORD\n")
+            for name, content in CREDENTIALS.items():
+                (cell.user / name).parent.mkdir(parents=True, exist_ok=True)
+                (cell.user / name).write_text(content)
+            os.environ["MAVEN_OPTS"] = f"-Duser.home={cell.user}"  # Java asks the system, not HOME.
             if (person / ".m2/repository").is_dir():
-                (cell.user / ".m2").mkdir()
-                (cell.user / ".m2/repository").symlink_to(person / ".m2/repository")
+                subprocess.run(["cp", "-rs", person / ".m2/repository", cell.user / ".m2"], check=True)
             given = ["bash", "-ec", workflow.given]
             subprocess.run(given, cwd=cell.workspace, check=True, capture_output=True)
             caches = cell.user / ".hermes/cache/sandbox"
@@ -94,7 +105,7 @@ def tried(workflow: Workflow, sandbox: Sandbox):
             )
             cell.boundary.prepare()
             ended = cell.shell(workflow.command)
-            looked = cell.shell("cat ~/.npmrc ~/.cargo/credentials.toml ~/.ssh/id_ed25519 ~/.netrc")
+            looked = cell.shell(f"cd ~; cat .ssh/id_ed25519 .netrc {' '.join(CREDENTIALS)}")
             yield ended, looked.output, cell
     finally:
         environment.restore()
@@ -103,7 +114,8 @@ def tried(workflow: Workflow, sandbox: Sandbox):
 def missing(workflow: Workflow) -> list[str]:
     """The programs that this machine lacks for it."""
     path = f"{os.environ['PATH']}:{os.environ.get('TOOLCHAINS', '')}"
-    return [each for each in workflow.needs.split() if not shutil.which(each, path=path)]
+    needs = [Path(each).expanduser() for each in workflow.needs.split()]
+    return [str(each) for each in needs if not (each.is_dir() or shutil.which(each, path=path))]
 
 
 def asks(workflow: Workflow, cell: Cell) -> tuple[str, ...]:
