@@ -36,6 +36,8 @@ class RunCommand(Action):
     pty: bool = False
     outside: bool = False
     """Without the sandbox that commands run in: a person is asked, whatever the rules say."""
+    because: str = ""
+    """What the sandbox kept from the same command before, as a clause for the question."""
     network: bool = False
     """With the network, which the sandbox keeps from commands unless a person allows it."""
 

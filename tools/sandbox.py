@@ -216,6 +216,10 @@ class Boundary(Protocol):
         """
         ...
 
+    def kept_back(self, note: str) -> str:
+        """What a note of `refusal` says was hidden or closed, as a clause for a question, or empty."""
+        ...
+
     def hosts_refused(self, since: float) -> str:
         """What to say about hosts that were not let through since a moment of `time.monotonic`, or empty."""
         ...

@@ -15,6 +15,8 @@ _ALONE = frozenset({"--version", "-version", "-v", "-V", "--help", "-h", "help",
 _OUTPUT_TO = re.compile(r"(?:of|--output|--output-document|--out|--outfile)=(.+)", re.DOTALL)
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^@/?#]*@)?(\[[0-9a-f:]+\]|[^/:?#\s]*)", re.IGNORECASE)
 _HOST = re.compile(r"(?:[^@/?#\s]*@)?(\[[0-9a-f:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?:[/?#].*)?", re.DOTALL)
+_OWN_FILE = re.compile(r"file://(/[\w./-]+)")
+_PLAIN_OPTION = re.compile(r"-[sSfLvi]+|--silent|--show-error|--fail")
 _PROJECT_FOLDER = re.compile(
     r"(?:.*/)?(?:\.?venv[\w.-]*|env|node_modules/\.bin|vendor/bin|\.tox/[\w.-]+/bin)(?:/bin)?"
 )
@@ -79,6 +81,8 @@ def deed(command: Command, table: Table) -> Deed:
             "code", hosts=tuple(_addresses(command.arguments)), known=False, unsure=UNKNOWN in command.name
         )
     arguments = command.arguments
+    if command.name == "curl" and (files := _own_files(arguments)):
+        return deed(command._replace(name="cat", word="cat", arguments=files), table)
     told = _told_apart(arguments, program)
     if _is_quiet(program, arguments, told) and _raised(program, "looks", told)[0] == "looks":
         return Deed("looks", notes="*" in program.notes, unsure=_is_unsure(program, arguments, "looks"))
@@ -115,6 +119,13 @@ def deed(command: Command, table: Table) -> Deed:
         bool(program.local.intersection(told.operands[:1])),
         _is_unsure(program, arguments, effect),
     )
+
+
+def _own_files(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The files of this machine that curl only prints; empty where it may do anything else."""
+    named = [word for word in arguments if not _PLAIN_OPTION.fullmatch(word)]
+    found = [match[1] for word in named if (match := _OWN_FILE.fullmatch(literal(word)))]
+    return tuple(found) if len(found) == len(named) else ()
 
 
 def find(command: Command, table: Table) -> Program | None:
@@ -311,7 +322,11 @@ def _hosts(program: Program, told: _Words) -> Iterator[str]:
         if word.startswith(("+", "@")) or word.isdigit() or re.fullmatch(r"[A-Z]{1,6}", word):
             continue
         found = _ADDRESS.match(word) or _HOST.fullmatch(word)
-        yield _named(found[1]) if found is not None else (UNKNOWN if UNKNOWN in word else literal(word))
+        yield (
+            (_named(found[1]) or UNKNOWN)
+            if found is not None
+            else (UNKNOWN if UNKNOWN in word else literal(word))
+        )
     for option, value in told.values:
         if "://" in value and option not in (
             "-H",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import json
 import os
 import shutil
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,52 @@ async def test_without_a_yes_nothing_runs_outside(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step(steps)) as b:
         (result,) = await _results(b, 1, attended=False)
     assert result["status"] == "blocked" and not (tmp_path / "beyond").exists()
+
+
+class _PrivateRepository(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        login = "Authorization" in self.headers
+        self.send_response(200 if login else 401)
+        self.send_header("WWW-Authenticate", 'Basic realm="private"')
+        self.end_headers()
+        if login and "info/refs" in self.path:
+            self.wfile.write(b"0123456789012345678901234567890123456789\trefs/heads/main\n")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.mark.skipif(KEPT_IN == "none", reason="no sandbox here")
+async def test_what_needs_a_hidden_login_asks_once_to_run_outside_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _PrivateRepository)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    host = f"127.0.0.1:{server.server_port}"
+    command = f"git ls-remote http://{host}/private.git"
+    steps = [call("terminal", command=command), call("terminal", command=command, outside=True), say("done")]
+    async with bench(tmp_path, by_step(steps)) as b:
+        home = tmp_path / "person"
+        home.mkdir()
+        monkeypatch.setenv("HOME", str(home))
+        b.environ["HOME"] = str(home)
+        (home / ".git-credentials").write_text(f"http://me:word@{host}\n")
+        (home / ".gitconfig").write_text("[credential]\n\thelper = store\n")
+        b.config("sandbox:\n  network: 'on'\n")
+        async with b.engine(attended=True, approve="ask") as engine:
+            turn = asyncio.ensure_future(engine.run("go"))
+            while not turn.done():
+                for asked in b.seen(ApprovalAsked):
+                    if not asked.reply.done():
+                        asked.reply.set_result(Decision("once"))
+                await asyncio.sleep(0.01)
+        inside, outside = (json.loads(each["content"]) for each in b.server.requests[-1].messages[-3::2])
+    server.shutdown()
+    server.server_close()
+    assert inside["exit_code"] == 128 and ".git-credentials is there, but hidden" in inside["note"]
+    assert (outside["exit_code"], outside["output"].split()[1]) == (0, "refs/heads/main"), outside
+    why = [asked.reasons for asked in b.seen(ApprovalAsked) if "outside" in str(asked.reasons)]
+    assert len(why) == 1 and ".git-credentials is hidden inside" in why[0][0]
 
 
 UNLISTED = "unlisted.example.net"

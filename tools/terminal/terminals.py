@@ -64,6 +64,8 @@ class Terminals:
     ) -> None:
         self._environ = dict(environ)
         self._told: set[str] = set()
+        self.kept_back: dict[str, str] = {}
+        """What the boundary kept from commands, by their text: for the question about a run outside."""
         self._backend = backend
         self._far = far
         self._places: dict[str, Backend] = {}

@@ -54,6 +54,7 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
                 background=background,
                 pty=pty,
                 outside=leave.outside,
+                because=context.terminals.kept_back.get(command, "") if leave.outside else "",
                 network=leave.network,
             )
         )
@@ -117,7 +118,8 @@ async def _run(
             failed=outcome.code != 0,
         )
         notes.append(await on_thread(look))
-    if boundary is not None and not leave.outside:
+        if because := boundary.kept_back(notes[-1]):
+            context.terminals.kept_back[command] = because
         notes.append(boundary.hosts_refused(begun))
     if note := " ".join(filter(None, notes)):
         result["note"] = note

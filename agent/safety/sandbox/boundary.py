@@ -21,7 +21,7 @@ from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP
 from agent.safety.sandbox.lent_settings import LentSettings, SettingsLender
-from agent.safety.sandbox.refusals import explain, explain_guarded
+from agent.safety.sandbox.refusals import explain, explain_guarded, kept_back
 from agent.safety.sandbox.repository import repository_of
 from agent.workspace.placeholders import hold, remove_abandoned
 from tools.sandbox import (
@@ -324,6 +324,9 @@ class SessionBoundary:
             command=command,
             failed=failed,
         )
+
+    def kept_back(self, note: str) -> str:
+        return kept_back(note)
 
     def hosts_refused(self, since: float) -> str:
         return "" if self.filtered is None else told(self.filtered.refused(since))

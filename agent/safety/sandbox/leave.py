@@ -11,7 +11,8 @@ def steps_over(action: Action) -> str | None:
     Each time is asked for: what was allowed before does not count.
     """
     if isinstance(action, RunCommand) and action.outside:
-        return "runs outside the sandbox, with all your rights"
+        because = f": {action.because}" if action.because else ""
+        return f"runs outside the sandbox, with all your rights{because}"
     return None
 
 

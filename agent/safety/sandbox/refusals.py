@@ -39,6 +39,8 @@ _NOT_MADE = re.compile(
 )
 _WRITES = re.compile(r"(?:cannot|can't|could ?n[o']t) (?:create|make|touch|remove|move|write)", re.IGNORECASE)
 _WAY_OUT = " If it has to be, run the command again by the terminal with outside=true; a person is asked."
+_HIDDEN = re.compile(r"(\S+) is there, but hidden from commands")
+_CLOSED = re.compile(r"(\S+) is read-only to commands")
 _PATH = re.compile(r"(?<![\w.~/-])~?/[^\s'\"‘’:;,)\]]+")
 
 
@@ -69,10 +71,11 @@ def explain(
             return _sentence(line, "Only the workspace and /tmp can be written, and secrets cannot be read.")
         if failed and not network and _OFFLINE.search(line):
             return _sentence(line, _FILTERED if filtered else "The network is off.")
-    for said, place in _signs(hidden):
-        for line in reversed(lines):
-            if said.search(line):
-                return _hidden_sentence(line, place)
+    text = "\n".join(lines)
+    for said, place in _signs(hidden, command):
+        if found := said.search(text):
+            start = text.rfind("\n", 0, found.end()) + 1
+            return _hidden_sentence(text[start:].partition("\n")[0], place)
     if failed or not output.strip():
         for path in _named(command):
             if (place := _within(path, hidden)) and os.path.lexists(path):
@@ -101,10 +104,10 @@ def _closed_to(named: Sequence[Path], writable: Sequence[Path]) -> bool:
     return any(_within(path, writable) is None and path.parts[1:2] != ("proc",) for path in named)
 
 
-def _signs(hidden: Sequence[Path]) -> Iterator[tuple[re.Pattern[str], Path]]:
+def _signs(hidden: Sequence[Path], command: str) -> Iterator[tuple[re.Pattern[str], Path]]:
     """What programs print that miss a hidden place, with a place that is there outside."""
-    for said, names in _rows():
-        for name in names:
+    for said, names, run in _rows():
+        for name in names if run.search(command) else ():
             suffix = f"/{name.lstrip('/')}"
             place = next((each for each in hidden if str(each).endswith(suffix)), None)
             if name.startswith("/"):
@@ -115,15 +118,27 @@ def _signs(hidden: Sequence[Path]) -> Iterator[tuple[re.Pattern[str], Path]]:
 
 
 @functools.cache
-def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...], re.Pattern[str]], ...]:
     import yaml
 
     text = Path(__file__).with_name("hidden_signs.yaml").read_bytes()
     rows = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["signs"]
     return tuple(
-        (re.compile(str(row["said"]).replace(" |", "|"), re.IGNORECASE), tuple(row["places"].split()))
+        (
+            re.compile(str(row["said"]).replace(" |", "|"), re.IGNORECASE),
+            tuple(row["places"].split()),
+            re.compile(row.get("run", "")),
+        )
         for row in rows
     )
+
+
+def kept_back(note: str) -> str:
+    """What a note of `explain` says was in the way, as a clause for the question about a run outside."""
+    for said, clause in ((_HIDDEN, "{} is hidden inside"), (_CLOSED, "{} is read-only inside")):
+        if found := said.search(note):
+            return clause.format(found[1])
+    return "the network is off inside" if "The network is off." in note else ""
 
 
 def explain_guarded(output: str, guarded: Sequence[Path], workspace: Path) -> str:

@@ -23,7 +23,7 @@ from agent.safety.sandbox.launch import landlock_version
 from agent.safety.sandbox.layout import covering, missing, places
 from agent.safety.sandbox.leave import steps_over
 from agent.safety.sandbox.probe import holds, probe
-from agent.safety.sandbox.refusals import explain
+from agent.safety.sandbox.refusals import explain, kept_back
 from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session
 from agent.safety.verdict import Verdict
@@ -236,6 +236,29 @@ def test_sockets_of_the_session_are_found_by_their_variables():
 def test_only_what_the_boundary_refused_gets_advice(line: str, said: bool):
     text = explain(f"before\n{line}\n", [Path("/w")], [Path("/home/u/.ssh")], network=False)
     assert ("outside=true" in text) is said
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "place"),
+    [
+        ("curl -sSfn https://h/x", "curl: (22) The requested URL returned error: 401", ".netrc"),
+        ("curl -sSf https://h/x", "curl: (22) The requested URL returned error: 401", ""),
+        ("pip install a", "Looking in indexes: http://h/\nERROR: No matching distribution found", ".netrc"),
+        ("pip install a", "ERROR: No matching distribution found", ""),
+        ("uv add a", "could not be queried due to a lack of valid authentication credentials", ".netrc"),
+        ("twine upload -r x", "InvalidConfiguration: Missing 'x' section from ~/.pypirc.", ".pypirc"),
+        ("aws --profile dev s3 ls", "The config profile (dev) could not be found", ".aws"),
+    ],
+)
+def test_programs_that_miss_a_login_get_told_which(
+    command: str, output: str, place: str, tmp_path: Path
+) -> None:
+    hidden = [tmp_path / name for name in (".netrc", ".pypirc", ".aws")]
+    for path in hidden:
+        path.touch()
+    wanted = [path for path in hidden if place in ("", path.name)]
+    note = explain(output, [Path("/w")], wanted, network=True, command=command)
+    assert kept_back(note) == (f"{tmp_path / place} is hidden inside" if place else "")
 
 
 @given(st.text())
