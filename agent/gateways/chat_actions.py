@@ -72,17 +72,13 @@ class ChatActions:
         if not rest:
             await head.say(f"The model is {session.client.model}; `/model NAME` goes on with another one.")
             return
-        old, id, gateway = session.client.model, session.id, head.gateway
+        id, gateway = session.id, head.gateway
         name, place = gateway.name, head.place
         bound = await head.read(lambda c: message_rows.bound(c, name, place))
         head.detach()
-        await gateway.host.close(id)
         surface = f"{head.surface}.group" if bound.is_group else head.surface
         try:
-            opened = await gateway.host.session(id, surface, rest)
-        except HermesError:
-            await gateway.host.session(id, surface, old)
-            raise
+            opened = await gateway.host.reopen(id, surface, rest)
         finally:
             await head.attach(bound)
         await head.say(f"It goes on with {opened.client.model}.")

@@ -91,8 +91,8 @@ class ChatHost(Protocol):
         """A stored one, opened if it is not. Raises `HermesError`; `NoSession` where it is gone."""
         ...
 
-    async def close(self, id: str) -> None:
-        """Let go of one."""
+    async def reopen(self, id: str, surface: str, model: str) -> ChatSession:
+        """An open one with another model; with the one before where this raises `HermesError`."""
         ...
 
     async def listed(self) -> Sequence[Mapping[str, Any]]:

@@ -114,8 +114,11 @@ class GatewayHost:
         except TurnedAwayError as refusal:
             raise _reason(refusal) from refusal
 
-    async def close(self, id: str) -> None:
-        await self._hub.close(id)
+    async def reopen(self, id: str, surface: str, model: str) -> GatewaySession:
+        try:
+            return GatewaySession(await self._hub.reopen(id, model, surface))
+        except TurnedAwayError as refusal:
+            raise _reason(refusal) from refusal
 
     async def listed(self) -> Sequence[Mapping[str, Any]]:
         try:

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import HermesError
-from app.cli.serve.doors import TurnedAwayError
 from app.commands.slash_words import words_of
 from tools.safe_text import clean
 
@@ -100,18 +99,9 @@ async def _context(_hub: SessionHub, session: HostedSession, _rest: str) -> Word
 
 
 async def _model(hub: SessionHub, session: HostedSession, rest: str) -> Words:
-    old = session.client.model
     if not rest:
-        return {"told": f"The model is {old}; /model NAME goes on with another one."}
-    if session.client.busy:
-        raise HermesError("A turn is running; stop it first, then choose another model.")
-    await hub.close(session.id)
-    try:
-        opened = await hub.session(session.id, model=rest)
-    except TurnedAwayError:
-        session.replace_by(await hub.session(session.id, model=old))
-        raise
-    session.replace_by(opened)
+        return {"told": f"The model is {session.client.model}; /model NAME goes on with another one."}
+    opened = await hub.reopen(session.id, rest)
     return {"told": f"It goes on with {opened.client.model}."}
 
 

@@ -152,6 +152,24 @@ class SessionHub:
             self._open.pop(id, None)
             await session.aclose()
 
+    async def reopen(self, id: str, model: str, surface: str = "") -> HostedSession:
+        """A session that is open, opened once more with another model; those who stay with it go along.
+
+        Raises `TurnedAwayError`; where the model cannot be had, the session goes on with the one before.
+        """
+        before = await self.session(id, surface)
+        if before.client.busy:
+            raise TurnedAwayError(409, "A turn is running; stop it first, then choose another model.")
+        old = before.client.model
+        await self.close(id)
+        try:
+            opened = await self.session(id, surface, model)
+        except TurnedAwayError:
+            before.replace_by(await self.session(id, surface, old))
+            raise
+        before.replace_by(opened)
+        return opened
+
     async def aclose(self) -> None:
         """Close every session. Never raises."""
         self._closing = True

@@ -18,6 +18,7 @@ from agent.config.loader import load
 from agent.home import Home
 from agent.store.store import Store
 from app.cli.serve.gateway_host import Messengers
+from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.session_hub import SessionHub
 from tests.support.model_server import ModelServer
 from tests.support.replies import say
@@ -42,7 +43,7 @@ class Stage:
     @asynccontextmanager
     async def service(self) -> AsyncIterator[Messengers]:
         loaded = load(self.home, dict(os.environ), Path.cwd())
-        hub = SessionHub(self.home, None)
+        self.hub = hub = SessionHub(self.home, None)
         messengers = await Messengers.start(hub, self.home, loaded.settings, loaded.environ)
         try:
             yield messengers
@@ -239,3 +240,18 @@ async def test_a_group_keeps_its_session_under_another_id(stage: Stage) -> None:
     assert stage.rows("SELECT chat FROM gateway_places") == [("group:new",)]
     sessions = stage.rows("SELECT DISTINCT session FROM nodes WHERE kind = 'user'")
     assert len(sessions) == 1
+
+
+async def test_another_model_chosen_in_a_chat_takes_along_who_else_has_the_session(stage: Stage) -> None:
+    async with stage.service():
+        stage.signal.write("hello")
+        await stage.until(lambda: stage.signal.shown and not stage.open_ends(1), "an answer")
+        (before,) = stage.hub.sessions
+        followed: list[HostedSession] = []
+        before.followers.append(followed.append)
+        for number, text in enumerate(("/model demo", "the tour, please"), 2):
+            stage.signal.write(text)
+            await stage.until(lambda number=number: len(stage.signal.shown) >= number, f"an answer to {text}")
+            followed[-1].followers[:] = [followed.append]
+        assert "demo" in stage.signal.shown[1].text and followed[-1] is stage.hub.sessions[0] is not before
+        assert followed[-1].client.model == "demo" and "closed" not in stage.signal.shown[2].text
