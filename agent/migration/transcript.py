@@ -32,8 +32,12 @@ class TranscriptBuilder:
     def __init__(self, name: str) -> None:
         self._record = SessionRecord(storable(clean(name))[:200])
         self._nodes: list[_Draft] = []
-        self._tools: dict[str, str] = {}
-        """Names of tools by the ids of calls."""
+        self._calls: dict[str, tuple[str, int]] = {}
+        """Names of tools, and the messages that called them, by the ids of calls."""
+        self._callers: dict[int, int] = {}
+        """The message that called, by the nodes of results."""
+        self._ends: dict[int, int] = {}
+        """The last result of each message that called."""
 
     @property
     def last(self) -> int | None:
@@ -85,18 +89,24 @@ class TranscriptBuilder:
         if reasoning:
             draft.data["reasoning"] = "\n\n".join(filter(None, (draft.data["reasoning"], reasoning)))
         for call in calls:
-            self._tools[call.id] = call.name
+            self._calls[call.id] = call.name, number
             draft.data["calls"].append({"id": call.id, "name": call.name, "arguments": call.arguments})
 
     def result(
         self, call: str, text: str, created: float, parent: int | None = None, *, failed: bool = False
     ) -> int | None:
-        """What a call gave back; one that nobody made is left out."""
+        """What a call gave back; one that nobody made is left out.
+
+        With a parent, the results of one message stand in a row behind it, whichever call each hung on.
+        """
         call = key(call)
-        if call not in self._tools:
+        if call not in self._calls:
             return parent or self.last
-        data = {"call": call, "tool": self._tools[call], "outcome": "failed" if failed else "done"}
-        return self._add("tool", text, created, data, parent)
+        tool, caller = self._calls[call]
+        data = {"call": call, "tool": tool, "outcome": "failed" if failed else "done"}
+        number = self._add("tool", text, created, data, parent and caller)
+        self._callers[number], self._ends[caller] = caller, number
+        return number
 
     def finished(self) -> SessionRecord | None:
         """The session; None when neither person nor model said anything in it."""
@@ -112,6 +122,8 @@ class TranscriptBuilder:
         return self._record
 
     def _add(self, kind: str, text: str, created: float, data: dict[str, Any], parent: int | None) -> int:
+        if parent is not None:
+            parent = self._ends.get(self._callers.get(parent, parent), parent)
         self._nodes.append(_Draft(kind, parent or self.last, created, [text], data))
         return len(self._nodes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,52 @@ def test_a_session_of_claude_code_keeps_its_branches_and_leaves_out_what_nobody_
     assert record.nodes[1].data["reasoning"] == "Where?"
     assert record.nodes[0].created == seconds("2026-10-01T08:01:00Z") == 1_790_841_660
     assert by_id["claude-empty"].read() is None
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("next_on", ["last result", "last call"])
+@pytest.mark.parametrize("early", [False, True], ids=["results after all calls", "a result between calls"])
+def test_results_that_hang_on_their_own_calls_stand_in_a_row(
+    tmp_path: Path, order: tuple[int, ...], next_on: str, early: bool
+) -> None:
+    def line(kind: str, uuid: str, parent: str | None, content: Any, id: str = "") -> dict[str, Any]:
+        return {"type": kind, "uuid": uuid, "parentUuid": parent, "message": {"id": id, "content": content}}
+
+    calls = [
+        line("assistant", f"a{at}", f"a{at - 1}" if at else "u0", [_call(f"t{at}")], "m1") for at in range(3)
+    ]
+    results = [
+        line(
+            "user", f"r{at}", f"a{at}", [{"type": "tool_result", "tool_use_id": f"t{at}", "content": f"{at}"}]
+        )
+        for at in order
+    ]
+    said = [calls[0], results.pop(order.index(0)), *calls[1:], *results] if early else calls + results
+    last = said[-1]["uuid"] if next_on == "last result" else "a2"
+    said += [line("user", "u1", last, "go on"), line("assistant", "a9", "u1", [_text("done")], "m2")]
+    # A rewind of the person stays a branch.
+    said += [line("user", "u2", None, "else"), line("user", "u3", "a9", "after all")]
+    record = claude.read_session(
+        other_agents.lines(tmp_path / "s.jsonl", [line("user", "u0", None, "go"), *said]), "s"
+    )
+    assert record is not None
+    by_id = {node.id: node for node in record.nodes}
+    branch, at = [], by_id[len(by_id)]
+    while at.parent is not None:
+        branch.append(at.content)
+        at = by_id[at.parent]
+    came = [str(each) for each in order]
+    if early:
+        came = ["0", *(each for each in came if each != "0")]
+    assert branch[::-1] == ["", *came, "go on", "done", "after all"]
+
+
+def _call(id: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id, "name": "Read", "input": {}}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def test_a_session_of_codex_begins_with_what_the_person_said(tmp_path: Path) -> None:
