@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import command
-from tests.support.chromium import Browser
+from tests.support.chromium import PATIENCE, Browser
 from tests.support.service import Head
 
 SCRIPT = r"""
@@ -124,7 +124,11 @@ def test_what_a_stop_left_in_the_queue_is_seen_by_all_and_sent_on_by_any(
     browser.key("Escape")
     browser.until(IDLE)
     browser.until(f"{waits}.join() === 'read this now,from the second,and drop this'")
-    assert head.get(f"/api/sessions/{session}")[1]["queued"] == browser.run(waits)
+    # The page shows what is to be read now first, also before it has become the first of the queue.
+    deadline = time.monotonic() + PATIENCE
+    while (queued := head.get(f"/api/sessions/{session}")[1]["queued"]) != browser.run(waits):
+        assert time.monotonic() < deadline, queued
+        time.sleep(0.05)
     browser.run("document.querySelectorAll('#queue button')[2].click()")
     browser.until("document.querySelector('#draft').value === 'and drop this'")
     assert other.post(f"/api/sessions/{session}/queue", {"take_back": "and drop this"})[0] == 409
