@@ -72,10 +72,21 @@ def run(args: argparse.Namespace) -> int:
 def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
     from agent.api.gateways import gateway_kinds
 
-    enabled = [name for name in gateway_kinds() if getattr(loaded.settings.gateways, name).enabled]
+    kinds = gateway_kinds()
+    enabled = [name for name in kinds if getattr(loaded.settings.gateways, name).enabled]
     if not enabled:
         raise ConfigError("No messenger is set up; begin with `hermes gateway setup telegram`.")
     require("serve", "The service, which runs messengers,")
+    for name in tuple(enabled):
+        try:
+            if extra := kinds[name].extra:
+                require(extra, kinds[name].title)
+        except ConfigError as error:
+            # One that cannot run keeps no other from running.
+            enabled.remove(name)
+            if not enabled:
+                raise
+            say(f"hermes: {error}", sys.stderr)
     from app.cli.serve.running import running_service
 
     if running := running_service(home.root / "serve"):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError
+from app.cli.extras import require
 from app.cli.output import say
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def declare(actions: Any) -> None:
 def run(home: Home, args: argparse.Namespace) -> None:
     """Carry it out. Raises `HermesError`; then nothing has changed."""
     from agent.api.config import set_setting
-    from agent.api.gateways import gateway_kind, lacks
+    from agent.api.gateways import gateway_kind
 
     if not args.name:
         _list(home, args.as_json)
@@ -56,8 +57,8 @@ def run(home: Home, args: argparse.Namespace) -> None:
         set_setting(home, f"gateways.{kind.name}.enabled", "false")
         _told(args.as_json, {"gateway": kind.name, "enabled": False}, f"{kind.title} is off.")
         return
-    if sentence := lacks(kind):
-        raise ConfigError(sentence)
+    if kind.extra:
+        require(kind.extra, kind.title)
     _set_up(home, kind, args)
 
 

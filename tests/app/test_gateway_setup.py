@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from agent.errors import ConfigError
+from app.cli import gateway
 from tests.support import command, discord_server, matrix_server, slack_server, whatsapp_server
 from tests.support.mail_server import ADDRESS, PASSWORD, MailServer
 from tests.support.signal_server import ACCOUNT, SignalServer
@@ -158,3 +161,24 @@ def test_a_messenger_without_its_token_is_incomplete_and_never_on(tmp_path: Path
     env["TELEGRAM_BOT_TOKEN"] = "1:from-the-shell"
     assert "has a wrong value: api_url" in said("setup", "telegram", "--set", "api_url=ftp://x", code=2)
     assert "Telegram is on, unchecked." in said("setup", "telegram", "--unchecked")
+
+
+def test_a_messenger_whose_extra_is_missing_keeps_no_other_from_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run_service(_options: Any, _home: Any, ready: Any) -> None:
+        ready("http://here")
+
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    monkeypatch.setattr("app.cli.extras.is_installed", lambda name: name != "telegram")
+    monkeypatch.setattr("app.cli.serve.service.run_service", run_service)
+    args = argparse.Namespace(action="run", port=0, demo=True)
+    settings = {"telegram": {"enabled": True}, "webhook": {"enabled": True}}
+    (tmp_path / "config.yaml").write_text(json.dumps({"gateways": settings}))
+    gateway.run(args)
+    said = capsys.readouterr()
+    assert said.out.strip() == "hermes gateway: webhook (http://here)" and "extras add telegram" in said.err
+    del settings["webhook"]
+    (tmp_path / "config.yaml").write_text(json.dumps({"gateways": settings}))
+    with pytest.raises(ConfigError, match="extras add telegram"):
+        gateway.run(args)
