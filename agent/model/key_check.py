@@ -246,9 +246,7 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
         problem = f"{who} does not take this key ({response.status_code}); copy it again."
         return KeyCheck(problem, about_key=True)
     failures = replace(failures, provider=provider.name or "The server")
-    problem = str(failures.refused(response.status_code, response.headers, bytes(body)))
-    unsent = f" No key was sent, as {provider.variable} is not set." if provider.is_named and not key else ""
-    return KeyCheck(f"{problem}{unsent}")
+    return KeyCheck(str(failures.refused(response.status_code, response.headers, bytes(body))))
 
 
 def _models(body: bytes) -> tuple[str, ...] | None:

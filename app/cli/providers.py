@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,7 +197,7 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
         taken = f" and takes the key in {target.key_hint}" if target is not None and key else ""
         count = f"; it names {len(models)} model{'' if len(models) == 1 else 's'}" if models else ""
         unsent = "; no key was sent" if target is not None and target.key_hint and not key else ""
-        say(f"{name} answers at {url}{taken}{count}{unsent}.")
+        say(f"{name} answers at {url}{taken}{count}{unsent}{_missing(loaded, name, models)}.")
     return int(ExitCode.UNREACHABLE if found.problem else ExitCode.DONE)
 
 
@@ -307,3 +308,16 @@ def _row(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any]:
 
 def _variable(loaded: LoadedSettings, name: str) -> str:
     return loaded.environ.get(name, "").strip() if name else ""
+
+
+def _missing(loaded: LoadedSettings, name: str, models: tuple[str, ...]) -> str:
+    """Words that the model of the settings is not on the list of its provider; none where it may be."""
+    provider, _, model = (loaded.settings.model.name or "").partition("/")
+    if provider != name or not model or not models:
+        return ""
+    # Lists may have families (`openai/*`), tags (`small:latest`) or folders (`models/small`) in their names.
+    if any(
+        fnmatch(model, each) or model in (each.partition(":")[0], each.rpartition("/")[2]) for each in models
+    ):
+        return ""
+    return f", but not {model}, which model.name asks for: choose another one (`hermes --model NAME`)"

@@ -167,6 +167,8 @@ async def test_the_cost_in_a_header_counts(tmp_path: Path, header: dict[str, str
         (404, "litellm.NotFoundError: OpenAIException - The model `x` does not exist", False),
         (401, "Authentication Error, LiteLLM Virtual Key expected.", True),
         (404, "The model `x` does not exist.", True),
+        (400, "/chat/completions: Invalid model name passed in model=x. Call `/v1/models` to view", True),
+        (400, "Unknown model: x", True),
     ],
 )
 def test_trouble_of_the_gateway_itself_is_not_told_as_the_persons(
@@ -179,3 +181,16 @@ def test_trouble_of_the_gateway_itself_is_not_told_as_the_persons(
     told = str(failures.refused(status, {}, body))
     assert ("whoever runs the gateway" in told) is not ours
     assert ("NEAR_KEY" in told or "choose one it offers" in told) is ours
+
+
+@pytest.mark.parametrize(
+    ("key", "provider", "named"), [("", "near", True), ("abcd", "near", False), ("", "custom", False)]
+)
+def test_a_gateway_that_breaks_down_without_a_key_is_told_with_its_variable(
+    key: str, provider: str, named: bool
+) -> None:
+    failures = Failures(
+        provider=provider, base_url="http://g/v1", key_hint="NEAR_KEY", api_key=key, stall_timeout=9
+    )
+    told = str(failures.refused(500, {}, b"Internal Server Error"))
+    assert ("no key was sent, as NEAR_KEY is not set" in told) is named and "try again later" in told

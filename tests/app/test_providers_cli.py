@@ -53,6 +53,13 @@ def test_a_server_with_a_key_is_added_checked_and_removed(home: Path, tmp_path: 
         assert added.returncode == 0
         unset = _run(home, "check", "keyless")
         assert unset.returncode == 3 and "none was sent because UNSET is not set" in unset.stderr
+        listed = _run(home, "check", "my-work", HERMES_MODEL="my-work/test-model")
+        assert listed.returncode == 0 and "but not" not in listed.stdout
+        missing = _run(home, "check", "my-work", HERMES_MODEL="my-work/other")
+        assert (
+            missing.returncode == 0
+            and "names 1 model, but not other, which model.name asks" in missing.stdout
+        )
     unreachable = _run(home, "check", "my-work")
     assert unreachable.returncode == 3 and "Cannot reach my-work" in unreachable.stderr
     assert _run(home, "remove", "my-work").returncode == 0

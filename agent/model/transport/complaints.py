@@ -33,6 +33,10 @@ _OUTAGE = re.compile(r"\b[45]\d\d\b|gateway|unavailable|time-?out|denied|forbidd
 _NO_KEY = re.compile(
     r"\bauth(?:entication)?_error\b|\bno api[ _-]?key (?:was )?(?:passed|provided|given|sent)", re.I
 )
+_NO_MODEL = re.compile(
+    r"\b(?:invalid|unknown|no such) model(?: name| id)?\b|\bmodel\b.{1,90}\b(?:does not exist|not found)\b",
+    re.I,
+)
 _ABOUT_THE_PERSON = (401, 402, 404, 405, 407, 410, 413, 429)
 """Statuses that mean what they say also in the page of a proxy."""
 
@@ -170,7 +174,7 @@ def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = 
         return "auth"
     if names(dialect, refusal, "drop_image"):
         return "images"
-    if status == 400 and "model" in words and "not_found" in words:
+    if status == 400 and (("model" in words and "not_found" in words) or _NO_MODEL.search(text)):
         return "not_found"
     if status is not None:
         if status in _STATUS_KINDS:

@@ -242,6 +242,10 @@ class Failures:
                 return "choose a model that reads images: `hermes --model NAME`"
             case "bad_request":
                 return "change the named setting or choose another model: `hermes --model NAME`"
+            case "overloaded" if self.key_hint and not self.api_key and self.provider != "custom":
+                # Some gateways break down where a key is missing.
+                unsent = f"no key was sent, as {self.key_hint} is not set: set it, or"
+                return f"{unsent} try again later or choose another model: `hermes --model NAME`"
             case _:
                 return "try again later or choose another model: `hermes --model NAME`"
 
