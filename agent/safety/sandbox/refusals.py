@@ -84,7 +84,10 @@ def explain(
 
 
 def _named(line: str) -> list[Path]:
-    found = (Path(match).expanduser() for match in _PATH.findall(line.replace("$HOME/", "~/")))
+    found = (
+        Path(match).expanduser()
+        for match in _PATH.findall(line.replace("$HOME/", "~/").replace("file://", " "))
+    )
     return [path for path in found if path != Path("/")]
 
 

@@ -247,6 +247,7 @@ def test_only_what_the_boundary_refused_gets_advice(line: str, said: bool):
         ("pip install a", "ERROR: No matching distribution found", ""),
         ("uv add a", "could not be queried due to a lack of valid authentication credentials", ".netrc"),
         ("twine upload -r x", "InvalidConfiguration: Missing 'x' section from ~/.pypirc.", ".pypirc"),
+        ("curl -s file://{}/.netrc", "", ".netrc"),
         ("aws --profile dev s3 ls", "The config profile (dev) could not be found", ".aws"),
     ],
 )
@@ -257,7 +258,7 @@ def test_programs_that_miss_a_login_get_told_which(
     for path in hidden:
         path.touch()
     wanted = [path for path in hidden if place in ("", path.name)]
-    note = explain(output, [Path("/w")], wanted, network=True, command=command)
+    note = explain(output, [Path("/w")], wanted, network=True, command=command.format(tmp_path))
     assert kept_back(note) == (f"{tmp_path / place} is hidden inside" if place else "")
 
 
