@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
@@ -52,6 +53,7 @@ _OWN = "Hermes' own settings and guard rails"
 _PROJECT = "settings of Hermes that come with the project"
 _GIT = "Git's own folder, whose hooks and settings run programs"
 _SVN = "a repository of Subversion, whose hooks run programs"
+_TICK = 2_000_000_000
 _LINKED = "another name of a start-up file"
 
 
@@ -100,6 +102,38 @@ def known_name(path: str, *, whole: bool = False) -> str | None:
     return _by_name(names, tuple(map(_plain, names)), whole)
 
 
+def led_to(root: Path) -> dict[str, str]:
+    """Where guarded names of a folder lead that are links (`.envrc -> x`), with what these places are.
+
+    Looks at the names of the folder itself, and at those in `.git`, `.github` and the like in it.
+    """
+    try:
+        top = os.path.realpath(root)
+        changed = os.stat(top).st_mtime_ns  # noqa: PTH116 - as cheap as it gets
+        is_fresh = changed > time.time_ns() - _TICK
+        names = (_telling_names.__wrapped__ if is_fresh else _telling_names)(top, changed)
+    except (OSError, ValueError):
+        return {}
+    led = {os.path.realpath(f"{top}/{name}"): (name, place) for name, place in names}
+    return {
+        real: place
+        for real, (name, place) in led.items()
+        if real != f"{top}/{name}" and not f"{top}/".startswith(f"{real}/")
+    }
+
+
+@lru_cache(maxsize=64)
+def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
+    """Guarded names in a folder that may be links, with their places; they are the same while its time is."""
+    with os.scandir(folder) as entries:
+        names = {each.name: each.is_symlink() for each in entries}
+    if names.get(".git"):
+        del names[".git"]  # A repository elsewhere is covered by itself.
+    links = [(name, known_name(name)) for name, is_link in names.items() if is_link]
+    nested = [("/".join(row), place) for row, place in NESTED if row[0] in names]
+    return (*((name, place) for name, place in links if place), *nested)
+
+
 @lru_cache(maxsize=32)
 def guard(workspace: Path, home: Path, own: Path | None = None) -> GuardedPlaces:
     """The guarded places of one person and workspace, for whoever asks about many paths."""
@@ -120,6 +154,7 @@ class GuardedPlaces:
 
     def __init__(self, workspace: Path, home: Path, own: Path) -> None:
         self._home = home
+        self._workspace = workspace
         self._workspaces = _both(workspace)
         self._homes = _both(home)
         self._owns = _both(own)
@@ -167,7 +202,20 @@ class GuardedPlaces:
             place = self._place(parts(path.replace("\\", "/")), whole)
         if place is None and (real := _on_disk(path, look)) != path:
             place = self._place(parts(real), whole)
+        place = place or self._led_to(path, whole, look)
         return place or (None if whole else _other_name(path, self._home, look))
+
+    def _led_to(self, path: str, whole: bool, look: PathCache) -> str | None:
+        """What a guarded name of the workspace that is a link leads to."""
+        found = look.once((self, "led to"), lambda: led_to(self._workspace))
+        if not found or is_open(path):
+            return None
+        names = parts(_on_disk(path, look))
+        for real, place in found.items():
+            target = parts(real)
+            if _below(names, target) is not None or (whole and _below(target, names) is not None):
+                return place
+        return None
 
     def _is_silent(self, name: str) -> bool:
         if not _is_simple(name) or "\\" in name or name.startswith(".") or name in self._telling:

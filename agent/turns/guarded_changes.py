@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.safety.git_programs import file_names_programs
-from agent.safety.guarded import known_name
+from agent.safety.guarded import known_name, led_to
 from agent.safety.local_commits import hooks_of_mercurial
 from agent.safety.reader.marks import words
 from agent.workspace.checkpoints.entries import PathKind, is_outside
@@ -66,12 +66,13 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
     root = Path(step.root)
     fetched = tuple(_fetched(step.changes, root))
     removed = {each.path for each in step.changes if each.after is None and _is_folder(each)}
+    led = tuple(f"{real}/" for real in led_to(root))
     made: list[PathChange] = []
     brought: list[PathChange] = []
     for change in step.changes:
         if (
             is_outside(change.path)
-            or not _is_guarded(change, root)
+            or not (_is_guarded(change, root) or f"{root}/{change.path}/".startswith(led))
             or (change.after is None and _went_along(change.path, removed))
             or _is_allowed(root / change.path, allowed)
         ):

@@ -105,7 +105,7 @@ def _place(index: LineIndex, hunk: PatchHunk, cursor: int, drift: int, name: str
         )
         seen = " (what it would make of them is, so it may be done already)" if is_done else ""
         raise PatchError(
-            f"PatchHunk {hunk.number} does not fit {name}: its {_count(hunk.old)} not in the file{seen}; "
+            f"Hunk {hunk.number} does not fit {name}: its {_count(hunk.old)} not in the file{seen}; "
             "read the file again and copy the lines from there.",
             closest=closest_sections(lines, hunk.old),
         )
@@ -187,7 +187,7 @@ def _stops_short(hunk: PatchHunk) -> bool:
 
 def _unclear(hunk: PatchHunk, firsts: Sequence[int], name: str) -> PatchError:
     return PatchError(
-        f"PatchHunk {hunk.number} fits {name} at {len(firsts)} places ({places(firsts)}); "
+        f"Hunk {hunk.number} fits {name} at {len(firsts)} places ({places(firsts)}); "
         "add lines around it or a line such as `@@ def name` before it."
     )
 

@@ -124,7 +124,7 @@ class _Reader:
                 lines.append(_line(text))
         self._index = stop
         if all(line.kind == " " for line in lines) and final_newline is None:
-            raise PatchError(f"PatchHunk {self._hunks} of {path} changes nothing; mark lines with + or -.")
+            raise PatchError(f"Hunk {self._hunks} of {path} changes nothing; mark lines with + or -.")
         hint = (header["hint"] if header else _hint(opening)).strip()
         start = int(header["old"]) if header else None
         return PatchHunk(

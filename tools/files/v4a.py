@@ -197,11 +197,9 @@ class _Parser:
         self._hunks += 1
         lines = tuple(section.lines)
         if not lines:
-            raise PatchError(f"PatchHunk {self._hunks} of {section.path} is empty; add lines with + or -.")
+            raise PatchError(f"Hunk {self._hunks} of {section.path} is empty; add lines with + or -.")
         if all(line.kind == " " for line in lines):
-            raise PatchError(
-                f"PatchHunk {self._hunks} of {section.path} changes nothing; mark lines with + or -."
-            )
+            raise PatchError(f"Hunk {self._hunks} of {section.path} changes nothing; mark lines with + or -.")
         section.hunks.append(
             PatchHunk(self._hunks, lines, tuple(section.hints), section.at_end, section.old_start)
         )

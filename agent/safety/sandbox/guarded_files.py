@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.safety.guarded import known_name
+from agent.safety.guarded import known_name, led_to
 from agent.safety.reader.marks import words
 
 _DEPTH = 2
@@ -68,9 +68,14 @@ class GuardedFinder:
         self._read = known
         shown = found[:_MOST]
         above = dict.fromkeys(name.rpartition("/")[0] for name in shown)
-        pinned = (name for name in above if name.rpartition("/")[2].startswith("."))
+        pinned = [name for name in above if name.rpartition("/")[2].startswith(".")]
+        # A name that is a link brings what it leads to; a folder around that put in its place would be open.
+        led = [Path(each) for each in led_to(self._root)]
+        led = [each for each in led if each.is_relative_to(self._root) and each.exists()]
+        around = [each.parent for each in led if each.parent != self._root]
         return GuardedFiles(
-            tuple(self._root / each for each in shown), tuple(self._root / each for each in pinned)
+            tuple(dict.fromkeys((*(self._root / each for each in shown), *led))),
+            tuple(dict.fromkeys((*(self._root / each for each in pinned), *around))),
         )
 
     def _folder(self, place: str) -> _Folder | None:

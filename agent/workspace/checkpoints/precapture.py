@@ -152,10 +152,10 @@ class Precapture:
         if self._stands(path, known) is None:
             return
         entry = take(self._root, path, self._objects, limit=self._largest, link=link)
-        status = self._stands(path, known)
+        status = self._stands(path, known, again=link)
         if entry is not None and status is not None:
-            settled = is_settled(status)
-            self._known[path] = known._replace(settled=settled, entry=replace(entry, twin=known.entry.twin))
+            entry = replace(entry, twin=known.entry.twin)
+            self._known[path] = KnownPath(stamp_of(status), is_settled(status), entry, known.blob)
 
     def _rank(self, path: str) -> tuple[int, str]:
         """What tells where repositories stand, then work of people before caches and what was fetched."""
@@ -163,13 +163,17 @@ class Precapture:
             return -1, path
         return sum(is_noise(part, folder=True) for part in path.split("/")), path
 
-    def _stands(self, path: str, known: KnownPath) -> os.stat_result | None:
-        """The status of a file that is the one that was seen; None when it is another by now."""
+    def _stands(self, path: str, known: KnownPath, *, again: bool = False) -> os.stat_result | None:
+        """The status of a file that is the one that was seen; None when it is another by now.
+
+        With `again` its time of change does not count: a second name of ours sets that.
+        """
         try:
             status = (self._root / path).lstat()
         except (OSError, ValueError):
             return None
-        return status if stamp_of(status) == known.stamp else None
+        told = len(known.stamp) - again
+        return status if stamp_of(status)[:told] == known.stamp[:told] else None
 
 
 def waits(known: KnownPath) -> bool:

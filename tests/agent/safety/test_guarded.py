@@ -284,3 +284,37 @@ def test_a_copy_that_is_the_workspace_is_worked_in_like_any_other() -> None:
     for name in (".git/config", ".hermes/config.yaml", ".github/workflows/ci.yml", "../../../config.yaml"):
         assert guarded_place(f"{copy}/{name}", copy, HOME) is not None
     assert guarded_place("/home/ada/.hermes/copies", copy, HOME, whole=True) is not None
+
+
+LED = {
+    ".envrc": ("x", "x"),
+    ".vscode": ("settings/editor", "settings/editor/tasks.json"),
+    ".github/workflows": ("../ci", "ci/test.yml"),
+    ".git/hooks": ("../hooks", "hooks/post-checkout"),
+    ".bashrc": ("not-there-yet", "not-there-yet"),
+}
+
+
+@pytest.mark.parametrize("name", LED)
+def test_what_a_guarded_name_leads_to_is_guarded_too(name: str, tmp_path: Path) -> None:
+    target, written = LED[name]
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    assert place(written, workspace=tmp_path) is None
+    (tmp_path / name).symlink_to(target)
+    guarded = place(name, workspace=tmp_path)
+    assert guarded
+    assert place(written, workspace=tmp_path) == guarded
+    assert place("beside", workspace=tmp_path) is None
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    assert place("elsewhere", workspace=tmp_path)
+
+
+def test_a_repository_behind_a_link_stays_open_and_a_link_to_all_guards_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".bare" / "refs").mkdir(parents=True)
+    (tmp_path / ".git").symlink_to(".bare")
+    (tmp_path / ".zed").symlink_to(".")
+    assert place(".bare/refs/x", workspace=tmp_path) is None
+    assert place("main.py", workspace=tmp_path) is None

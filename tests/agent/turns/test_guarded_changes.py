@@ -88,6 +88,15 @@ async def test_what_a_program_makes_at_a_guarded_place_goes_away(tmp_path: Path,
         assert [each for each in b.seen(Noticed) if "was taken back" in each.text]
 
 
+async def test_what_a_program_makes_where_a_guarded_link_leads_goes_away(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda *_: None) as b:
+        (b.workspace / ".envrc").symlink_to("later")
+        act(b, "touch made-by-it; echo evil > later; echo fine > later-on")
+        await b.turn("go", attended=False, approve="normal")
+        assert {"act.sh", "made-by-it", "later-on"} == everything(b.workspace).keys(), result(b, 1)
+        assert (b.workspace / ".envrc").is_symlink()
+
+
 @asynccontextmanager
 async def attended(b: Bench, *choices: str) -> AsyncIterator[tuple[Engine, list[ApprovalAsked]]]:
     """An engine with a person who answers what is asked in this order."""

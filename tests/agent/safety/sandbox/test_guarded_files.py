@@ -84,6 +84,22 @@ def test_a_guarded_place_stays_as_it_was(furnished: Cell, way: str):
 
 
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
+def test_what_a_guarded_link_leads_to_stays_as_it_was(cell: Cell):
+    for place in ("run/env", "ci/test.yml", "run/other"):
+        (cell.workspace / place).parent.mkdir(exist_ok=True)
+        (cell.workspace / place).write_text(BEFORE)
+    (cell.workspace / ".envrc").symlink_to("run/env")
+    (cell.workspace / ".github").mkdir()
+    (cell.workspace / ".github/workflows").symlink_to("../ci")
+    script = "for n in run/env ci/test.yml run/other; do echo evil >$n; done; echo evil >ci/new; "
+    cell.shell(script + "mv run away; mv ci away2; rm -rf run ci")
+    assert (cell.workspace / "run/env").read_text() == BEFORE
+    assert os.listdir(cell.workspace / "ci") == ["test.yml"]
+    assert (cell.workspace / "ci/test.yml").read_text() == BEFORE
+    assert not (cell.workspace / "run/other").exists()
+
+
+@pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
 def test_work_around_guarded_places_goes_on(furnished: Cell):
     ended = furnished.shell(
         "echo a > .github/dependabot.yml && mkdir -p .hermes/scratch && echo b > lib/code.py "
@@ -178,7 +194,7 @@ def test_what_came_and_went_is_seen_at_the_next_start(tmp_path: Path):
     assert finder.find().read_only == (tmp_path / ".vscode", tmp_path / "lib/.envrc")
     (tmp_path / ".vscode").rmdir()
     (tmp_path / ".vscode").symlink_to("lib")
-    assert finder.find().read_only == (tmp_path / "lib/.envrc",)
+    assert finder.find().read_only == (tmp_path / "lib/.envrc", tmp_path / "lib")
     assert GuardedFinder(tmp_path / "missing").find().read_only == ()
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,27 @@ STEPS = {
     "forgets contents": "cd lib; {forget}",
     "adds and commits": "cd lib; head -c 500 /dev/urandom >b.bin; git add b.bin; git commit -qm more",
 }
+
+
+async def test_keeping_such_contents_before_the_first_command_is_no_change_by_others(
+    opened: Open, root: Path
+) -> None:
+    assert shell(root, "git init -q")[0] == 0
+    data = b"a large file"
+    digest = sha256(data).hexdigest()
+    stored = root / ".git" / "lfs" / "objects" / digest[:2] / digest[2:4] / digest
+    stored.parent.mkdir(parents=True)
+    stored.write_bytes(data)
+    recorder: StepRecorder = opened()
+    recorder.start()
+    await recorder.ready()
+    assert stored.stat().st_nlink == 2
+    assert await recorder.catch_up()
+    assert recorder.position == 0
+    recorded = await command(recorder, "rm -rf .git/lfs")
+    assert recorded is not None
+    assert recorded.number == 1
+    assert recorded.coverage.complete, recorded.coverage.sentence()
 
 
 @pytest.mark.parametrize("step", STEPS)
