@@ -27,7 +27,10 @@ class _Draft:
 
 
 class TranscriptBuilder:
-    """A session that is being read. Nodes are numbered from 1 on; without a parent they follow the last."""
+    """A session that is being read.
+
+    Nodes are numbered from 1 on; without a parent they follow the last, with 0 for one they begin.
+    """
 
     def __init__(self, name: str) -> None:
         self._record = SessionRecord(storable(clean(name))[:200])
@@ -53,7 +56,7 @@ class TranscriptBuilder:
     def user(self, text: str, created: float, parent: int | None = None) -> int | None:
         """A message of the person; the number of its node, or of its parent if it is empty."""
         if not text.strip():
-            return parent or self.last
+            return self.last if parent is None else parent
         return self._add("user", text, created, {"origin": "prompt"}, parent)
 
     def notice(self, text: str, created: float, parent: int | None = None, *, to_model: bool = False) -> int:
@@ -101,10 +104,10 @@ class TranscriptBuilder:
         """
         call = key(call)
         if call not in self._calls:
-            return parent or self.last
+            return self.last if parent is None else parent
         tool, caller = self._calls[call]
         data = {"call": call, "tool": tool, "outcome": "failed" if failed else "done"}
-        number = self._add("tool", text, created, data, parent and caller)
+        number = self._add("tool", text, created, data, None if parent is None else caller)
         self._callers[number], self._ends[caller] = caller, number
         return number
 
@@ -124,7 +127,9 @@ class TranscriptBuilder:
     def _add(self, kind: str, text: str, created: float, data: dict[str, Any], parent: int | None) -> int:
         if parent is not None:
             parent = self._ends.get(self._callers.get(parent, parent), parent)
-        self._nodes.append(_Draft(kind, parent or self.last, created, [text], data))
+        self._nodes.append(
+            _Draft(kind, (self.last if parent is None else parent) or None, created, [text], data)
+        )
         return len(self._nodes)
 
 

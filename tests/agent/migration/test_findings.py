@@ -289,6 +289,40 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
+
+
+@pytest.mark.parametrize("meta", [False, True])
+def test_who_went_back_to_the_first_message_of_claude_code_goes_on_from_the_new_one(
+    tmp_path: Path, meta: bool
+) -> None:
+    def line(kind: str, uuid: str, parent: str | None, text: str, **more: Any) -> dict[str, Any]:
+        said = {"id": uuid, "content": [{"type": "text", "text": text}]}
+        return {"type": kind, "uuid": uuid, "parentUuid": parent, "message": said, **more}
+
+    first = [line("user", f"c{at}", None, "a caveat", isMeta=True) for at in range(2 * meta)]
+    tops = [each["uuid"] for each in first] or [None, None]
+    lines = [
+        *first[:1],
+        line("user", "u1", tops[0], "old opening"),
+        line("assistant", "a1", "u1", "old answer"),
+        *first[1:],
+        line("user", "u2", tops[1], "new opening"),
+        line("assistant", "a2", "u2", "new answer"),
+        {"type": "system", "uuid": "b", "parentUuid": None, "logicalParentUuid": "a2"},
+        line("user", "s", "b", "what was said", isCompactSummary=True),
+        line("user", "u3", "s", "more"),
+    ]
+    record = claude.read_session(other_agents.lines(tmp_path / "s.jsonl", lines), "s")
+    assert record is not None
+    nodes = {node.id: node for node in record.nodes}
+    at, branch = record.heads["main"], []
+    while at:
+        branch.append(nodes[at].content)
+        at = nodes[at].parent
+    assert branch[::-1] == ["new opening", "new answer", "what was said", "more"]
+    assert len(nodes) == 6
+
+
 _KEYS = st.sampled_from(
     ["type", "message", "uuid", "parentUuid", "timestamp", "payload", "content", "role", "id", "cwd", "input"]
 )

@@ -67,6 +67,12 @@ def together(
     for move in moves:
         if move.path in told and (unit := told[move.path].unit) in staying:
             along.setdefault(unit, []).append(move.path)
+    for folder in staying:
+        # What `submodule init` wrote down there is needed by the repositories in `modules`.
+        if any(path.startswith(within(folder, "modules/")) for path in told):
+            along.setdefault(folder, []).extend(
+                move.path for move in moves if move.path == within(folder, "config")
+            )
     stay = with_unit(moves, units, staying, (path for paths in along.values() for path in paths))
     others = [
         item

@@ -105,6 +105,28 @@ def shell(root: Path, text: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+async def test_a_submodule_that_stays_keeps_its_settings(
+    opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**GIT, "HOME": str(root.parent)}.items():
+        monkeypatch.setenv(name, value)
+    made = (
+        "git init -q src; cd src; git commit -q --allow-empty -m a; cd ..; git init -q; git submodule -q add"
+    )
+    made += " ./src sub; git commit -qm sub; git submodule -q deinit -f sub; rm -rf .git/modules/sub"
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "file")
+    assert shell(root, made)[0] == 0
+    recorder: StepRecorder = opened()
+    recorder.start()
+    await recorder.ready()
+    assert await command(recorder, "git submodule -q update --init") is not None
+    assert shell(root / "sub", "echo mine >mine; git add mine; git commit -qm mine")[0] == 0
+    restored = taken_back(recorder, 0)
+    assert ".git/config" in restored.skipped[0].reason
+    assert shell(root, "git config submodule.sub.url")[0] == 0
+    assert shell(root / "sub", "git log --format=%s")[1].split() == ["mine", "a"]
+
+
 EXTENDED = {
     "lfs": {
         "program": "git-lfs",
