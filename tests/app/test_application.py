@@ -22,6 +22,7 @@ from agent.model.providers import NoModelError
 from agent.options import Options
 from app.application import HermesApp
 from app.commands import actions
+from app.conversation.active_conversation import transcript
 from app.conversation.session_host import Listener, SessionRequest
 from app.questions import request_queue
 from app.questions.approval_dialog import ApprovalDialog
@@ -320,6 +321,7 @@ async def test_without_a_model_the_first_message_waits_for_one(tmp_path: Path) -
         await scene.type("hello", "enter")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         assert isinstance(scene.app.screen, OnboardingScreen)
+        assert not "".join(strip.text for strip in transcript(scene.app)._picture.lines).strip()
         await scene.pilot.press("end", "enter")
         await scene.ready()
         assert engine_of(scene.app).model == "demo"

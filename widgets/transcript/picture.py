@@ -29,6 +29,8 @@ class DocumentPicture:
         self.palette = palette
         self.unread: set[int] = set()
         """Items that came or grew below while the person was reading above."""
+        self.welcomes = True
+        """Whether an empty conversation says what to do."""
         self.lines: list[Strip] = []
         """The rows as they were composed last."""
         self._document = document
@@ -87,7 +89,7 @@ class DocumentPicture:
     ) -> list[Strip]:
         if not len(self._document):
             self._runs = []
-            return hint(rows, width, self.palette)
+            return hint(rows, width, self.palette) if self.welcomes else [self._blank(width)] * rows
         self._runs = self._viewport.runs()
         if self._viewport.following:
             self.unread.clear()

@@ -278,6 +278,11 @@ class Transcript(KeptRow, can_focus=True):
         """Give the items that are being written their text so far."""
         self._reply.settle()
 
+    def welcome(self, shown: bool) -> None:
+        """Say in an empty conversation what to do, or leave it blank, as under a dialog that covers half."""
+        self._picture.welcomes = shown
+        self.repaint()
+
     def redraw(self) -> None:
         """Draw everything anew, as the terminal shows other things than before."""
         self.document.use(self.palette)

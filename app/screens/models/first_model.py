@@ -11,10 +11,11 @@ from agent.errors import HermesError
 if TYPE_CHECKING:
     from agent.api.models import NoModelError
     from agent.api.session import SessionClient
+    from app.conversation.active_conversation import ConversationPort
     from app.conversation.session_host import SessionHost, SessionRequest
     from app.ports import DialogPort, SendingPort, TypingPort
 
-    class FirstModelPorts(DialogPort, SendingPort, TypingPort, Protocol):
+    class FirstModelPorts(ConversationPort, DialogPort, SendingPort, TypingPort, Protocol):
         """What choosing the first model asks of the application."""
 
         tour: bool
@@ -50,6 +51,7 @@ async def open_with_model(app: FirstModelPorts, host: SessionHost, wish: Session
 
 async def _chosen(app: FirstModelPorts, problem: NoModelError, failed: str) -> str | None:
     """The name of the model the person chooses once they pause in typing; None if they leave."""
+    from app.conversation import active_conversation
     from app.questions.request_queue import TYPING_PAUSE
     from app.screens.models.model_menu import ModelMenu
     from app.screens.models.onboarding import OnboardingScreen
@@ -68,7 +70,12 @@ async def _chosen(app: FirstModelPorts, problem: NoModelError, failed: str) -> s
         draft=app.draft,
         failed=failed,
     )
-    model = await app.push_screen_wait(dialog)
+    conversation = active_conversation.transcript(app)
+    conversation.welcome(False)
+    try:
+        model = await app.push_screen_wait(dialog)
+    finally:
+        conversation.welcome(True)
     app.tour = model == "demo"
     return model
 
