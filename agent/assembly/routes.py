@@ -82,25 +82,36 @@ async def plan_routes(
     side, problem = _side(settings, environ)
     summary, other = _summary(settings, environ)
     infos = {each.label: each.info for each in (*targets, side, summary) if each is not None}
-    wrong = " ".join(filter(None, (problem, other, *map(untooled, targets))))
+    wrong = " ".join(filter(None, (problem, other, *map(untooled, targets), *map(_lowered, targets))))
     meter = Meter(first.info, infos)
     return RoutePlan(tuple(targets), profile_of(first), meter, side, wrong, summary, servers)
 
 
 def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
-    """Targets with the windows that refusals named, where neither settings nor server tell one."""
+    """Targets with the windows that refusals named, where no server tells one."""
     book = DialectBook(home.root)
     informed = []
     for target in targets:
         told = "context_window" in target.info.told
         spoken = spoken_of(target, book)
-        window = 0 if told or target.chosen.context_window else spoken.current.limits.window
+        window = 0 if told else spoken.current.limits.window
         if told and spoken.current.limits.window != target.info.context_window:
             spoken.forget_window()
         if window and window < (target.info.context_window or math.inf):
             target = replace(target, info=replace(target.info, context_window=window))
         informed.append(target)
     return informed
+
+
+def _lowered(target: Target) -> str:
+    """A line about a window that is smaller than the settings say; empty where it is not."""
+    chosen, window = target.chosen.context_window, target.info.context_window
+    if not chosen or not window or window >= chosen:
+        return ""
+    return (
+        f"The window of {target.label} counts as {window:,} tokens, as a refusal named it, in place of the "
+        f"{chosen:,} of the settings; `hermes providers forget {target.provider}` drops that."
+    )
 
 
 def untooled(target: Target) -> str:

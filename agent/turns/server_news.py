@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.events import Event, Noticed
 from agent.model.transport.reply import ModelReply, ModelRoute
-from agent.model.usage import Meter
+from agent.model.usage import Meter, request_cost
 
 BLIND = 12
 """Characters for each token that was counted from which on not everything can have been read."""
@@ -50,7 +50,9 @@ class ServerNews:
         if other.label not in self._answered:
             self._answered.add(other.label)
             self._emit(Noticed(kind="info", text=f"{other.label} answered in place of {route.name}."))
-        return replace(reply, answered=other.label)
+        # The price is kept with the message: a later session does not know this model.
+        usage = replace(reply.usage, cost=request_cost(reply.usage, other.info))
+        return replace(reply, answered=other.label, usage=usage)
 
     def unseen(self, route: ModelRoute, reply: ModelReply, size: int) -> str:
         """Why the model cannot have seen the tools of its first request; empty where nothing says so.

@@ -142,14 +142,19 @@ async def test_the_model_that_answered_is_named_and_priced(tmp_path: Path, answe
     }
     listed = [{"id": name, "max_input_tokens": 100_000} for name in prices]
     priced = [{"model_name": name, **each} for name, each in prices.items()]
-    async with bench(tmp_path, [say("Hi.", usage=usage, edits=(answered_by(answered),))]) as b:
+    later = say("Hi.", usage=usage, edits=(answered_by("team"),))
+    async with bench(tmp_path, [say("Hi.", usage=usage, edits=(answered_by(answered),)), later]) as b:
         b.server.documents = {"/v1/models": {"data": listed}, "/model/info": {"data": priced}}
         prepared(b, "team")
         async with b.engine() as engine:
             await engine.run("hello")
             node = engine.session.path[-1]
         assert node.data["model"] == named
-        assert b.seen(UsageChanged)[0].session_cost == pytest.approx(0.02 if named == "near/spare" else 0.2)
+        cost = 0.02 if named == "near/spare" else 0.2
+        assert b.seen(UsageChanged)[0].session_cost == pytest.approx(cost)
+        # A session that goes on with another model still knows it.
+        await b.turn("again", resume_last=True)
+        assert b.seen(UsageChanged)[-1].session_cost == pytest.approx(cost + 0.2)
 
 
 @pytest.mark.parametrize("header", [{"x-litellm-response-cost": "0.25"}, {}])

@@ -22,6 +22,7 @@ from agent.model.wire_text import compact, filled, object_text, wire_name
 
 LONGEST_ID = 64
 
+_CALL, _RESULT = b'{"type":"function_call"', b'{"type":"function_call_output"'
 _OWN_FIELDS = frozenset({"model", "input", "instructions", "tools", "stream", "store"})
 
 
@@ -55,6 +56,8 @@ class ResponsesFormat:
             pieces += [b',"tools":', request.tools]
         thoughts = _keeps_thoughts(request.model, dialect)
         kept = [frame.data for frame in request.frames if thoughts or frame.kind != THOUGHT]
+        if dialect.roles.single_calls:
+            kept = list(_one_by_one(kept))
         return b"".join([*pieces, b',"input":[', b",".join(kept), b"]}"])
 
     def headers(self, api_key: str) -> Mapping[str, str]:
@@ -128,6 +131,16 @@ class ResponsesFramer:
                     phase = {"phase": kept["phase"]}
                 else:
                     yield Frame(part.data.encode(), "assistant", THOUGHT, own=own)
+
+
+def _one_by_one(items: Sequence[bytes]) -> Iterator[bytes]:
+    """Items in which each call is followed by its result."""
+    results = {json.loads(item)["call_id"]: item for item in items if item.startswith(_RESULT)}
+    for item in items:
+        if not item.startswith(_RESULT):
+            yield item
+        if item.startswith(_CALL) and (result := results.get(json.loads(item)["call_id"])) is not None:
+            yield result
 
 
 def _keeps_thoughts(model: str, dialect: Dialect) -> bool:

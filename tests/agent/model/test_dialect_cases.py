@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from agent.events import Noticed, PrefixBroken
+from agent.events import Noticed, PrefixBroken, UsageChanged
 from agent.messages import Message, ToolCall
 from agent.model.dialect import ANY, Dialect
 from agent.model.dialect_book import DialectBook, SpokenDialect, learned_of
 from agent.model.format_registry import FORMATS
+from agent.model.protocol import ModelRequest
 from agent.model.repairs import Repair
 from agent.server_events import DialectLearned
 from tests.support.delivery import Recorded
@@ -194,6 +196,23 @@ def test_no_text_stands_beside_calls_for_a_model_that_refuses_it(name: str) -> N
     assert all("find" in each and "Found it." in each for each in (usual, bare))
 
 
+def test_calls_of_the_responses_format_go_back_one_by_one_where_several_are_refused() -> None:
+    form, alone = FORMATS.get("responses"), ANY.changed({"roles": {"single_calls": True}})
+    framer = form.framer("p/m", b"", alone)
+    said = [
+        Message("user", "go"),
+        Message("assistant", "Both.", (ToolCall("call_1", "find", "{}"), ToolCall("call_2", "find", "{}"))),
+        Message("tool", "one", call_id="call_1"),
+        Message("tool", "two", call_id="call_2"),
+        Message("user", "and then"),
+    ]
+    frames = tuple(frame for each in said for frame in framer.frames(each))
+    items = json.loads(form.body(ModelRequest(model="m", frames=frames), alone))["input"]
+    assert [item.get("output", item["type"]) for item in items] == [
+        "message", "message", "function_call", "one", "function_call", "two", "message",
+    ]  # fmt: skip
+
+
 def narrow(b: Bench, model: str = "scripted") -> SpokenDialect:
     """A session that was refused for a window of 8,192 tokens."""
     spoken = DialectBook(b.home).of("custom", b.server.base_url, model)
@@ -234,3 +253,22 @@ async def test_a_long_message_leaves_a_large_model_its_tools(tmp_path: Path) -> 
         assert (await b.turn("word " * 40_000)).outcome == "failed"
         assert "terminal" in {tool["function"]["name"] for tool in b.server.requests[-1].body["tools"]}
         assert len(b.server.requests[-1].body["tools"]) > 10
+
+
+@pytest.mark.parametrize("chosen", [4_000, 100_000])
+async def test_a_learned_window_below_that_of_the_settings_counts_and_is_told(
+    tmp_path: Path, chosen: int
+) -> None:
+    async with bench(tmp_path, lambda _: say("well")) as b:
+        narrow(b)
+        b.config(
+            f"providers: {{custom: {{base_url: '{b.server.base_url}', "
+            f"models: {{scripted: {{context_window: {chosen}}}}}}}}}\n"
+        )
+        b.environ = {"HERMES_MODEL": "custom/scripted"}
+        assert (await b.turn("hi")).outcome == "done"
+        told = [
+            event.text for event in b.seen(Noticed) if "in place of the 100,000 of the settings" in event.text
+        ]
+        assert len(told) == (chosen > 8_192)
+        assert b.seen(UsageChanged)[-1].context_window == min(chosen, 8_192)
