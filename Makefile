@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test test-acp test-newer-git test-conformance test-servers lint style types house bench test-realmodel test-thorough test-ray constraints clean install uninstall
+.PHONY: run test test-changed test-acp test-newer-git test-conformance test-servers lint style types house bench test-realmodel test-thorough test-ray constraints clean install uninstall
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -28,6 +28,13 @@ test:
 	@sh .ci/environment dev
 	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile \
 	  -p tests.support.second_try --second-try 10 -p tests.support.dearest --dearest 10 $(ARGS)
+
+# Runs the tests near what differs from a commit: make test-changed SINCE=origin/main
+SINCE ?= HEAD
+test-changed:
+	@sh .ci/environment dev
+	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile \
+	  -p tests.support.changed --changed $(SINCE) tests $(ARGS)
 
 # Runs what takes minutes: every kind of hostile text in every list, and every property on many examples.
 test-thorough:
