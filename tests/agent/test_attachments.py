@@ -277,6 +277,7 @@ async def test_a_model_known_not_to_read_images_is_told_of_them(tmp_path: Path) 
         ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("resumes", [False, True])
 async def test_a_server_that_refuses_images_is_asked_again_without_them(
     tmp_path: Path, resumes: bool

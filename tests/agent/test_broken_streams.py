@@ -23,6 +23,7 @@ PER_SESSION = 22
 """Broken turns of one session."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 async def test_every_fault_leaves_a_session_that_goes_on(tmp_path: Path) -> None:
     script = Broken()
@@ -60,6 +61,7 @@ async def test_a_stream_cut_at_any_byte_leaves_a_session_that_goes_on(
     assert problems == {}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("piece", ["a", "no such\ntool ", "\x1b[2J"], ids=["letters", "lines", "codes"])
 async def test_the_error_for_an_endless_tool_name_is_one_short_line(tmp_path: Path, piece: str) -> None:
     async with bench(tmp_path, by_step([calls((piece * 6_000, {})), say("done")])) as b:

@@ -42,6 +42,7 @@ def prepared(b: Bench, format_name: str) -> None:
     b.environ |= {"HERMES_MODEL": "", "OPENAI_BASE_URL": "", "KEY": "k"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("format_name", FORMATS)
 async def test_a_reply_as_long_as_the_limit_goes_on_though_it_is_called_complete(
     tmp_path: Path, format_name: str
@@ -53,6 +54,7 @@ async def test_a_reply_as_long_as_the_limit_goes_on_though_it_is_called_complete
         assert (ended.outcome, ended.text, len(b.server.requests)) == ("done", "One, two.", 2)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("told", ["stop", "length"])
 async def test_an_answer_that_is_cut_again_and_again_is_never_told_as_done(

@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.context.message_history import conversation
 from agent.engine import Engine
 from agent.events import (
@@ -104,6 +106,7 @@ async def test_a_denied_call_followed_by_a_successful_one_is_no_denied_turn(tmp_
         assert (await b.turn("what is in a?", approve="ask")).outcome == "done"
 
 
+@pytest.mark.thorough
 async def test_a_person_can_allow_deny_with_a_reason_and_answer(tmp_path: Path) -> None:
     script = by_step(
         [
@@ -319,6 +322,7 @@ async def test_the_task_list_is_shown_and_comes_back_with_the_session(tmp_path: 
         assert b.seen(TodosChanged)[0].items[0].content == "look"
 
 
+@pytest.mark.thorough
 async def test_a_full_window_masks_old_results_at_one_declared_break(tmp_path: Path) -> None:
     def script(request: Any) -> Reply:
         number = sum(message["role"] == "tool" for message in request.messages)
@@ -339,6 +343,7 @@ async def test_a_full_window_masks_old_results_at_one_declared_break(tmp_path: P
         assert not b.server.refusals
 
 
+@pytest.mark.thorough
 async def test_what_made_room_leaves_memory_and_stays_in_the_store(tmp_path: Path) -> None:
     def script(request: Any) -> Reply:
         number = sum(message["role"] == "tool" for message in request.messages)
@@ -362,6 +367,7 @@ async def test_what_made_room_leaves_memory_and_stays_in_the_store(tmp_path: Pat
             assert sent == conversation(whole)
 
 
+@pytest.mark.thorough
 async def test_an_overflow_makes_room_and_tries_again(tmp_path: Path) -> None:
     def script(request: Any) -> Reply:
         size, number = len(request.raw), len(b.server.requests)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from agent.event_numbers import EventNumbers
 from agent.store.store import Store
 from tests.support.engines import bench
@@ -70,6 +72,7 @@ async def test_numbers_go_on_in_order_when_another_process_took_the_next_block(t
     assert given[-1] == max(given)
 
 
+@pytest.mark.thorough
 async def test_a_killed_process_leaves_a_gap_and_no_number_twice(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     async with await Store.open(file) as store:

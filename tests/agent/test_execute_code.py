@@ -9,6 +9,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.events import ApprovalAsked, Decision, Event, ToolFinished, ToolProgressed, ToolStarted
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -29,6 +31,7 @@ async def result_of(
         return b, json.loads(b.server.requests[1].messages[-1]["content"])
 
 
+@pytest.mark.thorough
 async def test_a_script_calls_tools_and_only_what_it_prints_comes_back(tmp_path: Path) -> None:
     code = """
 from hermes_tools import read_file, terminal
@@ -70,6 +73,7 @@ async def test_an_unknown_tool_is_told_which_there_are(tmp_path: Path) -> None:
     assert "read_file" in result["output"] + result["errors"]
 
 
+@pytest.mark.thorough
 async def test_an_excluded_tool_is_told_to_be_called_normally(tmp_path: Path) -> None:
     code = "import hermes_tools\nprint(hermes_tools.clarify(question='x')['error'])\n"
     _, result = await result_of(tmp_path, code)
@@ -79,6 +83,7 @@ async def test_an_excluded_tool_is_told_to_be_called_normally(tmp_path: Path) ->
     )
 
 
+@pytest.mark.thorough
 async def test_a_script_that_hangs_is_stopped_with_what_it_printed(tmp_path: Path) -> None:
     code = "print('so far', flush=True)\nwhile True:\n    pass\n"
     _, result = await result_of(tmp_path, code, config="code:\n  timeout: 1\n")
@@ -86,6 +91,7 @@ async def test_a_script_that_hangs_is_stopped_with_what_it_printed(tmp_path: Pat
     assert result["output"] == "so far\n"
 
 
+@pytest.mark.thorough
 async def test_a_script_whose_process_dies_leaves_what_it_printed(tmp_path: Path) -> None:
     code = "import os, signal\nprint('so far', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     _, result = await result_of(tmp_path, code)
@@ -93,12 +99,14 @@ async def test_a_script_whose_process_dies_leaves_what_it_printed(tmp_path: Path
     assert result["output"] == "so far\n"
 
 
+@pytest.mark.thorough
 async def test_one_slow_call_is_fine_within_the_time_of_the_script(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nprint(terminal('sleep 1; echo slow')['output'])\n"
     _, result = await result_of(tmp_path, code, config="code:\n  timeout: 20\n")
     assert (result["status"], result["output"].strip()) == ("success", "slow")
 
 
+@pytest.mark.thorough
 async def test_a_large_response_reaches_the_script_whole_and_the_model_only_as_printed(
     tmp_path: Path,
 ) -> None:
@@ -111,6 +119,7 @@ print(len(text))
     assert (result["status"], result["output"]) == ("success", "45000\n")
 
 
+@pytest.mark.thorough
 async def test_a_script_that_prints_too_much_is_cut(tmp_path: Path) -> None:
     _, result = await result_of(tmp_path, "for n in range(40_000): print('line', n)\n")
     assert result["status"] == "success"
@@ -138,6 +147,7 @@ print(result["output"].strip(), "session_id" in result)
     assert result["output"] == "here False\n"
 
 
+@pytest.mark.thorough
 async def test_state_of_tools_lasts_and_that_of_scripts_does_not(tmp_path: Path) -> None:
     first = "from hermes_tools import terminal\nterminal('mkdir -p sub && cd sub')\nkept = 1\n"
     second = (
@@ -151,6 +161,7 @@ async def test_state_of_tools_lasts_and_that_of_scripts_does_not(tmp_path: Path)
         assert result["output"] == f"{b.workspace}/sub\nFalse\n"
 
 
+@pytest.mark.thorough
 async def test_a_named_interpreter_keeps_its_variables(tmp_path: Path) -> None:
     steps = [
         call("execute_code", code="kept = 41", session="work"),
@@ -186,6 +197,7 @@ async def test_an_interrupt_ends_the_script_and_the_call_it_waits_for(tmp_path: 
         assert not _alive(b.workspace)
 
 
+@pytest.mark.thorough
 async def test_inner_calls_are_seen_under_their_script_and_kept_out_of_the_conversation(
     tmp_path: Path,
 ) -> None:
@@ -209,6 +221,7 @@ async def test_inner_calls_are_seen_under_their_script_and_kept_out_of_the_conve
         assert "TODO line 0" not in json.dumps(b.server.requests[-1].messages)
 
 
+@pytest.mark.thorough
 async def test_what_a_script_does_is_asked_for_like_any_other_call(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nprint(terminal('rm -rf precious')['output'], 'gone on')\n"
     async with bench(tmp_path, by_step([call("execute_code", code=code), say("done")])) as b:
@@ -256,6 +269,7 @@ async def test_the_description_names_the_tools_on_offer_and_no_others(tmp_path: 
         assert "patch(" not in description and "memory(" not in description
 
 
+@pytest.mark.thorough
 async def test_a_killed_hermes_leaves_no_script_behind(tmp_path: Path) -> None:
     from tests.support import command
     from tests.support.model_process import ServerProcess

@@ -23,6 +23,7 @@ def page(status: int, body: bytes) -> Reply:
 QUOTED = refuse(500, f"litellm.APIError: OpenAIException - {BAD_GATEWAY.decode()}. Model Group=m", code="500")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "trouble", [page(502, BAD_GATEWAY), page(504, b""), page(403, CHALLENGE), page(200, CHALLENGE), QUOTED]
 )

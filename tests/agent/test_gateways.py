@@ -36,6 +36,7 @@ def refuse_above(window: int, asked: int, name: str = "max_completion_tokens") -
     return Reply(status=400, content_type="application/json", body=body)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("window", "thinking"), [(30_100, "high"), (30_100, 40_000), (8_000, "high")])
 async def test_an_output_limit_above_the_window_is_asked_for_again_below_it(
     tmp_path: Path, window: int, thinking: Any
@@ -68,6 +69,7 @@ async def test_an_output_limit_is_no_overflow_in_the_chat_format_either(tmp_path
         assert b.server.requests[-1].body["max_tokens"] == 8_192
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("word", "low", "high"), [("low", 1_024, 2_047), ("medium", 2_048, 4_095), ("high", 4_096, 99_999)]
 )
@@ -157,6 +159,7 @@ async def test_the_model_that_answered_is_named_and_priced(tmp_path: Path, answe
         assert b.seen(UsageChanged)[-1].session_cost == pytest.approx(cost + 0.2)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("header", [{"x-litellm-response-cost": "0.25"}, {}])
 async def test_the_cost_in_a_header_counts(tmp_path: Path, header: dict[str, str]) -> None:
     async with bench(tmp_path, [say("Hi.", headers=header)]) as b:

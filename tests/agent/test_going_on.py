@@ -31,6 +31,7 @@ def images_of(folder: Path, home: Path) -> Any:
     return script
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("image", "asked"), [(0, 3), (1, 2), (2, 1)])
 async def test_a_turn_goes_on_where_its_process_was_killed(tmp_path: Path, image: int, asked: int):
     async with bench(tmp_path, images_of(tmp_path, tmp_path / "home")) as first:
@@ -50,6 +51,7 @@ async def test_a_turn_goes_on_where_its_process_was_killed(tmp_path: Path, image
         assert first.server.refusals == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("cuts", [["one two"], ["one", " two"], ["one two", ""], ["", "one", "", " two"]])
 async def test_an_answer_that_was_cut_off_is_gone_on_with(tmp_path: Path, cuts: list[str]):
     """Each cut is a process that ended; an empty one ended before the model had said anything."""

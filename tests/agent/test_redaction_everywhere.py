@@ -61,6 +61,7 @@ def command(text: str) -> Any:
 ECHO = f"cat notes.txt; sleep 0.3; echo {TOKEN} {FILE_KEY} '{KNOWN}'; exit 3"
 
 
+@pytest.mark.thorough
 async def test_what_the_model_is_sent_of_tools_is_masked(tmp_path: Path) -> None:
     script = "import hermes_tools\nprint(open('notes.txt').read())\n"
     script += "print(hermes_tools.read_file(path='notes.txt'))"
@@ -92,6 +93,7 @@ async def test_events_of_calls_are_masked_while_the_command_itself_is_not(tmp_pa
         assert b.seen(ToolStarted) and b.seen(ToolProgressed) and b.seen(ToolFinished)
 
 
+@pytest.mark.thorough
 async def test_calls_of_scripts_are_masked_where_they_are_shown_and_written_down(tmp_path: Path) -> None:
     script = (
         f"import hermes_tools\nhermes_tools.terminal(command={f'cat notes.txt; echo {TOKEN} ' + FILE_KEY!r})"
@@ -131,6 +133,7 @@ async def test_files_of_the_home_hold_neither_but_in_the_store(tmp_path: Path) -
                 assert leaks(path.read_bytes().decode("utf-8", "replace")) == [], path
 
 
+@pytest.mark.thorough
 async def test_the_persons_own_words_reach_the_model_and_leave_only_masked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,6 +22,7 @@ def guarded(answer: Any) -> Any:
     return lambda request: FILTER if b"forbidden" in request.raw else answer(request)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("where", ["message", "result"])
 async def test_a_session_goes_on_after_a_message_or_a_result_was_refused(tmp_path: Path, where: str) -> None:
     def answer(request: Any) -> Any:

@@ -32,6 +32,7 @@ async def _results(b: Bench, calls: int, **options: Any) -> list[dict[str, Any]]
     ]
 
 
+@pytest.mark.thorough
 async def test_a_project_is_written_and_tested_inside(tmp_path: Path) -> None:
     steps = [
         call("write_file", path="double.py", content="def double(x):\n    return 2 * x\n"),
@@ -151,6 +152,7 @@ async def test_a_host_that_is_not_let_through_is_named_in_the_result(tmp_path: P
     assert "`sandbox.hosts`" in result["note"]
 
 
+@pytest.mark.sample(1)
 @filtered
 @pytest.mark.parametrize("action", ["wait", "log"])
 async def test_a_host_that_a_background_process_did_not_reach_is_named_where_it_is_looked_at(
@@ -173,6 +175,7 @@ async def test_a_host_that_a_background_process_did_not_reach_is_named_where_it_
     assert ("note" in again) is (action == "log")
 
 
+@pytest.mark.sample(1)
 @filtered
 @pytest.mark.parametrize(("choice", "said"), [("deny", "was not allowed"), ("once", "was not found")])
 async def test_a_person_is_asked_about_a_host_while_the_command_waits(

@@ -101,6 +101,7 @@ def windows(b: Bench) -> list[tuple[int | None, bool]]:
     return [(event.context_window, event.window_told) for event in b.seen(UsageChanged)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("entry", "model", "window"),
     [(VLLM, "org/tiny", 8192), (LLAMACPP, "tiny.gguf", 4096), (LITELLM, "team/m", 200_000)],
@@ -198,6 +199,7 @@ async def test_a_count_far_below_what_was_sent_means_that_tools_were_dropped(tmp
         assert b.server.refusals == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "usage",
     [

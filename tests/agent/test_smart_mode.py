@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.audit.record import newest
 from agent.events import ApprovalAsked, Decision, Event, Noticed, SessionOpened
 from tests.support.engines import Bench, bench
@@ -49,6 +51,7 @@ async def test_it_is_off_by_default(tmp_path: Path) -> None:
         assert judged(b) == []
 
 
+@pytest.mark.thorough
 async def test_what_it_says_is_shown_as_its_opinion_taken_down_and_paid_for(tmp_path: Path) -> None:
     judge = say('{"verdict": "ask", "reasons": ["runs \\u001b[31mfetched code"]}')
     steps = [call("terminal", command=f"ls # {TOKEN}"), say("done"), say("again")]

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from agent.events import Noticed, StepTaken
 from agent.store.store import Store
 from agent.workspace.checkpoints.file_capture import take
@@ -18,6 +20,7 @@ from tools.files.journal import written_down
 from tools.files.planning import OnDisk, Write
 
 
+@pytest.mark.thorough
 async def test_file_tools_commands_and_scripts_each_leave_a_step(tmp_path: Path) -> None:
     script = "from hermes_tools import write_file\nwrite_file('c.txt', 'x')\nopen('d.txt', 'w').write('d')\n"
     replies = by_step(
@@ -73,6 +76,7 @@ async def test_where_steps_are_not_wanted_none_are_kept_and_nothing_is_said(tmp_
         assert not [event for event in b.events if isinstance(event, Noticed) and event.kind == "warning"]
 
 
+@pytest.mark.thorough
 async def test_a_session_that_goes_on_without_a_person_hears_what_changed_in_between(tmp_path: Path) -> None:
     replies = [call("terminal", command="echo line >>log.txt"), say("done"), say("heard")]
     async with bench(tmp_path, by_step(replies)) as b:
@@ -106,6 +110,7 @@ async def test_a_session_that_goes_on_where_nothing_changed_hears_nothing(tmp_pa
         assert not [event for event in b.seen(Noticed) if event.kind == "files"]
 
 
+@pytest.mark.thorough
 async def test_a_session_that_is_resumed_hears_of_a_patch_that_was_cut_off(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("done"), say("heard")])) as b:
         for name in ("a.txt", "b.txt"):

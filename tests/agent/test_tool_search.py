@@ -115,6 +115,7 @@ async def test_500_tools_cost_little_and_the_prefix_stays_while_tools_come_and_g
         assert card.display.subject == "box/echo text=extra_1" and card.tool == "mcp__box__echo"
 
 
+@pytest.mark.thorough
 async def test_what_is_found_is_called_checked_and_refused_as_if_it_were_shown(tmp_path: Path) -> None:
     scripts = "from hermes_tools import tool_call\nprint(tool_call('mcp__box__echo', {'text': ''}))"
     asked: list[tuple[str, dict[str, Any]]] = [

@@ -109,6 +109,7 @@ async def test_a_message_is_worked_on_with_thoughts_calls_changes_and_a_plan(
     assert "out" in last[ran.tool_call_id].content[0].content.text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("option", "asked", "written"),
     [("once", 2, True), ("deny", 2, False), (None, 2, False), ("session", 1, True), ("always", 1, True)],
@@ -251,6 +252,7 @@ async def test_a_failed_request_is_said_and_is_an_error(there: Editor, tmp_path:
     assert str(failed.value) in there.said(session)
 
 
+@pytest.mark.thorough
 async def test_an_editor_that_vanishes_loses_nothing(tmp_path: Path) -> None:
     async with editor(tmp_path, script) as other:
         session = await begun(other, tmp_path / "work")
@@ -294,6 +296,7 @@ async def test_a_session_is_deleted_for_good(there: Editor, tmp_path: Path) -> N
         await there.delete(session)
 
 
+@pytest.mark.thorough
 async def test_a_session_of_another_program_is_looked_on_at_until_it_is_free(tmp_path: Path) -> None:
     async with editor(tmp_path, script) as first, editor(tmp_path, script) as second:
         work = str(tmp_path / "work")
@@ -314,6 +317,7 @@ async def test_a_session_of_another_program_is_looked_on_at_until_it_is_free(tmp
         assert ended.stop_reason == "end_turn" and second.said(session) == "Written.Again.Never."
 
 
+@pytest.mark.thorough
 async def test_files_and_terminals_of_the_editor_are_used(tmp_path: Path) -> None:
     offered = schema.ClientCapabilities(
         fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True
@@ -338,6 +342,7 @@ async def test_files_and_terminals_of_the_editor_are_used(tmp_path: Path) -> Non
         assert note.read_text() == "typed, not saved\n"
 
 
+@pytest.mark.thorough
 async def test_mcp_servers_of_the_editor_bring_their_tools(tmp_path: Path) -> None:
     async with editor(tmp_path, script) as there:
         server = schema.McpServerStdio(name="from editor", command=sys.executable, args=[str(SERVER)], env=[])

@@ -140,6 +140,7 @@ def cfg(project: Path) -> Path:
     return file
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("change", "stuck"),
     [
@@ -238,6 +239,7 @@ async def test_a_deleted_file_comes_back_only_where_nothing_typed_is_lost(
         assert "error" in read and written["created"] and cfg.read_text() == "mine\n"
 
 
+@pytest.mark.thorough
 async def test_what_was_typed_while_a_tool_wrote_is_not_taken_from_the_editor(
     there: Editor, cfg: Path
 ) -> None:

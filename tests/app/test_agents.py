@@ -97,6 +97,7 @@ def asked(scene: Stage, goal: str) -> int:
     return sum(task_of(request) == goal for request in scene.bench.server.requests)
 
 
+@pytest.mark.thorough
 async def test_an_agent_is_read_from_its_beginning_and_followed_live(tmp_path: Path) -> None:
     was_read = asyncio.Event()
     slow = say("first " * 20, **SLOW, stall_at=3_000, until=was_read.is_set)
@@ -118,6 +119,7 @@ async def test_an_agent_is_read_from_its_beginning_and_followed_live(tmp_path: P
         assert "done" in screen.header.render_line(0).text
 
 
+@pytest.mark.thorough
 async def test_detaching_leads_back_and_leaves_both_drafts_as_they_were(tmp_path: Path) -> None:
     scripts = {"main": sending("look"), "look": [say("word " * 60, **SLOW)]}
     async with team(tmp_path, scripts) as scene:
@@ -134,6 +136,7 @@ async def test_detaching_leads_back_and_leaves_both_drafts_as_they_were(tmp_path
         assert again.prompt.text == "for the agent"
 
 
+@pytest.mark.thorough
 async def test_its_screen_takes_text_before_conversation_and_panes_are_in_place(tmp_path: Path) -> None:
     scripts = {"main": sending("look"), "look": [say("word " * 60, **SLOW)]}
     async with team(tmp_path, scripts) as scene:
@@ -157,6 +160,7 @@ async def test_its_screen_takes_text_before_conversation_and_panes_are_in_place(
         assert screen.prompt.text == "for the agent" and app.actions.allowed("conversation.fold")
 
 
+@pytest.mark.thorough
 async def test_what_is_told_steers_the_agent_before_its_next_request(tmp_path: Path) -> None:
     scripts = {
         "main": sending("look"),
@@ -177,6 +181,7 @@ async def test_what_is_told_steers_the_agent_before_its_next_request(tmp_path: P
         assert "turn round" in str(last.messages[-1]["content"])
 
 
+@pytest.mark.thorough
 async def test_what_an_agent_has_not_read_when_the_session_is_left_waits_for_it_there(tmp_path: Path) -> None:
     async with team(tmp_path, {"main": sending("look"), "look": [HELD]}) as scene:
         screen = await attached(scene)
@@ -192,6 +197,7 @@ async def test_what_an_agent_has_not_read_when_the_session_is_left_waits_for_it_
         assert row(scene).state == "interrupted"
 
 
+@pytest.mark.thorough
 async def test_one_that_has_ended_goes_on_with_what_it_is_told(tmp_path: Path) -> None:
     scripts = {
         "main": sending("look"),
@@ -210,6 +216,7 @@ async def test_one_that_has_ended_goes_on_with_what_it_is_told(tmp_path: Path) -
         assert len(items(screen, UserItem)) == 3
 
 
+@pytest.mark.thorough
 async def test_agents_of_an_earlier_process_are_listed_read_and_let_go_on(tmp_path: Path) -> None:
     scripts = {"main": sending("look"), "look": [say(report("Found it.")), say(report("And again."))]}
     async with team(tmp_path, scripts) as scene:
@@ -229,6 +236,7 @@ async def test_agents_of_an_earlier_process_are_listed_read_and_let_go_on(tmp_pa
         await scene.until(lambda: "And again." in answers(screen)[-1], "its answer")
 
 
+@pytest.mark.thorough
 async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_path: Path) -> None:
     scripts = {"main": sending("look"), "look": [say("word " * 4_000, **SLOW)] * 5}
     async with team(tmp_path, scripts) as scene:
@@ -256,6 +264,7 @@ async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_
         assert scene.app.screen is scene.app.session, "one that has ended is not asked about"
 
 
+@pytest.mark.thorough
 async def test_pause_holds_an_agent_and_lets_it_go_on(tmp_path: Path) -> None:
     answers_in_turn = iter([say("word " * 4_000, **SLOW), say(report("Done."))])
     scripts = {"main": sending("look"), "look": lambda _request: next(answers_in_turn)}
@@ -283,6 +292,7 @@ async def test_escape_and_k_stop_an_agent_where_the_terminal_knows_no_other_alt_
         assert screen.prompt.text == ""
 
 
+@pytest.mark.thorough
 async def test_a_question_of_an_agent_comes_with_its_name_also_while_attached(tmp_path: Path) -> None:
     scripts = {
         "main": sending("look", agent="callers"),
@@ -303,6 +313,7 @@ async def test_a_question_of_an_agent_comes_with_its_name_also_while_attached(tm
         assert scene.bench.seen(QuestionAsked)[0].agent == "agent-1"
 
 
+@pytest.mark.thorough
 async def test_a_key_meant_for_the_agent_is_no_answer_and_stays_with_its_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,6 +328,7 @@ async def test_a_key_meant_for_the_agent_is_no_answer_and_stays_with_its_prompt(
         assert scene.app.session.prompt.text == ""
 
 
+@pytest.mark.thorough
 async def test_search_fold_and_copy_work_on_the_conversation_in_front(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,6 +370,7 @@ async def test_events_of_agents_leave_the_sessions_own_prompt_and_status_alone(t
         assert scene.app.session.prompt.busy and scene.app.bridge.state.busy_since is not None
 
 
+@pytest.mark.thorough
 async def test_cleared_agents_come_back_when_they_go_on(tmp_path: Path) -> None:
     scripts = {"main": sending("look"), "look": [say(report("Once.")), say("slow " * 40, **SLOW)]}
     async with team(tmp_path, scripts) as scene:
@@ -372,6 +385,7 @@ async def test_cleared_agents_come_back_when_they_go_on(tmp_path: Path) -> None:
         assert len(scene.bench.seen(AgentStarted)) == 2
 
 
+@pytest.mark.thorough
 async def test_tasks_of_an_agent_stand_below_that_of_its_sender_and_beside_its_conversation(
     tmp_path: Path,
 ) -> None:

@@ -94,6 +94,7 @@ async def test_enter_ends_with_the_kind_that_is_mentioned() -> None:
         await until(pilot, lambda: host.outcomes == ["explorer"])
 
 
+@pytest.mark.thorough
 async def test_a_broken_kind_cannot_be_mentioned_and_says_why() -> None:
     host = host_of(Menu(KINDS))
     async with host.run_test(size=(80, 24)) as pilot:
@@ -135,6 +136,7 @@ async def test_a_new_kind_is_asked_for_its_name_and_kept(real: RealMenu, tmp_pat
         await until(pilot, lambda: any("is no name for an agent" in told for told in host.told))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize("keys", [(), ("j",), ("j", "j", "j")], ids=["sound", "broken", "doubtful"])
 def test_it_looks_as_it_should(snap_compare: Any, size: tuple[int, int], keys: tuple[str, ...]) -> None:

@@ -77,6 +77,7 @@ async def test_a_skin_shown_while_another_is_read_stays(home: Path) -> None:
         assert app.appearance.skin.name == "moss"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("environ", "colours"),
     [
@@ -97,6 +98,7 @@ async def test_a_skin_is_brought_down_to_what_the_terminal_shows(
         assert app.appearance.skin.colors["accent"] == "#7aa2f7"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"COLORTERM": "", "TERM": "dumb"}])
 async def test_no_colour_is_drawn_on_a_terminal_without_colours(
     home: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
@@ -220,6 +222,7 @@ async def test_a_skin_that_goes_away_before_the_first_look_is_told(home: Path) -
         assert app.said == ["There is no skin `mine`. The look stays as it was."]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("looks", ["no look in between", "looks in between"])
 async def test_an_edit_between_reading_a_skin_and_wearing_it_is_seen(
     home: Path, monkeypatch: pytest.MonkeyPatch, looks: str
@@ -293,6 +296,7 @@ async def test_edits_of_other_skins_change_nothing(home: Path) -> None:
         assert set(app.appearance.skin.colors) == set(ROLES)
 
 
+@pytest.mark.thorough
 def test_a_dumb_terminal_gets_lines_without_colours_or_a_screen_of_their_own(home: Path) -> None:
     run = ["env", "TERM=dumb", "COLORTERM=", *HERMES]
     with Terminal(run, environment(home), home, (80, 24)) as terminal:
@@ -300,6 +304,7 @@ def test_a_dumb_terminal_gets_lines_without_colours_or_a_screen_of_their_own(hom
         assert b"\x1b[" not in bytes(terminal.painted)
 
 
+@pytest.mark.thorough
 def test_no_colour_reaches_a_real_terminal_without_colours(home: Path) -> None:
     with Terminal(["env", "NO_COLOR=1", *HERMES], environment(home), home, (80, 24)) as terminal:
         terminal.until(lambda: len(terminal.painted) > 4_000)

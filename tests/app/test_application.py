@@ -125,6 +125,7 @@ async def stage(
             await app.host.close()
 
 
+@pytest.mark.thorough
 async def test_a_message_is_answered(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Hello **you**.", reasoning="They greet.")]) as scene:
         await scene.type("hi there", "enter")
@@ -135,6 +136,7 @@ async def test_a_message_is_answered(tmp_path: Path) -> None:
         assert scene.app.bridge.state.context_used
 
 
+@pytest.mark.thorough
 async def test_a_message_sent_before_the_engine_is_there_is_not_lost(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Here.")], wait=False) as scene:
         await scene.type("early", "enter")
@@ -142,6 +144,7 @@ async def test_a_message_sent_before_the_engine_is_there_is_not_lost(tmp_path: P
         assert scene.answers() == ["Here."]
 
 
+@pytest.mark.thorough
 async def test_enter_queues_while_the_agent_works(tmp_path: Path) -> None:
     was_queued = asyncio.Event()
     async with stage(tmp_path, [say("one", until=was_queued.is_set), say("two")]) as scene:
@@ -155,6 +158,7 @@ async def test_enter_queues_while_the_agent_works(tmp_path: Path) -> None:
         assert scene.app.session.prompt.queued == ()
 
 
+@pytest.mark.thorough
 async def test_the_queue_can_be_taken_back(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("one " * 2_000, piece=4, pace=0.06)]) as scene:
         await scene.type("first", "enter")
@@ -168,6 +172,7 @@ async def test_the_queue_can_be_taken_back(tmp_path: Path) -> None:
         assert len(scene.bench.seen(TurnEnded)) == 1
 
 
+@pytest.mark.thorough
 async def test_steering_reaches_the_running_turn(tmp_path: Path) -> None:
     def second(request: Any) -> Reply:
         assert any("sharper" in str(message) for message in request.messages)
@@ -185,6 +190,7 @@ async def test_steering_reaches_the_running_turn(tmp_path: Path) -> None:
         assert [item.origin for item in scene.items(UserItem)] == ["prompt", "steer"]
 
 
+@pytest.mark.thorough
 async def test_a_question_is_answered_in_a_dialog_and_the_draft_stays(tmp_path: Path) -> None:
     asked = {"question": "Which?", "choices": ["red", "blue"]}
     question = calls(("clarify", asked), until=lambda: scene.app.session.prompt.text == "draft")
@@ -204,6 +210,7 @@ async def test_a_question_is_answered_in_a_dialog_and_the_draft_stays(tmp_path: 
         assert scene.app.bridge.state.questions == 0
 
 
+@pytest.mark.thorough
 async def test_a_denied_approval_runs_nothing_and_the_model_reads_why(tmp_path: Path) -> None:
     script = [call("terminal", command="rm -rf ../keep"), say("Then not.")]
     async with stage(tmp_path, script, approve="ask") as scene:
@@ -219,6 +226,7 @@ async def test_a_denied_approval_runs_nothing_and_the_model_reads_why(tmp_path: 
         assert finished.outcome == "denied" and "mine" in finished.result
 
 
+@pytest.mark.thorough
 async def test_escape_stops_the_turn_for_good(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("word " * 4_000, piece=5, pace=0.05)]) as scene:
         await scene.type("talk", "enter")
@@ -229,6 +237,7 @@ async def test_escape_stops_the_turn_for_good(tmp_path: Path) -> None:
         assert "Stopped." in [item.text for item in scene.items(NoticeItem)]
 
 
+@pytest.mark.thorough
 async def test_an_interrupt_closes_the_dialog(tmp_path: Path) -> None:
     async with stage(tmp_path, [call("clarify", question="Which?", choices=["a", "b"])]) as scene:
         await scene.type("ask", "enter")
@@ -261,6 +270,7 @@ async def test_ctrl_d_quits_only_with_an_empty_prompt(tmp_path: Path) -> None:
         await scene.until(lambda: not scene.app.is_running)
 
 
+@pytest.mark.thorough
 async def test_everything_survives_resizing(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("# Title\n\n" + "words and words " * 60, pace=0.01)]) as scene:
         await scene.type("write", "enter")
@@ -271,6 +281,7 @@ async def test_everything_survives_resizing(tmp_path: Path) -> None:
         assert scene.answers()[0].startswith("# Title")
 
 
+@pytest.mark.thorough
 async def test_slash_commands_work_and_unknown_ones_are_a_sentence(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
         await scene.type("/help", "enter")
@@ -285,6 +296,7 @@ async def test_slash_commands_work_and_unknown_ones_are_a_sentence(tmp_path: Pat
         assert scene.app.appearance.skin.name == "paper"
 
 
+@pytest.mark.thorough
 async def test_a_session_is_resumed_with_all_that_was_said(tmp_path: Path) -> None:
     script = [call("read_file", path="notes.txt"), say("It says hi.")]
     async with stage(tmp_path, script) as scene:
@@ -304,6 +316,7 @@ async def test_a_session_is_resumed_with_all_that_was_said(tmp_path: Path) -> No
         assert shown.outcome == "done" and "notes.txt" in shown.display.subject
 
 
+@pytest.mark.thorough
 async def test_resuming_what_is_not_there_keeps_the_session(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Still here.")]) as scene:
         first = scene.app.host.session
@@ -316,6 +329,7 @@ async def test_resuming_what_is_not_there_keeps_the_session(tmp_path: Path) -> N
         assert scene.answers() == ["Still here."]
 
 
+@pytest.mark.thorough
 async def test_without_a_model_the_first_message_waits_for_one(tmp_path: Path) -> None:
     async with stage(tmp_path, [], wait=False, no_model=True) as scene:
         await scene.type("hello", "enter")
@@ -329,6 +343,7 @@ async def test_without_a_model_the_first_message_waits_for_one(tmp_path: Path) -
         assert [item.text for item in scene.items(UserItem)] == ["hello"]
 
 
+@pytest.mark.thorough
 async def test_the_tour_begins_by_itself(tmp_path: Path) -> None:
     async with stage(tmp_path, [], wait=False, no_model=True, silent=True) as scene:
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
@@ -348,6 +363,7 @@ async def test_a_start_that_cannot_be_ends_with_its_error(tmp_path: Path) -> Non
     assert str(app.failure) == "Settings are wrong; mend them." and app.return_code == 2
 
 
+@pytest.mark.thorough
 async def test_a_command_of_the_person_runs_and_the_model_reads_it(tmp_path: Path) -> None:
     def answer(request: Any) -> Reply:
         assert "otter-42" in str(request.messages)
@@ -362,6 +378,7 @@ async def test_a_command_of_the_person_runs_and_the_model_reads_it(tmp_path: Pat
         assert scene.answers() == ["Seen."]
 
 
+@pytest.mark.thorough
 async def test_a_call_that_memory_let_go_of_is_read_from_the_store(tmp_path: Path) -> None:
     script = [call("terminal", command="echo kept on disk"), say("Done.")]
     async with stage(tmp_path, script) as scene:
@@ -377,6 +394,7 @@ async def test_a_call_that_memory_let_go_of_is_read_from_the_store(tmp_path: Pat
         assert "kept on disk" in scene.app.screen.reader.text  # type: ignore[attr-defined]
 
 
+@pytest.mark.thorough
 async def test_after_a_click_into_the_conversation_what_is_typed_is_in_the_prompt(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Read *this*.", reasoning="They greet.")]) as scene:
         await scene.type("hi", "enter")
@@ -389,6 +407,7 @@ async def test_after_a_click_into_the_conversation_what_is_typed_is_in_the_promp
         assert session.prompt.text == "joke"
 
 
+@pytest.mark.thorough
 async def test_letters_that_are_no_command_where_they_are_typed_go_to_the_prompt(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Hello.")], size=(120, 40)) as scene:
         session = scene.app.session
@@ -406,6 +425,7 @@ async def test_letters_that_are_no_command_where_they_are_typed_go_to_the_prompt
             await scene.until(lambda: session.prompt.text == "{x} pasted", "the paste")
 
 
+@pytest.mark.thorough
 async def test_letters_that_are_commands_stay_with_the_conversation(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Hello.")]) as scene:
         await scene.type("hi", "enter")

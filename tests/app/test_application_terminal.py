@@ -85,6 +85,7 @@ def test_nothing_rings_until_the_terminal_said_it_lost_the_focus() -> None:
     assert not attention.call("c") and written == [notification("b")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
 )
@@ -97,6 +98,7 @@ def test_a_signal_leaves_a_terminal_as_it_was(terminal: Start, number: signal.Si
     assert b"Traceback" not in shown.painted
 
 
+@pytest.mark.thorough
 def test_quitting_says_how_to_go_on(terminal: Start) -> None:
     shown = terminal("--model", "demo")
     shown.until(b"TODO")
@@ -111,6 +113,7 @@ def test_quitting_says_how_to_go_on(terminal: Start) -> None:
     assert re.search(r"hermes --resume \d{8}-\d{6}-[0-9a-f]{6}", after)
 
 
+@pytest.mark.thorough
 def test_an_unknown_session_is_one_sentence_after_the_screen_is_gone(terminal: Start) -> None:
     shown = terminal("--model", "demo", "--resume", "nowhere")
     assert shown.drain() == 1
@@ -118,6 +121,7 @@ def test_an_unknown_session_is_one_sentence_after_the_screen_is_gone(terminal: S
     assert after.count("hermes:") == 1 and "nowhere" in after and "Traceback" not in after
 
 
+@pytest.mark.thorough
 def test_hostile_text_reaches_no_terminal(terminal: Start, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -130,6 +134,7 @@ def test_hostile_text_reaches_no_terminal(terminal: Start, tmp_path: Path) -> No
     assert b"\x1b]52" not in drawn and b"\x1b]0;" not in drawn and b"\xc2\x9b" not in drawn
 
 
+@pytest.mark.thorough
 def test_an_answer_reaches_the_terminal_past_the_frames_of_the_screen(terminal: Start) -> None:
     shown = terminal("--model", "demo")
     shown.until(b"TODO")
@@ -142,6 +147,7 @@ def test_an_answer_reaches_the_terminal_past_the_frames_of_the_screen(terminal: 
     shown.until(b"\x1b[?2026h", since=since)
 
 
+@pytest.mark.thorough
 def test_the_tour_asks_for_itself(terminal: Start) -> None:
     shown = terminal("--demo")
     shown.until(b"Show me the tour.")

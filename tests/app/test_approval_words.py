@@ -122,6 +122,7 @@ def test_of_very_many_parts_some_are_shown_and_the_rest_is_counted() -> None:
     assert len(notes) == MOST_PARTS + 1 and notes[-1] == "▲ and 5 parts more"
 
 
+@pytest.mark.thorough
 @given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=12), min_size=1, max_size=4))
 def test_any_command_can_be_marked(words: list[str]) -> None:
     command = shlex.join(["rm", "-rf", *words])

@@ -94,6 +94,7 @@ async def test_grants_and_what_waits_are_listed(grants: Grants) -> None:
         assert "make test" in lines[3] and "10-09" in lines[3] and "person" in lines[3]
 
 
+@pytest.mark.thorough
 async def test_x_takes_back_after_a_yes_and_only_then(grants: Grants) -> None:
     host = host_of(grants)
     async with host.run_test(size=(120, 24)) as pilot:
@@ -108,6 +109,7 @@ async def test_x_takes_back_after_a_yes_and_only_then(grants: Grants) -> None:
     assert [each.covers[1] for each in later.all()] == ["make test"]
 
 
+@pytest.mark.thorough
 async def test_what_waits_is_answered_in_its_dialog(grants: Grants) -> None:
     host = host_of(grants, waits)
     async with host.run_test(size=(120, 24)) as pilot:
@@ -117,6 +119,7 @@ async def test_what_waits_is_answered_in_its_dialog(grants: Grants) -> None:
         assert "its dialog" in host.told[0] and isinstance(host.screen, ApprovalsScreen)
 
 
+@pytest.mark.thorough
 async def test_enter_shows_all_of_a_grant(grants: Grants) -> None:
     host = host_of(grants)
     async with host.run_test(size=(120, 24)) as pilot:
@@ -143,6 +146,7 @@ async def test_without_any_one_thing_is_taught() -> None:
         assert "No lasting yes was given" in shown(host)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize("empty", [False, True], ids=["some", "none"])
 def test_the_approvals_look_as_they_should(

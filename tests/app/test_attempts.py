@@ -51,6 +51,7 @@ def test_attempts_are_told_in_a_line_each_without_control_bytes() -> None:
     assert "no attempts" in told([])
 
 
+@pytest.mark.thorough
 async def test_an_attempt_is_begun_picked_and_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

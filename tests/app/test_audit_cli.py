@@ -56,6 +56,7 @@ def test_the_last_rulings_are_one_line_each(home: Path) -> None:
     assert "\x1b" not in out and "\u202e" not in out
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
@@ -75,6 +76,7 @@ def test_what_is_wanted_can_be_narrowed(home: Path, arguments: tuple[str, ...], 
     assert [json.loads(line)["headline"].split()[1] for line in out.splitlines()] == list(map(str, found))
 
 
+@pytest.mark.thorough
 def test_a_whole_log_verifies_and_a_changed_one_does_not(home: Path) -> None:
     filled(home)
     assert audit(home, "--verify")[:2] == (0, "4 lines in 1 file: as they were written.\n")
@@ -88,6 +90,7 @@ def test_a_whole_log_verifies_and_a_changed_one_does_not(home: Path) -> None:
     assert (code, report["sound"], report["problems"][0]["line"]) == (1, False, 2)
 
 
+@pytest.mark.thorough
 def test_an_empty_log_is_told_and_not_made(home: Path) -> None:
     assert audit(home)[:2] == (0, "Nothing was asked of the gate yet.\n")
     assert audit(home, "--json")[:2] == (0, "")
@@ -95,12 +98,14 @@ def test_an_empty_log_is_told_and_not_made(home: Path) -> None:
     assert not (home / "audit").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arguments", [("--since", "soonish"), ("--limit", "0"), ("--outcome", "maybe")])
 def test_a_wrong_argument_is_one_sentence(home: Path, arguments: tuple[str, ...]) -> None:
     code, out, err = audit(home, *arguments)
     assert (code, out) == (2, "") and err.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_a_session_without_a_person_takes_every_ruling_down(tmp_path: Path, home: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -120,6 +125,7 @@ def test_a_session_without_a_person_takes_every_ruling_down(tmp_path: Path, home
     assert audit(home, "--verify")[0] == 0
 
 
+@pytest.mark.thorough
 def test_a_command_that_cannot_be_taken_down_does_not_run(tmp_path: Path, home: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()

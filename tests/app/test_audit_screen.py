@@ -61,6 +61,7 @@ async def test_rulings_are_shown_and_new_ones_follow(folder: Path) -> None:
         await until(pilot, lambda: "echo later" in shown(host))
 
 
+@pytest.mark.thorough
 async def test_what_was_refused_can_be_seen_alone(folder: Path) -> None:
     host = PageHost(lambda: AuditScreen(folder))
     async with host.run_test(size=(100, 24)) as pilot:
@@ -74,6 +75,7 @@ async def test_what_was_refused_can_be_seen_alone(folder: Path) -> None:
         await ready(pilot, host, len(RULINGS) + 2)
 
 
+@pytest.mark.thorough
 async def test_enter_opens_everything_that_was_taken_down(folder: Path) -> None:
     host = PageHost(lambda: AuditScreen(folder))
     async with host.run_test(size=(100, 24)) as pilot:
@@ -105,6 +107,7 @@ async def test_an_empty_log_says_so(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize("keys", [(), ("d",)], ids=["all", "refused"])
 def test_the_audit_log_looks_as_it_should(

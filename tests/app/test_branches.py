@@ -24,6 +24,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
 
 
+@pytest.mark.thorough
 async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", size=(120, 40)) as scene:
         app = scene.app
@@ -83,6 +84,7 @@ async def test_the_list_of_branches_keeps_main_and_says_what_cannot_be_done(tmp_
         assert "already" in told[0] and "another branch" in told[1] and "keeps its name" in told[2]
 
 
+@pytest.mark.thorough
 async def test_the_timeline_opens_at_a_message_and_leads_back_to_it(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", "write a two", size=(120, 40)) as scene:
         app = scene.app

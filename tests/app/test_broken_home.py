@@ -19,6 +19,7 @@ INSTEAD: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.thorough
 def test_a_question_is_answered_all_the_same(tmp_path: Path) -> None:
     with ServerProcess("script = lambda _request: say('Here.')", tmp_path) as server:
         for name, make in INSTEAD.items():
@@ -31,6 +32,7 @@ def test_a_question_is_answered_all_the_same(tmp_path: Path) -> None:
             assert "Internal error" not in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", ["scratch", "run", "state.db"])
 def test_what_cannot_be_done_without_ends_in_one_sentence(tmp_path: Path, place: str) -> None:
     workspace = tmp_path / "work"
@@ -48,6 +50,7 @@ def test_what_cannot_be_done_without_ends_in_one_sentence(tmp_path: Path, place:
         assert "Internal error" not in done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", INSTEAD)
 def test_settings_that_are_no_file_are_named_and_those_by_default_count(tmp_path: Path, name: str) -> None:
     home = tmp_path / "home"

@@ -57,6 +57,7 @@ def sends(*goals: str, **more: Any) -> dict[str, Any]:
     return {"main": [call("delegate_task", tasks=tasks), say("Over.")], **scripts}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("keys", "count"), [(["1"], 2), (["enter"], 0)])
 async def test_agents_are_sent_only_after_a_yes(tmp_path: Path, keys: list[str], count: int) -> None:
     async with asked(tmp_path, sends("one", "two"), ALWAYS) as scene:
@@ -68,6 +69,7 @@ async def test_agents_are_sent_only_after_a_yes(tmp_path: Path, keys: list[str],
         assert len(scene.bench.seen(AgentStarted)) == count
 
 
+@pytest.mark.thorough
 async def test_a_no_with_a_reason_reaches_the_model(tmp_path: Path) -> None:
     async with asked(tmp_path, sends("one", "two"), ALWAYS) as scene:
         await dialog(scene, ForecastDialog)
@@ -77,6 +79,7 @@ async def test_a_no_with_a_reason_reaches_the_model(tmp_path: Path) -> None:
         assert "They say: too much" in str(last["content"])
 
 
+@pytest.mark.thorough
 async def test_everything_of_a_forecast_can_be_read_in_full(tmp_path: Path) -> None:
     goal = "look at every file " * 60
     async with asked(tmp_path, sends(goal), ALWAYS) as scene:
@@ -88,6 +91,7 @@ async def test_everything_of_a_forecast_can_be_read_in_full(tmp_path: Path) -> N
         assert goal.strip() in scene.app.screen.whole()  # type: ignore[attr-defined]
 
 
+@pytest.mark.thorough
 async def test_a_ceiling_is_raised_by_what_is_typed_and_the_agent_goes_on(tmp_path: Path) -> None:
     scripts = {**sends("one"), "one": [LOOK, LOOK, say(report())]}
     async with asked(tmp_path, scripts, "subagents: {forecast_tokens: null, turns: 2}\n") as scene:
@@ -115,6 +119,7 @@ async def test_an_agent_at_its_ceiling_stops_unless_it_is_raised(tmp_path: Path,
         assert [event.outcome for event in scene.bench.seen(AgentEnded)] == ["budget"]
 
 
+@pytest.mark.thorough
 async def test_a_kill_closes_the_dialog_of_the_one_that_asks(tmp_path: Path) -> None:
     async with asked(tmp_path, sends("one"), "subagents: {forecast_tokens: null, tokens: 100}\n") as scene:
         await dialog(scene, CeilingDialog)

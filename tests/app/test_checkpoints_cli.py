@@ -29,6 +29,7 @@ def filled(home: Path) -> CheckpointStore:
     return store
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("action", ["status", "verify", "gc"])
 def test_where_nothing_is_kept_that_is_said_and_nothing_made(home: Path, action: str) -> None:
     done = hermes(home, "checkpoints", action)
@@ -36,6 +37,7 @@ def test_where_nothing_is_kept_that_is_said_and_nothing_made(home: Path, action:
     assert not (home / "checkpoints").exists()
 
 
+@pytest.mark.thorough
 def test_the_status_in_words_and_as_json(home: Path) -> None:
     filled(home)
     done = hermes(home, "checkpoints", "status")
@@ -46,6 +48,7 @@ def test_the_status_in_words_and_as_json(home: Path) -> None:
     assert (record["steps"], record["objects"], record["max_bytes"]) == (2, 2, 2_000_000_000)
 
 
+@pytest.mark.thorough
 def test_damage_is_named_and_the_exit_code_says_so(home: Path) -> None:
     store = filled(home)
     assert hermes(home, "checkpoints", "verify").returncode == 0
@@ -67,6 +70,7 @@ def test_old_steps_are_removed(home: Path) -> None:
     assert "Removed 0 steps" in hermes(home, "checkpoints", "gc").stdout
 
 
+@pytest.mark.thorough
 def test_a_newer_store_is_one_sentence(home: Path) -> None:
     folder = home / "checkpoints"
     folder.mkdir(parents=True)

@@ -61,6 +61,7 @@ async def test_without_an_image_one_line_says_what_to_do(
         await clipboard_image({**environ, "PATH": str(tmp_path / "bin"), **changes}, "linux")
 
 
+@pytest.mark.thorough
 async def test_what_is_pasted_is_a_private_file_that_can_be_attached(tmp_path: Path) -> None:
     path = await keep(png(9, 9), tmp_path / "pasted")
     assert path.stat().st_mode & 0o777 == 0o600 and path.suffix == ".png"

@@ -110,10 +110,12 @@ async def shown(
     return screen
 
 
+@pytest.mark.thorough
 def test_every_screen_is_among_those_that_are_closed() -> None:
     assert {each.__name__ for each in screens_of_ours() ^ BASES ^ set(OPENED)} == set()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", some(1, 21))
 async def test_every_screen_may_be_dismissed_at_any_moment(tmp_path: Path, count: int) -> None:
     async def act(app: Staged, made: World) -> None:
@@ -127,6 +129,7 @@ async def test_every_screen_may_be_dismissed_at_any_moment(tmp_path: Path, count
     await played(tmp_path, act)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", some(8))
 async def test_every_screen_may_be_dismissed_soon_after_its_key(tmp_path: Path, count: int) -> None:
     async def act(app: Staged, made: World) -> None:
@@ -145,11 +148,13 @@ async def test_every_screen_may_be_dismissed_soon_after_its_key(tmp_path: Path, 
 
 
 # Each screen is ended in one of the two ways in every run, three at once; in thorough ones in both, alone.
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("first", range(0, len(KINDS), 2 * TOGETHER))
 async def test_the_application_may_end_while_screens_open(tmp_path: Path, first: int) -> None:
     await _ended(tmp_path, SPREAD[first % len(SPREAD)], *list(OPENED)[first : first + TOGETHER])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", range(TOGETHER, len(KINDS), 2 * TOGETHER))
 async def test_the_application_may_end_soon_after_a_key(tmp_path: Path, first: int) -> None:
     await _ended_after_key(tmp_path, SPREAD[first % len(SPREAD)], *list(OPENED)[first : first + TOGETHER])
@@ -202,6 +207,7 @@ def opening(app: Staged) -> bool:
     return app.listener is not None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", some(0, 13))
 @pytest.mark.parametrize("moment", [drawn, furnishing, furnished_already, opening])
 async def test_the_application_may_end_while_it_starts(
@@ -216,6 +222,7 @@ async def test_the_application_may_end_while_it_starts(
     await played(tmp_path, act)
 
 
+@pytest.mark.thorough
 async def test_a_key_that_closes_is_meant_once_however_often_it_is_pressed(tmp_path: Path) -> None:
     async def act(app: Staged, made: World) -> None:
         await panes_mounted(app)

@@ -145,6 +145,7 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(hermes, home: Pa
         assert "\x1b" not in result.stdout + result.stderr and "\x07" not in result.stdout
 
 
+@pytest.mark.thorough
 def test_a_terminal_without_unicode_is_served_too(home: Path, workspace: Path) -> None:
     (home / "config.yaml").write_text("modle: é\n", "utf-8")
     result = subprocess.run(

@@ -44,6 +44,7 @@ def test_it_is_a_subcommand() -> None:
     assert (args.command, args.as_json) == ("context", True)
 
 
+@pytest.mark.thorough
 async def test_a_passage_that_reads_like_an_order_is_kept_back_until_a_person_lets_it_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -173,6 +173,7 @@ async def test_the_table_is_counted_again_when_the_session_went_on_and_the_curso
         assert rows.entries[rows.cursor].name == "Care"
 
 
+@pytest.mark.thorough
 async def test_a_person_reads_what_is_kept_back_as_plain_text_and_lets_it_in() -> None:
     let_in: list[KeptPassage] = []
 
@@ -206,6 +207,7 @@ async def test_a_person_reads_what_is_kept_back_as_plain_text_and_lets_it_in() -
         await until(pilot, lambda: "It counts now." in host.told)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("table", "skin"),

@@ -23,6 +23,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("columns", [80, 9])
 def test_a_crash_ends_in_calm_lines_and_a_report(tmp_path: Path, columns: int) -> None:
     env = environment(tmp_path / "home")

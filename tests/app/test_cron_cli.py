@@ -104,6 +104,7 @@ def test_a_job_whose_skill_or_toolset_is_gone_asks_no_model_and_its_receipt_says
         assert (ended["state"], ended["session"], said in ended["error"]) == ("failed", "", True), ended
 
 
+@pytest.mark.thorough
 async def test_the_heartbeat_asks_once_for_a_change_and_nothing_while_idle(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

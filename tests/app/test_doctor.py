@@ -82,6 +82,7 @@ def test_every_line_has_a_mark_words_and_the_mend_below() -> None:
     assert all(line.isascii() for line in doctor.lines(found, glyphs=False))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_command_prints_json_and_exits_with_1_only_when_something_fails(
     subject: HealthSubject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: bool

@@ -110,6 +110,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> s
     return printed.err
 
 
+@pytest.mark.thorough
 def test_a_suite_with_something_wrong_is_refused_in_a_sentence(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +208,7 @@ def test_a_result_is_exported_where_its_sessions_are_gone_or_broken(
     assert "is no session store" in refused(capsys, "export", str(tmp_path), code=1)
 
 
+@pytest.mark.thorough
 async def test_runs_of_a_suite_with_and_without_notes_and_skills_are_told_apart(tmp_path: Path) -> None:
     home, root = tmp_path / "home", lay(tmp_path, "prompt: Say yes.\nchecks: [{judge: It says yes.}]\n")
     (home / "memories").mkdir(parents=True)
@@ -253,6 +255,7 @@ async def test_runs_of_a_suite_with_and_without_notes_and_skills_are_told_apart(
         assert len(json.loads((tmp_path / "with" / "result.json").read_text())["results"]) == 1
 
 
+@pytest.mark.thorough
 def test_a_suite_of_which_nothing_passes_ends_with_1_and_tells_it_as_done(tmp_path: Path) -> None:
     task = tmp_path / "suite" / "tasks" / "one"
     task.mkdir(parents=True)

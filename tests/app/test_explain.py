@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,6 +46,7 @@ def test_each_line_of_stdin_gets_one_line_of_json(tmp_path: Path) -> None:
     assert all(each["reasons"] for each in found if each["verdict"] != "allow")
 
 
+@pytest.mark.thorough
 def test_one_command_is_explained_in_words(tmp_path: Path) -> None:
     done = explain(tmp_path, "--", "ls && rm -rf ../src")
     assert done.returncode == 0

@@ -85,12 +85,14 @@ def test_only_a_pip_that_knows_raw_progress_is_asked_for_it(version: str, raw: b
     assert with_raw_progress(uv) == uv
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("words", "meant"), [(("sesions",), "sessions"), (("sessions", "lst"), "list")])
 def test_a_mistyped_subcommand_gets_a_guess(words: tuple[str, ...], meant: str, tmp_path: Path) -> None:
     done = command.run(*words, env=command.environment(tmp_path / "home"), cwd=tmp_path)
     assert done.returncode == 2 and f"Did you mean {meant}?" in done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("group", ["sessions", "cron", "memory", "checkpoints"])
 def test_a_group_without_an_action_lists(group: str, tmp_path: Path) -> None:
     env = command.environment(tmp_path / "home")

@@ -118,6 +118,7 @@ def local(hub: Hub) -> str:
     return f"local: {{{{url: '{hub.base}/tiny.gguf', sha256: {digest}}}}}\n"
 
 
+@pytest.mark.thorough
 async def test_one_enter_fetches_the_local_model_and_what_was_said_meanwhile_is_sent(tmp_path: Path) -> None:
     with serving(Hub(WEIGHTS, stall_after=100_000)) as hub:
         async with first_start(tmp_path, local(hub)) as first:
@@ -137,6 +138,7 @@ async def test_one_enter_fetches_the_local_model_and_what_was_said_meanwhile_is_
         assert "name: local" in (first.home / "config.yaml").read_text()
 
 
+@pytest.mark.thorough
 async def test_a_fetch_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     with serving(Hub(WEIGHTS, cuts=[len(WEIGHTS), 150_000, 0, 0])) as hub:
         async with first_start(tmp_path, local(hub)) as first:
@@ -164,6 +166,7 @@ async def test_weights_that_are_not_those_named_are_never_used(tmp_path: Path) -
             assert first.wishes == [None]
 
 
+@pytest.mark.thorough
 async def test_a_text_that_begins_with_a_digit_fetches_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +205,7 @@ async def test_a_model_that_cannot_be_used_leads_to_the_choice_with_the_reason()
 OWN = "providers: {{mine: {{base_url: '{base_url}', api_key_env: MINE_API_KEY}}}}\n"
 
 
+@pytest.mark.thorough
 async def test_a_key_is_checked_masked_and_kept_and_a_model_of_its_provider_answers(tmp_path: Path) -> None:
     async with first_start(tmp_path, OWN) as first:
         first.app.session.prompt.set_text("a draft")
@@ -232,6 +236,7 @@ async def test_a_key_is_checked_masked_and_kept_and_a_model_of_its_provider_answ
         assert [request.path for request in first.server.requests] == []
 
 
+@pytest.mark.thorough
 async def test_a_server_at_an_address_is_asked_until_it_answers_and_kept(tmp_path: Path) -> None:
     async with first_start(tmp_path, "{{}}\n") as first:
         screen = await first.shows(OnboardingScreen)
@@ -274,6 +279,7 @@ async def test_a_server_at_an_address_is_asked_until_it_answers_and_kept(tmp_pat
         assert first.wishes[-1] is not None and first.wishes[-1].endswith("/mini")
 
 
+@pytest.mark.thorough
 async def test_a_model_without_a_key_is_given_one_in_the_list_of_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +308,7 @@ async def test_a_model_without_a_key_is_given_one_in_the_list_of_models(
         assert (first.home / ".env").read_text() == f"ANTHROPIC_API_KEY={KEY}\n"
 
 
+@pytest.mark.thorough
 async def test_a_key_that_was_refused_is_replaced_in_the_list_of_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ PIECE = 10
 ALL = thoroughly(*(range(at, at + PIECE) for at in range(0, 200, PIECE)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [range(24, 25), *ALL])
 def test_a_first_sentence_arrives_whole_and_begins_nothing_else(tmp_path: Path, seeds: range) -> None:
     with first_seconds.place(tmp_path) as there:

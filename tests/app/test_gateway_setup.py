@@ -104,6 +104,7 @@ STAGES: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", STAGES)
 async def test_only_what_the_platform_takes_is_kept_and_enabled(tmp_path: Path, name: str) -> None:
     env = command.environment(tmp_path, "http://127.0.0.1:9/v1")
@@ -141,6 +142,7 @@ async def test_only_what_the_platform_takes_is_kept_and_enabled(tmp_path: Path, 
     assert line.split()[1:3] == ["stopped", "no"]
 
 
+@pytest.mark.thorough
 def test_a_messenger_without_its_token_is_incomplete_and_never_on(tmp_path: Path) -> None:
     env = command.environment(tmp_path, "http://127.0.0.1:9/v1")
 

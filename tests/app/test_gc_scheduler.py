@@ -52,6 +52,7 @@ def test_garbage_is_gone_and_what_lives_is_set_aside(collector: GcScheduler) -> 
     assert alive.itself is alive
 
 
+@pytest.mark.thorough
 def test_what_was_set_aside_and_died_goes_after_a_long_rest(collector: GcScheduler) -> None:
     ring = Ring()
     dead = weakref.ref(ring)

@@ -74,6 +74,7 @@ def screen(scene: Stage, kind: type) -> Callable[[], bool]:
     return lambda: isinstance(scene.app.screen, kind)
 
 
+@pytest.mark.thorough
 async def test_undo_takes_back_the_turn_and_its_files_and_redo_brings_both_again(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", "write b two") as scene:
         await scene.pilot.press("alt+u")
@@ -89,6 +90,7 @@ async def test_undo_takes_back_the_turn_and_its_files_and_redo_brings_both_again
         assert scene.app.session.prompt.text == ""
 
 
+@pytest.mark.thorough
 async def test_what_is_being_written_stays_and_the_message_goes_into_the_history(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one") as scene:
         await scene.type("my draft", "alt+u")
@@ -98,6 +100,7 @@ async def test_what_is_being_written_stays_and_the_message_goes_into_the_history
         assert prompt.text == "my draft"
 
 
+@pytest.mark.thorough
 async def test_a_draft_that_was_put_back_makes_room_for_the_next(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", "write b two") as scene:
         prompt = scene.app.session.prompt
@@ -111,6 +114,7 @@ async def test_a_draft_that_was_put_back_makes_room_for_the_next(tmp_path: Path)
         assert prompt.text == "write a one"
 
 
+@pytest.mark.thorough
 async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", "run echo x >b") as scene:
         app = scene.app
@@ -127,6 +131,7 @@ async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
         assert app.bridge.state.head == ""
 
 
+@pytest.mark.thorough
 async def test_ignored_files_are_listed_when_they_are_asked_for(tmp_path: Path) -> None:
     async with worked(tmp_path, "run echo made >.gitignore; mkdir made; echo x >made/b; echo y >a") as scene:
         pane = scene.app.session.files
@@ -141,6 +146,7 @@ async def test_ignored_files_are_listed_when_they_are_asked_for(tmp_path: Path) 
         await scene.until(lambda: pane.figure() == "2")
 
 
+@pytest.mark.thorough
 async def test_a_card_tells_how_many_files_its_call_changed_and_does_so_again_later(tmp_path: Path) -> None:
     async with worked(tmp_path, "run touch a b c", "run true") as scene:
         assert [item.files for item in scene.items(CallItem)] == [3, 0]
@@ -151,6 +157,7 @@ async def test_a_card_tells_how_many_files_its_call_changed_and_does_so_again_la
         assert [item.files for item in scene.items(CallItem)] == [3]
 
 
+@pytest.mark.thorough
 async def test_esc_twice_at_an_empty_prompt_lists_what_was_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +177,7 @@ async def test_esc_twice_at_an_empty_prompt_lists_what_was_said(
         assert len(said(scene)) == 2
 
 
+@pytest.mark.thorough
 async def test_esc_twice_does_nothing_with_a_draft_or_when_it_is_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +193,7 @@ async def test_esc_twice_does_nothing_with_a_draft_or_when_it_is_slow(
         assert scene.app.screen is scene.app.session
 
 
+@pytest.mark.thorough
 async def test_esc_that_stops_a_turn_leads_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +208,7 @@ async def test_esc_that_stops_a_turn_leads_nowhere_else(
         assert scene.app.screen is scene.app.session
 
 
+@pytest.mark.thorough
 async def test_esc_in_a_dialog_is_its_own(tmp_path: Path) -> None:
     script = [call("clarify", question="Which?", choices=["red", "blue"]), say("Fine.")]
     async with worked(tmp_path, script=script) as scene:
@@ -238,6 +248,7 @@ async def choose(scene: Stage, *keys: str) -> None:
 WORK = ("write a one", "write a two", "write b x")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("key", "left", "words"),
     [
@@ -258,6 +269,7 @@ async def test_going_back_takes_what_was_chosen(
         await scene.until(lambda: files(scene) == {"a": "two", "b": "x"} and said(scene) == list(WORK))
 
 
+@pytest.mark.thorough
 async def test_leaving_everything_as_it_is_goes_back_to_the_list(tmp_path: Path) -> None:
     async with worked(tmp_path, *WORK) as scene:
         await choose(scene, "escape")
@@ -276,6 +288,7 @@ async def conflict(scene: Stage, text: str = "mine") -> RestoringScreen:
     return shown
 
 
+@pytest.mark.thorough
 async def test_what_the_person_changed_is_shown_before_and_stays_by_default(tmp_path: Path) -> None:
     async with worked(tmp_path, *WORK) as scene:
         await conflict(scene)
@@ -285,6 +298,7 @@ async def test_what_the_person_changed_is_shown_before_and_stays_by_default(tmp_
         assert "1 left as they are: a" in history_actions(scene)[0]
 
 
+@pytest.mark.thorough
 async def test_the_checkpoint_is_taken_where_it_was_chosen(tmp_path: Path) -> None:
     async with worked(tmp_path, *WORK) as scene:
         await conflict(scene)
@@ -293,6 +307,7 @@ async def test_the_checkpoint_is_taken_where_it_was_chosen(tmp_path: Path) -> No
         assert files(scene) == {"a": "one"}
 
 
+@pytest.mark.thorough
 async def test_both_sides_are_merged_and_shown_before(tmp_path: Path) -> None:
     lines = "".join(f"line {n}\n" for n in range(9))
     ours, theirs = lines.replace("line 1\n", "ours\n"), lines.replace("line 7\n", "theirs\n")
@@ -318,6 +333,7 @@ async def test_both_sides_are_merged_and_shown_before(tmp_path: Path) -> None:
         assert files(scene) == {"a": theirs}
 
 
+@pytest.mark.thorough
 async def test_declining_the_look_changes_nothing(tmp_path: Path) -> None:
     async with worked(tmp_path, *WORK) as scene:
         await conflict(scene)
@@ -326,6 +342,7 @@ async def test_declining_the_look_changes_nothing(tmp_path: Path) -> None:
         assert (files(scene), said(scene)) == ({"a": "mine", "b": "x"}, list(WORK))
 
 
+@pytest.mark.thorough
 async def test_files_that_change_during_the_look_are_looked_at_again(tmp_path: Path) -> None:
     async with worked(tmp_path, *WORK) as scene:
         first = await conflict(scene)
@@ -344,6 +361,7 @@ LONG = "".join(f"line {number}\n" for number in range(30))
 EDITED = LONG.replace("line 2\n", "two\n").replace("line 15\n", "").replace("line 28\n", "line 28\nmore\n")
 
 
+@pytest.mark.thorough
 async def test_a_person_takes_some_hunks_of_a_file_and_leaves_the_others(tmp_path: Path) -> None:
     script = [
         call("write_file", path="a", content=LONG),
@@ -374,6 +392,7 @@ async def test_a_person_takes_some_hunks_of_a_file_and_leaves_the_others(tmp_pat
         await scene.until(lambda: files(scene) == {"a": EDITED, "b": "x"})
 
 
+@pytest.mark.thorough
 async def test_hunks_that_were_chosen_are_asked_for_again_when_the_file_changes(tmp_path: Path) -> None:
     script = [
         call("write_file", path="a", content=LONG),
@@ -403,6 +422,7 @@ async def test_hunks_that_were_chosen_are_asked_for_again_when_the_file_changes(
         assert files(scene) == {"a": theirs}
 
 
+@pytest.mark.thorough
 async def test_a_branch_carries_over_what_was_done_on_the_one_that_is_left(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", "write b two") as scene:
         node = next(item.node for item in scene.items(UserItem) if item.text == "write a one")
@@ -426,6 +446,7 @@ async def test_a_branch_carries_over_what_was_done_on_the_one_that_is_left(tmp_p
         assert "asked: write b two" in str(scene.bench.server.requests[-1].messages)
 
 
+@pytest.mark.thorough
 async def test_undo_asks_as_well_when_files_were_changed_by_others(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", "write a two") as scene:
         (scene.bench.workspace / "a").write_text("mine")

@@ -44,6 +44,7 @@ def nodes_with_keys() -> list[type[Widget]]:
     return sorted(found, key=lambda each: each.__qualname__)
 
 
+@pytest.mark.sample(49)
 @pytest.mark.parametrize("owner", nodes_with_keys(), ids=lambda owner: owner.__qualname__)
 def test_every_key_of_a_widget_says_what_it_does(owner: type[Widget]) -> None:
     silent = [
@@ -76,6 +77,7 @@ def sections(screen: Screen[Any]) -> list[str]:
     return list(dict.fromkeys(entry.section for entry in here(screen, resolve({}))))
 
 
+@pytest.mark.thorough
 async def test_in_the_prompt_help_begins_with_the_keys_of_the_prompt(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
         assert isinstance(scene.app.screen.focused, Prompt)
@@ -90,6 +92,7 @@ async def test_in_the_prompt_help_begins_with_the_keys_of_the_prompt(tmp_path: P
         await scene.until(lambda: scene.app.screen is scene.app.session)
 
 
+@pytest.mark.thorough
 async def test_a_question_mark_is_text_in_the_prompt_and_help_elsewhere(tmp_path: Path) -> None:
     async with stage(tmp_path, [], size=(120, 40)) as scene:
         await scene.type("why", "question_mark")
@@ -103,6 +106,7 @@ async def test_a_question_mark_is_text_in_the_prompt_and_help_elsewhere(tmp_path
         assert any("Next item" in line for line in shown)
 
 
+@pytest.mark.thorough
 async def test_a_pane_tells_its_own_keys_and_those_of_its_list(tmp_path: Path) -> None:
     async with stage(tmp_path, [], size=(120, 40)) as scene:
         scene.app.session.calls.focus()
@@ -114,6 +118,7 @@ async def test_a_pane_tells_its_own_keys_and_those_of_its_list(tmp_path: Path) -
         assert not {command.name for command in COMMANDS if command.keys} & set(by_name)
 
 
+@pytest.mark.thorough
 async def test_screens_over_the_session_have_help_of_their_own(tmp_path: Path) -> None:
     async with stage(tmp_path, [], size=(80, 24)) as scene:
         await scene.type("/sessions", "enter")
@@ -127,6 +132,7 @@ async def test_screens_over_the_session_have_help_of_their_own(tmp_path: Path) -
         await scene.until(lambda: type(scene.app.screen).__name__ == "SessionsScreen")
 
 
+@pytest.mark.thorough
 async def test_the_context_the_log_and_the_models_open_from_the_prompt(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
         for word, name in (("context", "ContextScreen"), ("logs", "LogScreen"), ("model", "ModelsScreen")):
@@ -138,6 +144,7 @@ async def test_the_context_the_log_and_the_models_open_from_the_prompt(tmp_path:
             await scene.until(lambda: scene.app.screen is scene.app.session)
 
 
+@pytest.mark.thorough
 async def test_choosing_a_model_goes_on_with_the_session(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
         before = engine_of(scene.app).session.id
@@ -175,6 +182,7 @@ def test_keys_that_find_no_room_in_their_column_go_on_below(keys: str, lines: li
     assert in_column(keys, KEY_CELLS - 2) == lines
 
 
+@pytest.mark.thorough
 async def test_what_a_key_does_begins_in_one_column_however_many_keys_there_are() -> None:
     entries = [HelpEntry("Here: prompt", "Act", " ".join(map(shown_key, key.keys))) for key in KEYS]
     host = PageHost(lambda: HelpScreen(entries, resolve({})))
@@ -185,6 +193,7 @@ async def test_what_a_key_does_begins_in_one_column_however_many_keys_there_are(
         assert len(acts) == len(KEYS) and set(acts) == {1 + KEY_CELLS}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize("skin", ["night", "paper"])
 def test_help_looks_as_it_should(snap_compare: Any, size: tuple[int, int], skin: str) -> None:

@@ -98,6 +98,7 @@ def show(watch: Watch, kind: Kind) -> None:
     session.prompt.set_text(kind.text[:2_000])
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_kinds_of_all_sorts_in_every_place_of_the_session(step: int) -> None:
     async with watched(SIZE) as watch:
@@ -121,6 +122,7 @@ async def test_kinds_of_all_sorts_in_every_place_of_the_session(step: int) -> No
         assert watch.app.is_running and not watch.app.crashed
 
 
+@pytest.mark.thorough
 @some_or_all
 @pytest.mark.parametrize("size", [(40, 12), (20, 6)])
 async def test_a_small_terminal_is_not_overrun(size: tuple[int, int], step: int) -> None:
@@ -169,6 +171,7 @@ async def check_all_is_read(watch: Watch, dialog: Dialog[Any], kinds: list[Kind]
     await watch.settle()
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_all_of_an_approval_can_be_read_and_what_is_hidden_is_spelled_out(step: int) -> None:
     async with watched((160, 100)) as watch:
@@ -181,6 +184,7 @@ async def test_all_of_an_approval_can_be_read_and_what_is_hidden_is_spelled_out(
         assert watch.app.is_running
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_all_of_a_question_can_be_read_and_what_is_hidden_is_spelled_out(step: int) -> None:
     async with watched((160, 100)) as watch:
@@ -196,6 +200,7 @@ async def test_all_of_a_question_can_be_read_and_what_is_hidden_is_spelled_out(s
         assert watch.app.is_running
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["long-line", "many-nul", "many-marks"])
 async def test_a_huge_text_does_not_stop_a_dialog(name: str) -> None:
     (kind,) = (each for each in NUMBERED if each.name == name)
@@ -208,6 +213,7 @@ async def test_a_huge_text_does_not_stop_a_dialog(name: str) -> None:
         assert watch.faults == [] and kind.shows[0] in watch.seen()
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_a_text_in_full_is_harmless(step: int) -> None:
     async with watched((100, 200)) as watch:
@@ -244,6 +250,7 @@ async def test_remarks_and_notifications_are_text(step: int) -> None:
         assert watch.app.is_running and len(watch.screen.notes) >= len(KINDS) // (2 * step)
 
 
+@pytest.mark.thorough
 async def test_what_is_copied_steers_nothing() -> None:
     async with watched(SIZE) as watch:
         transcript = watch.app.session.transcript

@@ -125,6 +125,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_command_prints_text_and_colours_only(project: Path, command: tuple[str, ...]) -> None:
     assert printed(project, *command).strip()
@@ -146,10 +147,12 @@ def test_a_session_is_exported_with_all_that_was_said(project: Path) -> None:
     assert all(json.loads(line) for line in plain.splitlines())
 
 
+@pytest.mark.thorough
 def test_what_is_found_in_sessions_is_text(project: Path) -> None:
     assert words_of(printed(project, "sessions", "search", KINDS[3].shows[0]))
 
 
+@pytest.mark.thorough
 def test_a_command_line_is_explained_in_plain_text(project: Path) -> None:
     line = "; ".join(storable(kind.text.replace("\0", ""))[:200] for kind in KINDS[::3])
     assert printed(project, "permissions", "explain", line[:60_000]).strip()
@@ -164,18 +167,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield process.base_url
 
 
+@pytest.mark.thorough
 def test_an_answer_and_an_error_are_text(project: Path, server: str) -> None:
     assert words_of(printed(project, "-p", "hi", base_url=server, home="plain")) >= words_of_answer()
     failed = printed(project, "--continue", "-p", "again", base_url=server, home="plain")
     assert KINDS[0].shows[0] in failed
 
 
+@pytest.mark.thorough
 def test_events_as_lines_of_json_are_text(project: Path, server: str) -> None:
     plain = printed(project, "--json", "-p", "hi", base_url=server, home="lines")
     events = [json.loads(line) for line in plain.splitlines()]
     assert events[-1]["type"] == "turn_ended" and words_of(plain) >= words_of_answer()
 
 
+@pytest.mark.thorough
 def test_a_plain_conversation_is_text(project: Path, server: str) -> None:
     environ = environment(project / "talk", server)
     with Terminal([*HERMES, "--plain"], environ, project / "project", SIZE) as terminal:

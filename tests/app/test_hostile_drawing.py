@@ -118,6 +118,7 @@ def squeezed(text: str) -> str:
 EVERYWHERE = {**PLACES, **ONE_LINE}
 
 
+@pytest.mark.thorough
 @some_or_all
 def test_every_kind_is_drawn_harmless_and_to_read(step: int) -> None:
     for place, kind in spread(KINDS, EVERYWHERE, step):
@@ -127,6 +128,7 @@ def test_every_kind_is_drawn_harmless_and_to_read(step: int) -> None:
             assert word in shown or (place in ONE_LINE and word[:4] in shown), (kind.name, place, shown[:300])
 
 
+@pytest.mark.sample(1)
 @some_or_all
 @pytest.mark.parametrize("width", [7, 23])
 def test_no_row_is_wider_than_a_narrow_screen(width: int, step: int) -> None:
@@ -135,6 +137,7 @@ def test_no_row_is_wider_than_a_narrow_screen(width: int, step: int) -> None:
             check(rows_of(EVERYWHERE[place](kind.text), width, fold), width)
 
 
+@pytest.mark.thorough
 @some_or_all
 def test_an_answer_reads_the_same_however_it_is_cut(step: int) -> None:
     for kind in SHORT[::step]:
@@ -179,6 +182,7 @@ def test_arguments_nested_without_end_are_left_out_with_a_word() -> None:
     assert "otter" in check(rows_of(item), WIDTH) and "too deeply" in source_of(item)
 
 
+@pytest.mark.thorough
 def test_cleaning_leaves_the_words_and_nothing_of_a_payload() -> None:
     for kind in KINDS:
         cleaned = clean(kind.text)

@@ -64,6 +64,7 @@ async def offered(watch: Watch, word: str) -> list[str]:
     return [choice.label for choice in prompt.menu.choices if word in choice.label]
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_the_menu_offers_files_by_names_that_can_be_shown_and_no_others(
     tmp_path: Path, step: int
@@ -107,6 +108,7 @@ async def test_all_names_of_a_folder_can_be_walked_through(tmp_path: Path) -> No
         assert watch.faults == [] and watch.app.is_running
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_what_was_sent_before_is_found_again_and_steers_nothing(tmp_path: Path, step: int) -> None:
     kinds = [kind for kind in of(step) if not kind.huge]

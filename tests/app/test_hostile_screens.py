@@ -82,6 +82,7 @@ async def check_page(watch: Watch, page: Page[Any], count: int, kinds: Sequence[
 # Lists over the session
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_what_was_found_and_what_stands_around_it(tmp_path: Path, step: int) -> None:
     kinds = of(step)
@@ -100,6 +101,7 @@ async def test_what_was_found_and_what_stands_around_it(tmp_path: Path, step: in
         assert watch.app.is_running and not watch.app.crashed
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_the_preview_of_a_session(tmp_path: Path, step: int) -> None:
     kinds = of(step)
@@ -119,6 +121,7 @@ async def test_the_preview_of_a_session(tmp_path: Path, step: int) -> None:
         assert watch.app.is_running and not watch.app.crashed
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_names_of_branches_and_what_was_said_on_them(step: int) -> None:
     kinds = of(step)
@@ -166,6 +169,7 @@ async def test_a_comparison_that_cannot_be_made_says_so_and_steers_nothing() -> 
 # Names that a server or a folder gives
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_models_of_a_server_at_the_first_start(step: int) -> None:
     kinds = of(step)
@@ -184,6 +188,7 @@ async def test_models_of_a_server_at_the_first_start(step: int) -> None:
         assert watch.app.is_running
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_skins_whose_files_have_hostile_names(tmp_path: Path, step: int) -> None:
     folder = tmp_path / "skins"
@@ -198,6 +203,7 @@ async def test_skins_whose_files_have_hostile_names(tmp_path: Path, step: int) -
         assert watch.faults == [] and watch.app.is_running and not watch.app.crashed
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_the_branch_of_a_repository_in_the_status_bar(tmp_path: Path, step: int) -> None:
     heads = [f"ref: refs/heads/{kind.text}".encode("utf-8", "surrogatepass") for kind in of(step)]
@@ -215,6 +221,7 @@ async def test_the_branch_of_a_repository_in_the_status_bar(tmp_path: Path, step
         assert watch.app.is_running
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_files_that_others_changed(step: int) -> None:
     async with watched(SIZE) as watch:

@@ -177,6 +177,7 @@ def test_any_text_is_a_key_or_a_reason(text: str) -> None:
         assert key.isprintable() and shown_key(key)
 
 
+@pytest.mark.sample(88)
 @pytest.mark.parametrize("key", sorted({key for each in bindables().values() for key in each.keys}))
 def test_every_key_in_use_can_be_written_as_it_is_named_and_as_it_is_shown(key: str) -> None:
     assert read_key(key) == key
@@ -203,6 +204,7 @@ def wish(at: Stage, **keys: str) -> Keys:
     return at.app.keys
 
 
+@pytest.mark.thorough
 async def test_a_given_key_works_and_the_old_one_no_longer_does(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hello")]) as at:
         await at.ready()
@@ -214,6 +216,7 @@ async def test_a_given_key_works_and_the_old_one_no_longer_does(tmp_path: Path) 
         await at.until(lambda: isinstance(at.app.screen, HelpScreen), "help")
 
 
+@pytest.mark.thorough
 async def test_a_swap_of_keys_works_both_ways_and_can_be_taken_back(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hello")]) as at:
         await at.ready()
@@ -226,6 +229,7 @@ async def test_a_swap_of_keys_works_both_ways_and_can_be_taken_back(tmp_path: Pa
         await at.until(lambda: isinstance(at.app.screen, HelpScreen), "help by its own key")
 
 
+@pytest.mark.thorough
 async def test_a_command_without_a_default_key_runs_by_the_one_it_was_given(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hello")]) as at:
         await at.ready()
@@ -235,6 +239,7 @@ async def test_a_command_without_a_default_key_runs_by_the_one_it_was_given(tmp_
         await at.until(lambda: at.app.host.session not in ("", before), "a new session")
 
 
+@pytest.mark.thorough
 async def test_the_prompt_takes_its_keys_and_shows_them(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hello")]) as at:
         await at.ready()
@@ -248,6 +253,7 @@ async def test_the_prompt_takes_its_keys_and_shows_them(tmp_path: Path) -> None:
         assert at.answers() == ["hello"]
 
 
+@pytest.mark.thorough
 async def test_a_clash_and_a_wrong_name_are_told_once_and_nothing_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

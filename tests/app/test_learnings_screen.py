@@ -86,6 +86,7 @@ async def opened(app: Staged, pilot: Pilot[Any], book: LearningBook, answers: li
     return screen
 
 
+@pytest.mark.thorough
 async def test_each_key_changes_the_store_and_each_change_is_taken_back(tmp_path: Path) -> None:
     app = Staged()
     async with filled(tmp_path) as book, app.run_test(size=(120, 40)) as pilot:
@@ -154,6 +155,7 @@ def shown(folder: Path, *keys: str, empty: bool = False) -> Any:
     return scene(act)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize(("keys", "empty"), [((), False), (("s",), True)], ids=["list", "none"])
 def test_the_learnings_look_as_they_should(

@@ -107,6 +107,7 @@ async def working(app: Leaving) -> None:
     await app.until(lambda: app.host.busy)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("moment", [opening, opened, working], ids=lambda moment: moment.__name__)
 @pytest.mark.parametrize("count", some(0, 8, 55))
 async def test_what_was_said_before_is_there_again(tmp_path: Path, moment: Any, count: int) -> None:
@@ -120,6 +121,7 @@ async def test_what_was_said_before_is_there_again(tmp_path: Path, moment: Any, 
         assert (made.workspace / "a").read_text() in ("one", "two")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", some(3, 21, 144))
 async def test_a_way_back_is_gone_whole_or_not_at_all(tmp_path: Path, count: int) -> None:
     async with bench(tmp_path, Engineer()) as made:

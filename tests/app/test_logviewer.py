@@ -72,6 +72,7 @@ async def test_who_reads_further_up_is_not_moved_by_news(log: Path) -> None:
         assert shown(host) == before
 
 
+@pytest.mark.thorough
 async def test_levels_can_be_left_out(log: Path) -> None:
     host = host_of(log)
     async with host.run_test(size=(80, 24)) as pilot:
@@ -105,6 +106,7 @@ async def test_hidden_characters_are_marked_and_nothing_is_markup(log: Path) -> 
         assert r"ValueError: \x1b[31m[red]no\u202e" in shown(host)
 
 
+@pytest.mark.thorough
 async def test_slash_filters_y_copies_and_enter_opens_in_full(log: Path) -> None:
     host = host_of(log)
     async with host.run_test(size=(80, 24)) as pilot:
@@ -143,6 +145,7 @@ async def test_only_so_many_lines_are_kept(log: Path, monkeypatch: pytest.Monkey
         assert rows.count == 5 and rows.text(4).endswith("seven")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("skin", "keys", "missing"),

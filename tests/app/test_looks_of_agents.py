@@ -106,6 +106,7 @@ async def _killing(app: Staged, pilot: Pilot[Any]) -> None:
     await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed)
 
 
+@pytest.mark.sample(1)
 @SIZES
 @pytest.mark.parametrize(
     "act",
@@ -116,11 +117,13 @@ def test_agents_look_as_they_should(snap_compare: Any, act: Any, size: tuple[int
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(act))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("act", [_beside, _attached], ids=lambda act: act.__name__.strip("_"))
 def test_agents_look_as_they_should_on_paper(snap_compare: Any, act: Any) -> None:
     assert snap_compare(Staged("paper"), terminal_size=WIDE, run_before=scene(act))
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_text_of_agents_does_the_terminal_no_harm(step: int) -> None:
     async with watched(WIDE) as watch:

@@ -93,6 +93,7 @@ DIALOGS: dict[str, Act] = {
 BOTH = ("forecast", "forecast-mixture", "forecast-many", "forecast-unknown", "ceiling")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("size", "name"),
     [(NARROW, name) for name in DIALOGS] + [(WIDE, name) for name in BOTH],
@@ -104,11 +105,13 @@ def test_what_is_asked_about_budgets_looks_as_it_should(
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(DIALOGS[name]))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["forecast", "ceiling"])
 def test_it_looks_as_it_should_on_paper_too(snap_compare: Any, name: str) -> None:
     assert snap_compare(Staged("paper"), terminal_size=NARROW, run_before=scene(DIALOGS[name]))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["forecast", "ceiling"])
 def test_the_way_out_is_in_sight_on_a_small_terminal(snap_compare: Any, name: str) -> None:
     assert snap_compare(Staged(), terminal_size=(50, 20), run_before=scene(DIALOGS[name]))

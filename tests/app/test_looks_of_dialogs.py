@@ -197,6 +197,7 @@ BOTH = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("size", "name"),
     [(NARROW, name) for name in DIALOGS] + [(WIDE, name) for name in BOTH],
@@ -206,12 +207,14 @@ def test_a_dialog_looks_as_it_should(snap_compare: Any, size: tuple[int, int], n
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(DIALOGS[name]))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("skin", ["paper", "ansi", *thoroughly("amber", "contrast-light")])
 @pytest.mark.parametrize("name", ["approval-long", "approval-parts"])
 def test_an_approval_looks_as_it_should_in_other_skins(snap_compare: Any, name: str, skin: str) -> None:
     assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=scene(DIALOGS[name]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("skin", ["paper", *thoroughly("contrast-light")])
 @pytest.mark.parametrize("name", ["onboarding", "onboarding-refused", "onboarding-held", "extra"])
 def test_the_first_minutes_look_as_they_should_in_other_skins(
@@ -220,6 +223,7 @@ def test_the_first_minutes_look_as_they_should_in_other_skins(
     assert snap_compare(Staged(skin), terminal_size=WIDE, run_before=scene(DIALOGS[name]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(60, 20), (50, 20)], ids=["60", "50"])
 @pytest.mark.parametrize("name", ["choices", "approval-parts", "onboarding", "onboarding-held"])
 def test_a_dialog_says_the_way_out_on_a_small_terminal(
@@ -228,6 +232,7 @@ def test_a_dialog_says_the_way_out_on_a_small_terminal(
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(DIALOGS[name]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("skin", ["night", "paper"])
 def test_the_palette_looks_as_it_should(snap_compare: Any, skin: str) -> None:
     async def act(app: Staged, pilot: Pilot[Any]) -> None:
@@ -241,6 +246,7 @@ def test_the_palette_looks_as_it_should(snap_compare: Any, skin: str) -> None:
     assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=scene(act))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 def test_a_text_in_full_looks_as_it_should(snap_compare: Any, size: tuple[int, int]) -> None:
     async def act(app: Staged, pilot: Pilot[Any]) -> None:
@@ -250,6 +256,7 @@ def test_a_text_in_full_looks_as_it_should(snap_compare: Any, size: tuple[int, i
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(act))
 
 
+@pytest.mark.thorough
 async def test_a_dialog_says_how_many_others_wait_behind_it() -> None:
     app = Staged()
     async with app.run_test(size=NARROW) as pilot:

@@ -55,6 +55,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.01)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SCENES)
 def test_going_back_looks_as_it_should(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
@@ -62,6 +63,7 @@ def test_going_back_looks_as_it_should(snap_compare: Any, name: str, size: tuple
     assert snap_compare(PageHost(make), terminal_size=size, run_before=pressing(*keys))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_going_back_asks_what_shall_be_as_it_was(snap_compare: Any, size: tuple[int, int]) -> None:
     async def ask(pilot: Pilot[Any]) -> None:

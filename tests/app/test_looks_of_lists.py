@@ -54,6 +54,7 @@ def listed(folder: Path, *keys: str, empty: bool = False, dialog: bool = False) 
     return scene(act)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("keys", "empty"),
@@ -67,6 +68,7 @@ def test_the_list_looks_as_it_should(
     assert snap_compare(Staged(), terminal_size=size, run_before=run)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("keys", "empty"), [(("j",), False), ((), True)], ids=["list", "empty"])
 def test_the_list_alone_has_the_whole_of_a_small_terminal(
     snap_compare: Any, tmp_path: Path, keys: tuple[str, ...], empty: bool
@@ -75,6 +77,7 @@ def test_the_list_alone_has_the_whole_of_a_small_terminal(
     assert snap_compare(Staged(), terminal_size=(59, 24), run_before=run)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("keys", [("j", "r"), ("j", "d")], ids=["rename", "delete"])
 def test_a_change_of_a_session_looks_as_it_should(
     snap_compare: Any, tmp_path: Path, keys: tuple[str, ...]

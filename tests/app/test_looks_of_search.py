@@ -50,6 +50,7 @@ def searched(folder: Path, text: str, *keys: str) -> Any:
     return scene(act)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("text", "keys"),
@@ -68,6 +69,7 @@ def test_the_search_looks_as_it_should(
     assert snap_compare(Staged(), terminal_size=size, run_before=searched(tmp_path, text, *keys))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 def test_each_answer_to_a_question_says_how_it_was_found(
     snap_compare: Any, tmp_path: Path, size: tuple[int, int]
@@ -84,12 +86,14 @@ def test_each_answer_to_a_question_says_how_it_was_found(
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(act))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("skin", ["paper", "contrast-dark", "mono"])
 def test_the_search_looks_as_it_should_in_other_skins(snap_compare: Any, tmp_path: Path, skin: str) -> None:
     run = searched(tmp_path, "tool:term totals")
     assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=run)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 def test_skills_learnings_and_notes_stand_among_the_hits(
     snap_compare: Any, tmp_path: Path, size: tuple[int, int]

@@ -107,6 +107,7 @@ SCENES = [
 ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("size", "act"), SCENES, ids=[f"{act.__name__}-{width}x{height}" for (width, height), act in SCENES]
 )
@@ -114,6 +115,7 @@ def test_a_session_looks_as_it_should(snap_compare: Any, size: tuple[int, int], 
     assert snap_compare(Staged(branch=MAIN), terminal_size=size, run_before=scene(act))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("skin", ["paper", "mono", *thoroughly("amber", "contrast-light")])
 def test_a_session_looks_as_it_should_in_other_skins(snap_compare: Any, skin: str) -> None:
     detached = Checkout("3f9c2a1", True)

@@ -10,6 +10,7 @@ from tests.app.web_stage import on_the_web
 from tests.support.staged import Staged, scene
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("opened", "size", "skin"),
     [(1, (80, 24), "night"), (2, (120, 40), "night"), (0, (80, 24), "paper")],

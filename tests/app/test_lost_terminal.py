@@ -76,6 +76,7 @@ def test_a_terminal_that_goes_during_an_answer_leaves_the_session(shown: Termina
     assert "the terminal has gone" in log_of(tmp_path / "home")
 
 
+@pytest.mark.thorough
 def test_a_terminal_that_goes_under_a_dialog_leaves_the_session(shown: Terminal, tmp_path: Path) -> None:
     ask(shown)
     shown.until(b"Deny and tell why")
@@ -84,6 +85,7 @@ def test_a_terminal_that_goes_under_a_dialog_leaves_the_session(shown: Terminal,
     check_kept(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_signal_ends_the_application_on_a_terminal_that_reads_nothing(
     shown: Terminal, tmp_path: Path
 ) -> None:
@@ -97,6 +99,7 @@ def test_a_signal_ends_the_application_on_a_terminal_that_reads_nothing(
     check_kept(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_terminal_that_controls_the_process_takes_it_along(tmp_path: Path) -> None:
     """As when a window is closed or the server of a multiplexer ends: a signal comes first."""
     outer, inner = os.openpty()

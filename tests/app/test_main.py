@@ -13,6 +13,7 @@ from app.startup.command_line import SUBCOMMANDS
 from tests.support import command
 
 
+@pytest.mark.thorough
 def test_help_and_version_need_neither_home_nor_model(tmp_path: Path) -> None:
     env = command.environment(tmp_path / "home")
     shown = command.run("--help", env=env, cwd=tmp_path)
@@ -23,6 +24,7 @@ def test_help_and_version_need_neither_home_nor_model(tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", sorted(SUBCOMMANDS))
 def test_every_subcommand_explains_itself(name: str, tmp_path: Path) -> None:
     shown = command.run(name, "--help", env=command.environment(tmp_path / "home"), cwd=tmp_path)

@@ -39,6 +39,7 @@ def hermes(place: Path, *arguments: str, code: int = 0, stdin: str = "", **more:
     return json.loads(done.stdout) if "--json" in arguments else done.stdout
 
 
+@pytest.mark.thorough
 def test_a_server_is_added_listed_probed_called_trusted_and_removed(place: Path) -> None:
     mark = place / "work" / "mark"
     added = hermes(place, "add", "box", "--json", "--no-sandbox", *PLAIN, "changes", str(mark))
@@ -79,6 +80,7 @@ def test_servers_of_plugins_are_listed_and_left_to_their_plugin(place: Path) -> 
     assert "hermes plugin disable pack" in refused.replace("hermes' ", "hermes ")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -107,6 +109,7 @@ def test_bad_input_gets_one_sentence(place: Path, arguments: tuple[str, ...], co
     assert said in text and text.count("\n") <= 1
 
 
+@pytest.mark.thorough
 def test_a_sign_in_without_a_browser_prints_its_address_and_is_forgotten(place: Path) -> None:
     with web_server(asks_sign_in=True) as web:
         given = {"mcp_servers": {"web": {"url": f"{web.url}/mcp"}}}
@@ -123,6 +126,7 @@ def test_a_sign_in_without_a_browser_prints_its_address_and_is_forgotten(place: 
         assert "MCP server web cannot do this: signing in failed" in refused and "access_denied" in refused
 
 
+@pytest.mark.thorough
 async def test_sessions_are_listed_searched_read_and_prompted_by_another_agent(place: Path) -> None:
     asked: list[str] = []
 

@@ -67,6 +67,7 @@ async def dialog(app: Staged, pilot: Pilot[Any]) -> None:
     await until(pilot, lambda: isinstance(app.screen, TextDialog) and app.screen.armed, "a dialog")
 
 
+@pytest.mark.thorough
 async def test_a_note_is_added_edited_deleted_and_each_change_taken_back(tmp_path: Path) -> None:
     files = filled(tmp_path)
     app = Staged()
@@ -136,6 +137,7 @@ def shown(folder: Path, *keys: str, empty: bool = False, attack: bool = False) -
     return scene(act)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("keys", "how"),

@@ -55,6 +55,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", ((80, 24), (120, 40)), ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SCENES)
 def test_a_merge_looks_as_it_should(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
@@ -62,6 +63,7 @@ def test_a_merge_looks_as_it_should(snap_compare: Any, name: str, size: tuple[in
     assert snap_compare(PageHost(make), terminal_size=size, run_before=pressing(*keys))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize(
     ("agent", "place", "title"),
@@ -88,6 +90,7 @@ async def test_the_title_tells_whose_copy_it_is_and_the_state_what_is_in_it(
         assert (len(left) > len(title)) is title.endswith("without e")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "out"),
     [
@@ -158,6 +161,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.thorough
 async def test_nothing_is_decided_about_while_the_agent_works(tmp_path: Path) -> None:
     delegate = call("delegate_task", goal="child", isolation="copy")
     answers = [delegate, say("Look at it."), say("On and on.", piece=1, pace=30)]
@@ -176,6 +180,7 @@ async def test_nothing_is_decided_about_while_the_agent_works(tmp_path: Path) ->
         await scene.until(lambda: not scene.app.host.busy, "the end")
 
 
+@pytest.mark.thorough
 async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_path: Path) -> None:
     async with sent(tmp_path, *CHANGES) as scene:
         workspace = scene.bench.workspace
@@ -196,6 +201,7 @@ async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_pat
         assert (workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.thorough
 async def test_a_new_folder_that_is_left_keeps_its_files_out_until_it_is_taken(tmp_path: Path) -> None:
     async with sent(tmp_path, call("write_file", path="shop/tax.py", content="x\n")) as scene:
         agents, folder = engine_of(scene.app).agents, scene.bench.workspace / "shop"
@@ -211,6 +217,7 @@ async def test_a_new_folder_that_is_left_keeps_its_files_out_until_it_is_taken(t
         assert (folder / "tax.py").read_text() == "x\n"
 
 
+@pytest.mark.thorough
 async def test_a_copy_is_discarded_after_a_question(tmp_path: Path) -> None:
     async with sent(tmp_path, *CHANGES) as scene:
         scene.app.run_worker(scene.app.actions.run_slash("/agents merge agent-1"))
@@ -231,6 +238,7 @@ async def test_a_copy_is_discarded_after_a_question(tmp_path: Path) -> None:
         assert copies(tmp_path) == []
 
 
+@pytest.mark.thorough
 async def test_hunks_that_are_left_stay_in_the_copy(tmp_path: Path) -> None:
     lines = [f"{number}\n" for number in range(40)]
     changed = ["three\n" if line == "3\n" else "last\n" if line == "39\n" else line for line in lines]
@@ -250,6 +258,7 @@ async def test_hunks_that_are_left_stay_in_the_copy(tmp_path: Path) -> None:
         assert not agents.copies.holds("agent-1")
 
 
+@pytest.mark.thorough
 async def test_all_copies_are_looked_at_until_the_person_has_seen_enough(tmp_path: Path) -> None:
     async with sent(tmp_path, *CHANGES) as scene:
         scene.app.run_worker(scene.app.actions.run_slash("/agents merge all"))
@@ -267,6 +276,7 @@ async def test_all_copies_are_looked_at_until_the_person_has_seen_enough(tmp_pat
             await merge_copy(scene.app, "all")
 
 
+@pytest.mark.thorough
 async def test_merges_between_which_something_was_said_are_undone_one_by_one(tmp_path: Path) -> None:
     async with sent(tmp_path, *CHANGES) as scene:
         engine = engine_of(scene.app)

@@ -72,6 +72,7 @@ def test_a_failed_pull_has_an_exit_code_and_a_sentence(
     assert "404" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_ctrl_c_leaves_a_state_that_can_be_resumed(home: Home, hub: Hub) -> None:
     hub.stall_after = 50_000
     script = textwrap.dedent("""

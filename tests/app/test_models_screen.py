@@ -121,6 +121,7 @@ async def test_a_model_without_its_key_says_which_variable_is_missing() -> None:
         assert "OPENAI_API_KEY" in str(host.screen.query_one("#page-about").render())
 
 
+@pytest.mark.thorough
 async def test_a_name_on_no_list_can_be_chosen() -> None:
     host = host_of(Menu())
     async with host.run_test(size=(80, 24)) as pilot:
@@ -218,6 +219,7 @@ async def test_the_real_menu_finds_a_server_at_an_address_of_the_settings(tmp_pa
     assert "lab/mine" in [choice.name for choice in found if not choice.problem]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("skin", "keys"),

@@ -44,11 +44,13 @@ def greeting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.base_url
 
 
+@pytest.mark.thorough
 def test_the_answer_goes_to_stdout_and_nothing_else(work: Path, home: Path, greeting: str) -> None:
     done = command.run("-p", "hi", env=command.environment(home, greeting), cwd=work)
     assert (done.returncode, done.stdout) == (0, "Hello there.\n")
 
 
+@pytest.mark.thorough
 def test_the_demo_works_where_its_steps_can_be_undone(work: Path, home: Path) -> None:
     done = command.run(
         "-p", "a tour", "--demo", "--json", "--approve", "all", env=command.environment(home), cwd=work
@@ -63,6 +65,7 @@ def test_the_demo_works_where_its_steps_can_be_undone(work: Path, home: Path) ->
     assert (undone.returncode, written.exists()) == (0, False)
 
 
+@pytest.mark.thorough
 def test_json_is_one_event_a_line_from_session_opened_to_turn_ended(
     work: Path, home: Path, greeting: str
 ) -> None:
@@ -77,12 +80,14 @@ def test_json_is_one_event_a_line_from_session_opened_to_turn_ended(
     assert done.stderr == ""
 
 
+@pytest.mark.thorough
 def test_the_text_may_come_from_stdin(work: Path, home: Path, greeting: str) -> None:
     done = command.run("--json", env=command.environment(home, greeting), cwd=work, stdin="what is this?\n")
     texts = [event["text"] for event in command.events(done.stdout) if event["type"] == "user_message"]
     assert texts == ["what is this?\n"]
 
 
+@pytest.mark.thorough
 def test_stdin_is_material_for_the_text(work: Path, home: Path, greeting: str) -> None:
     done = command.run(
         "-p", "explain", "--json", env=command.environment(home, greeting), cwd=work, stdin="line\n"
@@ -91,12 +96,14 @@ def test_stdin_is_material_for_the_text(work: Path, home: Path, greeting: str) -
     assert texts == ["explain\n\nline\n"]
 
 
+@pytest.mark.thorough
 def test_nothing_to_do_is_a_usage_error(work: Path, home: Path) -> None:
     done = command.run("-p", "  ", env=command.environment(home), cwd=work)
     assert done.returncode == 2
     assert "nothing to do" in done.stderr
 
 
+@pytest.mark.thorough
 def test_without_a_model_the_ways_on_are_explained(work: Path, home: Path) -> None:
     done = command.run("-p", "hi", env=command.environment(home), cwd=work)
     assert done.returncode == 2
@@ -105,6 +112,7 @@ def test_without_a_model_the_ways_on_are_explained(work: Path, home: Path) -> No
     assert not (home / "state.db").exists()
 
 
+@pytest.mark.thorough
 def test_an_unreachable_model_is_exit_code_3(work: Path, home: Path) -> None:
     home.mkdir()
     (home / "config.yaml").write_text("model: {retries: 0}\n")
@@ -114,6 +122,7 @@ def test_an_unreachable_model_is_exit_code_3(work: Path, home: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_refused_action_is_exit_code_4(work: Path, home: Path, tmp_path: Path) -> None:
     (work.parent / "kept").touch()
     script = "script = by_step([call('terminal', command='rm ../kept'), say('Not allowed.')])"
@@ -129,6 +138,7 @@ def test_a_refused_action_is_exit_code_4(work: Path, home: Path, tmp_path: Path)
     assert (work.parent / "kept").exists()
 
 
+@pytest.mark.thorough
 def test_a_denied_command_names_the_rule_that_allows_just_it(work: Path, home: Path, tmp_path: Path) -> None:
     script = "script = by_step([call('terminal', command='git push origin main'), say('Not allowed.')])"
     with ServerProcess(script, tmp_path) as server:
@@ -142,6 +152,7 @@ def test_a_denied_command_names_the_rule_that_allows_just_it(work: Path, home: P
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.thorough
 def test_a_broken_settings_file_is_named_before_the_model_that_is_missed(work: Path, home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.yaml").write_text("model:\n  name: [unclosed\n")
@@ -150,6 +161,7 @@ def test_a_broken_settings_file_is_named_before_the_model_that_is_missed(work: P
     assert done.stderr.startswith("hermes: config.yaml line ") and "No model is chosen" in done.stderr
 
 
+@pytest.mark.thorough
 def test_what_is_refused_although_all_is_approved_is_not_told_to_be_approved(
     work: Path, home: Path, tmp_path: Path
 ) -> None:
@@ -165,6 +177,7 @@ def test_what_is_refused_although_all_is_approved_is_not_told_to_be_approved(
     assert not (work / "new").exists()
 
 
+@pytest.mark.thorough
 def test_ctrl_c_stops_the_command_and_is_exit_code_130(work: Path, home: Path, tmp_path: Path) -> None:
     script = "script = by_step([call('terminal', command='echo go; sleep 300'), say('x')])"
     with ServerProcess(script, tmp_path) as server:
@@ -188,6 +201,7 @@ def test_ctrl_c_stops_the_command_and_is_exit_code_130(work: Path, home: Path, t
     assert (last["type"], last["outcome"]) == ("turn_ended", "interrupted")
 
 
+@pytest.mark.thorough
 def test_commands_hear_ctrl_c_even_where_hermes_was_started_without(
     work: Path, home: Path, tmp_path: Path
 ) -> None:
@@ -207,6 +221,7 @@ def test_commands_hear_ctrl_c_even_where_hermes_was_started_without(
     assert "default_int_handler" in finished["result"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -227,6 +242,7 @@ def test_wrong_arguments_get_one_sentence(arguments: list[str], work: Path, home
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_project_of_the_same_package_names_does_not_get_in_the_way(
     work: Path, home: Path, greeting: str
 ) -> None:
@@ -266,6 +282,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, engineer: ServerProces
     return Undisturbed(done, project, time.monotonic() - began)
 
 
+@pytest.mark.thorough
 def test_a_twelve_step_task_is_carried_out_on_a_real_project(
     engineer: ServerProcess, undisturbed: Undisturbed
 ) -> None:
@@ -296,6 +313,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
         assert (kill.lost, kill.integrity, kill.finished) == (0, "ok", True), kill
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shut", ["<&-", ">&-", "2>&-"])
 def test_a_closed_standard_stream_is_no_fault(shut: str, work: Path, home: Path, greeting: str) -> None:
     line = " ".join([*map(shlex.quote, command.HERMES), "-p", "hi", shut])
@@ -311,6 +329,7 @@ def test_a_closed_standard_stream_is_no_fault(shut: str, work: Path, home: Path,
     assert "Internal error" not in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_a_full_disk_behind_stdout_is_one_sentence(
     flags: list[str], work: Path, home: Path, greeting: str
@@ -332,6 +351,7 @@ def test_a_working_folder_that_is_gone_is_one_sentence(work: Path, home: Path, g
     assert done.stderr.count("\n") == 1 and "current folder is gone" in done.stderr and "--cwd" in done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arguments", [[], ["-p", "hi"]])
 def test_an_input_that_cannot_be_read_is_one_sentence(
     arguments: list[str], work: Path, home: Path, greeting: str
@@ -346,6 +366,7 @@ def test_an_input_that_cannot_be_read_is_one_sentence(
     assert done.stderr.count("\n") == 1 and "stdin cannot be read" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252"])
 def test_an_answer_that_the_output_cannot_encode_is_printed_all_the_same(
     encoding: str, work: Path, home: Path, tmp_path: Path
@@ -362,6 +383,7 @@ def test_an_answer_that_the_output_cannot_encode_is_printed_all_the_same(
     assert b"Error" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_control_bytes_of_a_piped_text_do_not_reach_the_model(work: Path, home: Path, greeting: str) -> None:
     piped = "one\0two \x1b[31mred\x1b[0m\n"
     done = command.run("-p", "x", "--json", env=command.environment(home, greeting), cwd=work, stdin=piped)
@@ -369,6 +391,7 @@ def test_control_bytes_of_a_piped_text_do_not_reach_the_model(work: Path, home: 
     assert texts == ["x\n\nonetwo red\n"]
 
 
+@pytest.mark.thorough
 def test_an_image_that_a_message_names_goes_with_it(work: Path, home: Path, greeting: str) -> None:
     (work / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
     done = command.run("-p", "see @dot.png", "--json", env=command.environment(home, greeting), cwd=work)

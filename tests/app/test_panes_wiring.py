@@ -95,6 +95,7 @@ def finished(call: str = "c") -> ToolFinished:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 async def test_jump_mode_works_from_the_prompt_and_keeps_the_draft(size: tuple[int, int]) -> None:
     async with scene(size) as (stage, pilot):
@@ -144,6 +145,7 @@ async def test_no_branch_is_shown_outside_of_a_repository(tmp_path: Path) -> Non
         assert stage.app.bridge.state.branch is None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("mode", "shown"), [("ask", False), ("all", True), ("deny", True)])
 async def test_approvals_have_a_badge_unless_the_person_is_asked(
     tmp_path: Path, mode: str, shown: bool
@@ -195,6 +197,7 @@ async def test_a_click_on_the_badge_brings_up_what_waits_for_a_pause_in_typing(
         await until(pilot, lambda: isinstance(stage.app.screen, ClarifyDialog))
 
 
+@pytest.mark.thorough
 async def test_subagents_show_up_by_events_and_enter_tells_about_one(tmp_path: Path) -> None:
     async with scene() as (stage, pilot):
         stage.hear(
@@ -240,6 +243,7 @@ async def test_changes_of_others_stand_apart_and_open_their_diff(tmp_path: Path)
             await pilot.pause()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pane", ["todo", "agents", "log", "files"])
 async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(pane: str) -> None:
     async with scene() as (made, pilot):
@@ -257,6 +261,7 @@ async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(
         await until(pilot, lambda: made.app.session.prompt.text == "x")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pane", ["agents", "files"])
 async def test_a_pane_with_nothing_in_it_takes_no_keys_where_it_is_out_of_sight(pane: str) -> None:
     async with scene() as (made, pilot):
@@ -267,6 +272,7 @@ async def test_a_pane_with_nothing_in_it_takes_no_keys_where_it_is_out_of_sight(
         assert made.app.focused is made.app.session.prompt
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=str)
 async def test_nothing_lies_over_the_conversation_so_its_rows_may_go_out_at_once(
     size: tuple[int, int],

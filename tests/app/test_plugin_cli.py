@@ -28,6 +28,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return json.loads(capsys.readouterr().out)["plugins"]
 
 
+@pytest.mark.thorough
 def test_a_plugin_is_begun_tested_installed_changed_and_removed(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,6 +113,7 @@ def shown(*keys: str, rows: list[PluginRow], dialog: bool = False) -> Any:
     return scene(act)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("size", "skin", "keys", "empty"),
     [

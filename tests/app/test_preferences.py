@@ -29,6 +29,7 @@ def told(at: Stage) -> list[str]:
     return [event.text for event in at.bench.seen(Noticed)]
 
 
+@pytest.mark.thorough
 async def test_the_screen_opens_by_its_key_and_by_its_word(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hi")]) as at:
         await at.ready()
@@ -69,6 +70,7 @@ async def test_approvals_set_to_deny_hold_for_the_next_call(tmp_path: Path) -> N
         assert (at.bench.workspace / "made").is_dir()
 
 
+@pytest.mark.thorough
 async def test_the_watcher_is_turned_off_and_on_by_word_and_by_setting(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hi")]) as at:
         await at.ready()
@@ -86,6 +88,7 @@ async def test_the_watcher_is_turned_off_and_on_by_word_and_by_setting(tmp_path:
         await at.until(lambda: complaints == ["/watch takes on or off, not “maybe”."], "the refusal")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("key", "text", "part"),
     [

@@ -152,6 +152,7 @@ def test_what_is_read_ahead_exists() -> None:
     assert {"markdown_it", "openai", "rich.syntax", "tree_sitter_bash"} <= set(found)
 
 
+@pytest.mark.thorough
 def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
     code = (
         "import asyncio, sys; from tools.discovery import tool_modules;"
@@ -190,6 +191,7 @@ asyncio.run(main())
 """Watches the jobs of an empty home and prints what the event loop itself reads meanwhile."""
 
 
+@pytest.mark.thorough
 def test_what_watches_jobs_is_read_beside_the_event_loop(tmp_path: Path) -> None:
     env = environment(tmp_path)
     done = subprocess.run(

@@ -33,6 +33,7 @@ def _providers(home: Path) -> dict[str, Any]:
     return yaml.safe_load((home / "config.yaml").read_text())["providers"]
 
 
+@pytest.mark.thorough
 def test_a_server_with_a_key_is_added_checked_and_removed(home: Path, tmp_path: Path) -> None:
     with ServerProcess("script = []", tmp_path, options=["--api-key", KEY]) as server:
         bare = server.base_url.removesuffix("/v1")
@@ -73,6 +74,7 @@ def test_an_address_that_does_not_answer_is_kept_as_written_and_that_is_said(hom
     assert _providers(home)["away"] == {"base_url": NOWHERE}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -106,6 +108,7 @@ def test_the_key_of_a_built_in_provider_is_not_overwritten(home: Path) -> None:
     assert done.returncode == 2 and "another key already" in done.stderr and not (home / ".env").exists()
 
 
+@pytest.mark.thorough
 def test_what_was_learned_is_shown_and_forgotten(home: Path) -> None:
     spoken = DialectBook(home).of("ollama", "http://127.0.0.1:11434/v1", "small")
     spoken.learn([(Repair("merge_roles", {"roles": {"alternate": True}}), "roles must alternate")])

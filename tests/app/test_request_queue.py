@@ -141,6 +141,7 @@ async def test_clearing_forgets_everything() -> None:
     assert stage.closed == ["a"] and len(queue) == 0 and stage.counts[-1] == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "make", [StyledCommandPalette, lambda: TextDialog("New title")], ids=["palette", "title"]
 )
@@ -161,6 +162,7 @@ async def test_a_dialog_does_not_cover_what_is_open_for_a_moment(
         await until(pilot, lambda: isinstance(app.screen, ClarifyDialog), "the question")
 
 
+@pytest.mark.thorough
 async def test_a_question_that_is_over_goes_as_soon_as_nothing_lies_over_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -37,6 +37,7 @@ async def press(host: PageHost, pilot: Pilot[None], *keys: str) -> None:
         await pilot.pause()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "chosen"),
     [
@@ -61,6 +62,7 @@ async def test_each_path_becomes_what_was_chosen_for_it(
         assert host.outcomes == [chosen]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "said"), [(("j", "j", "c"), "stays as it is"), (("j", "j", "j", "b"), "nothing to merge")]
 )
@@ -69,6 +71,7 @@ async def test_what_cannot_be_chosen_is_a_sentence(keys: tuple[str, ...], said: 
         assert [said in text for text in host.told] == [True]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("keys", "hunks"),
     [
@@ -88,6 +91,7 @@ async def test_hunks_that_are_taken_are_a_part_of_exactly_these_contents(
         assert host.outcomes == [{"docs/shop list.md": part}]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("keys", "chosen"),
     [(("x",), "mine"), (("x", "t"), "checkpoint"), (("space", "space"), "checkpoint")],
@@ -97,6 +101,7 @@ async def test_all_hunks_or_none_are_the_whole_file(keys: tuple[str, ...], chose
         assert host.outcomes == [{"docs/shop list.md": chosen}]
 
 
+@pytest.mark.thorough
 async def test_hunks_of_a_conflict_begin_as_that_was_decided() -> None:
     async with looking(PLAN, "enter") as (host, pilot):
         assert host.screen.query_one(HunkRows).taken == frozenset()
@@ -107,6 +112,7 @@ async def test_hunks_of_a_conflict_begin_as_that_was_decided() -> None:
         assert host.outcomes == [MINE | {"docs/prices.md": "merge"}]
 
 
+@pytest.mark.thorough
 async def test_choosing_for_the_whole_file_forgets_its_hunks() -> None:
     async with looking(HUNKS, "enter", "space", "escape", "c", "enter") as (host, pilot):
         assert host.screen.query_one(HunkRows).taken == frozenset({1, 2, 3})
@@ -114,6 +120,7 @@ async def test_choosing_for_the_whole_file_forgets_its_hunks() -> None:
         assert host.outcomes == [{"docs/shop list.md": "checkpoint"}]
 
 
+@pytest.mark.thorough
 async def test_what_has_no_hunks_says_so() -> None:
     async with looking(HUNKS, "j", "enter") as (host, _):
         assert isinstance(host.screen, FileScreen) and not isinstance(host.screen, HunkScreen)

@@ -87,6 +87,7 @@ async def test_somebody_elses_database_is_left_to_the_opening(tmp_path: Path) ->
     assert await seen(home, ResumedSession("x", tmp_path)) == []
 
 
+@pytest.mark.thorough
 async def test_the_engine_is_not_read_for_it(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     await said(home, tmp_path, "the very last words")

@@ -103,6 +103,7 @@ AFTER_1 = {"report.txt": "one\ntwo\nthree\n", "todo.txt": "ask Ada\n"}
 AFTER_2 = {"report.txt": "one\n2\nthree\n", "out/data.csv": "x\n"}
 
 
+@pytest.mark.thorough
 def test_the_worked_example_of_the_docs_is_what_happens(over: Bench) -> None:
     b = over
     examples = re.findall(r"```console\n(.*?)```", DOCS.read_text(), re.DOTALL)
@@ -129,6 +130,7 @@ def neutral(text: str) -> str:
     return re.sub(r"index [0-9a-f]{40}\.\.[0-9a-f]{40}", "index", text).strip()
 
 
+@pytest.mark.thorough
 def test_a_list_is_json_too(over: Bench) -> None:
     record = json.loads(rollback(over, "--json").stdout)
     assert (record["first"], record["last"], record["checkpoints"]) == (0, 2, {"draft": 1})
@@ -138,6 +140,7 @@ def test_a_list_is_json_too(over: Bench) -> None:
     assert [step["step"] for step in one["steps"]] == [2]
 
 
+@pytest.mark.thorough
 def test_files_go_back_and_forth(over: Bench) -> None:
     done = rollback(over, "--to", "draft", "--yes")
     assert done.returncode == 0, done.stderr
@@ -151,6 +154,7 @@ def test_files_go_back_and_forth(over: Bench) -> None:
     assert (again.returncode, again.stdout) == (0, "All files are as they were after step 0.\n")
 
 
+@pytest.mark.thorough
 def test_one_file_goes_back_alone(over: Bench) -> None:
     below = over.workspace / "out"
     environ = command.environment(over.home)
@@ -165,6 +169,7 @@ def test_one_file_goes_back_alone(over: Bench) -> None:
     assert "where the session works" in outside.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("choice", "code", "text"),
     [
@@ -185,6 +190,7 @@ def test_what_the_person_changed_since_is_theirs_to_decide(
     assert (stays in done.stdout) == (choice in (None, "mine"))
 
 
+@pytest.mark.thorough
 def test_files_that_only_others_changed_are_not_called_as_they_were(over: Bench) -> None:
     b = over
     shutil.rmtree(b.workspace / "out")
@@ -219,6 +225,7 @@ def test_json_tells_what_was_done_and_what_was_not(over: Bench) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_it_asks_first_and_shows_what_would_happen(over: Bench) -> None:
     (over.workspace / "report.txt").write_text("mine\n")
     code, output = answered(over, "n", "--to", "1")
@@ -234,6 +241,7 @@ def test_it_asks_first_and_shows_what_would_happen(over: Bench) -> None:
     assert tree(over.workspace) == AFTER_1
 
 
+@pytest.mark.thorough
 def test_without_anybody_to_answer_nothing_happens(over: Bench) -> None:
     for options in ((), ("--json",)):
         done = rollback(over, "--to", "1", *options, stdin="y\n")
@@ -242,6 +250,7 @@ def test_without_anybody_to_answer_nothing_happens(over: Bench) -> None:
     assert tree(over.workspace) == AFTER_2
 
 
+@pytest.mark.thorough
 def test_it_works_beside_a_running_session_and_says_so(over: Bench) -> None:
     session = json.loads(rollback(over, "--json").stdout)["session"]
     lock = SessionLock(over.home / "run", session)
@@ -255,6 +264,7 @@ def test_it_works_beside_a_running_session_and_says_so(over: Bench) -> None:
         lock.release()
 
 
+@pytest.mark.thorough
 def test_a_restore_that_was_cut_off_is_finished_first(over: Bench) -> None:
     store = CheckpointStore(over.home / "checkpoints")
     session = json.loads(rollback(over, "--json").stdout)["session"]
@@ -272,6 +282,7 @@ def test_a_restore_that_was_cut_off_is_finished_first(over: Bench) -> None:
     assert store.line(session).steps()[-1].changes == (PathChange("report.txt", now, wanted),)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
@@ -291,6 +302,7 @@ def test_mistakes_are_one_sentence(over: Bench, arguments: tuple[str, ...], code
     assert tree(over.workspace) == AFTER_2
 
 
+@pytest.mark.thorough
 def test_where_nothing_is_kept_nothing_is_made(tmp_path: Path) -> None:
     home = tmp_path / "home"
     done = command.run("rollback", env=command.environment(home), cwd=tmp_path)
@@ -299,6 +311,7 @@ def test_where_nothing_is_kept_nothing_is_made(tmp_path: Path) -> None:
     assert not (home / "checkpoints").exists()
 
 
+@pytest.mark.thorough
 async def test_hostile_names_and_contents_reach_no_terminal(tmp_path: Path) -> None:
     name = "a\x1b]0;owned\x07\nb"
     replies = by_step([call("write_file", path=name, content="\x1b[2Jx\n"), say("done")])
@@ -322,6 +335,7 @@ def export(b: Bench, *arguments: str) -> CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.thorough
 def test_a_branch_becomes_a_patch_that_git_takes(over: Bench, tmp_path: Path) -> None:
     done = export(over, "--format", "patch", "-o", str(tmp_path / "branch.patch"))
     assert done.returncode == 0, done.stderr
@@ -336,6 +350,7 @@ def test_a_branch_becomes_a_patch_that_git_takes(over: Bench, tmp_path: Path) ->
     assert export(over, "--format", "patch").stdout == (tmp_path / "branch.patch").read_bytes()
 
 
+@pytest.mark.thorough
 def test_a_branch_becomes_a_page(over: Bench) -> None:
     page = export(over, "--format", "html").stdout.decode()
     assert page.startswith("<!doctype html>")
@@ -346,6 +361,7 @@ def test_a_branch_becomes_a_page(over: Bench) -> None:
     assert b"no branch nowhere" in missing.stderr
 
 
+@pytest.mark.thorough
 async def test_without_steps_there_is_no_patch(tmp_path: Path) -> None:
     home = tmp_path / "home"
     async with await Store.open(home / "state.db") as store:
@@ -376,6 +392,7 @@ def edited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, str]:
     return asyncio.run(had()), now
 
 
+@pytest.mark.thorough
 def test_single_hunks_go_back_by_the_numbers_of_the_diff(edited: tuple[Bench, str]) -> None:
     b, now = edited
     file = b.workspace / "long.txt"
@@ -397,6 +414,7 @@ def test_single_hunks_go_back_by_the_numbers_of_the_diff(edited: tuple[Bench, st
     assert file.read_text() == now
 
 
+@pytest.mark.thorough
 def test_hunks_of_a_file_that_somebody_else_changed_need_a_word(edited: tuple[Bench, str]) -> None:
     b, now = edited
     file = b.workspace / "long.txt"
@@ -410,6 +428,7 @@ def test_hunks_of_a_file_that_somebody_else_changed_need_a_word(edited: tuple[Be
     assert file.read_text() == theirs.replace("two\n", "line 2\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
@@ -440,6 +459,7 @@ def test_mistakes_with_hunks_are_one_sentence(
     assert (b.workspace / "long.txt").read_text() == now
 
 
+@pytest.mark.thorough
 async def test_the_first_note_of_a_home_is_taken_back_whole(tmp_path: Path) -> None:
     noting = call("memory", action="add", content="The tests run with make test.", target="memory")
     async with bench(tmp_path, by_step([noting, say("noted")])) as b:

@@ -126,6 +126,7 @@ def _write_often(file: str, start: int) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 async def test_two_programs_at_once_never_leave_a_broken_file(tmp_path: Path) -> None:
     file = tmp_path / "screen.json"
     context = multiprocessing.get_context("spawn")

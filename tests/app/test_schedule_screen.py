@@ -31,6 +31,7 @@ from tests.support.waiting import until
 NOW = 1_772_600_000
 
 
+@pytest.mark.thorough
 async def test_keys_run_pause_and_delete_the_job_under_the_cursor(tmp_path: Path) -> None:
     app, begun = Staged(), list[str]()
     async with await Store.open(tmp_path / "state.db") as store:
@@ -137,6 +138,7 @@ async def test_a_mail_command_of_the_heartbeat_that_hangs_keeps_nothing_from_bei
         assert await book.runs() == [await book.run(run.id)]
 
 
+@pytest.mark.thorough
 async def test_a_process_that_is_begun_does_what_is_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +257,7 @@ async def test_a_store_that_cannot_be_read_does_not_look_empty(tmp_path: Path) -
             assert "cannot be used" in screen.rows.empty
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     "picture",

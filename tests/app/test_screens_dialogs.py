@@ -63,6 +63,7 @@ def approval(headline: str = "rm -rf build", **more: Any) -> ApprovalAsked:
     return ApprovalAsked(id="approval-1", headline=headline, reply=reply, **fields)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "outcome"),
     [
@@ -101,6 +102,7 @@ async def test_a_question_that_must_be_chosen_offers_no_own_words() -> None:
         assert dialog.query_one(Choices).option_count == 2 and not dialog.query(Input)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "decision"),
     [
@@ -124,6 +126,7 @@ async def test_an_approval_is_a_no_unless_it_was_chosen(keys: list[str], decisio
         assert host.outcomes == [decision]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "decision"),
     [
@@ -142,6 +145,7 @@ async def test_what_is_asked_each_time_offers_no_lasting_yes(keys: list[str], de
         assert host.outcomes == [decision]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "rule", ["run exactly this in ~/p", "fetch exactly https://x/" + "y" * 5_000], ids=len
 )
@@ -185,6 +189,7 @@ async def test_what_was_typed_before_goes_to_the_draft_and_answers_nothing(
         assert host.spilt == "1y é"
 
 
+@pytest.mark.thorough
 async def test_a_long_command_is_there_in_full_and_the_choices_stay_in_view() -> None:
     command = "\n".join(f"echo line {number} && rm -rf /tmp/{number}" for number in range(300))
     host = Host()
@@ -232,6 +237,7 @@ def test_what_is_dangerous_in_a_command_is_marked(command: str, parts: list[str]
     assert [found[0] for found in DANGEROUS.finditer(command)] == parts
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("keys", "sure"), [(["enter"], False), (["escape"], False), (["1"], True)])
 async def test_a_confirmation_is_a_no_unless_it_was_chosen(keys: list[str], sure: bool) -> None:
     host = Host()
@@ -288,6 +294,7 @@ def test_texts_share_the_room_they_are_left(room: int, wanted: list[int], given:
     assert shared(room, wanted) == given
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (50, 20)])
 async def test_choices_and_the_way_out_stay_on_the_screen_whatever_is_asked(size: tuple[int, int]) -> None:
     app = Host()
@@ -307,6 +314,7 @@ def test_keys_that_have_no_room_go_before_the_way_back(width: int, said: str) ->
     assert fitted("a x · b y · esc z", width) == said
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("make", "pressed", "said"),
     [

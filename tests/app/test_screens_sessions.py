@@ -94,6 +94,7 @@ async def test_the_chosen_session_begins_with_a_mark_on_each_of_its_lines(
         assert listed.render_line(2).cell_length == listed.render_line(4).cell_length
 
 
+@pytest.mark.thorough
 async def test_typing_searches_what_was_said(store: Store, tmp_path: Path) -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
@@ -110,6 +111,7 @@ async def test_typing_searches_what_was_said(store: Store, tmp_path: Path) -> No
         assert host.outcomes == [None]
 
 
+@pytest.mark.thorough
 async def test_a_session_is_renamed_in_place(store: Store, tmp_path: Path) -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
@@ -123,6 +125,7 @@ async def test_a_session_is_renamed_in_place(store: Store, tmp_path: Path) -> No
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("answer", "left"), [("1", 2), ("enter", 3)])
 async def test_deleting_asks_first(store: Store, tmp_path: Path, answer: str, left: int) -> None:
     host = Host()
@@ -136,6 +139,7 @@ async def test_deleting_asks_first(store: Store, tmp_path: Path, answer: str, le
         assert len(await store.list_sessions()) == left
 
 
+@pytest.mark.thorough
 async def test_a_session_that_is_open_is_not_deleted(store: Store, tmp_path: Path) -> None:
     host = Host()
     here, there, _ = await store.list_sessions()
@@ -179,6 +183,7 @@ WIDE_TEXT = "\n".join(
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("width", [71, 50, 20])
 async def test_wide_characters_keep_a_list_alone_within_its_edges(tmp_path: Path, width: int) -> None:
     async with await Store.open(tmp_path / "state.db") as store:
@@ -196,6 +201,7 @@ async def test_wide_characters_keep_a_list_alone_within_its_edges(tmp_path: Path
             assert all(cell_len(row.text) == row.cell_length for row in rows)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("width", [100, 80, 72])
 async def test_wide_characters_keep_list_and_preview_within_their_edges(tmp_path: Path, width: int) -> None:
     async with await Store.open(tmp_path / "state.db") as store:

@@ -54,6 +54,7 @@ def focused(on: Stage) -> object:
     return None if at is None else transcript.document.peek(at)
 
 
+@pytest.mark.thorough
 async def test_a_hit_in_another_session_is_opened_at_its_message(tmp_path: Path) -> None:
     async with stage(tmp_path, lambda request: say("Hello.")) as on:
         await on.ready()
@@ -77,6 +78,7 @@ async def test_a_hit_on_another_branch_opens_that_branch_and_the_match_is_lit(tm
         await on.until(lambda: finder.pattern == "Rücken" and finder.number == 1, "the match")
 
 
+@pytest.mark.thorough
 async def test_a_hit_on_another_branch_of_the_open_session_leads_there_and_undo_leads_back(
     tmp_path: Path,
 ) -> None:
@@ -114,6 +116,7 @@ async def test_a_hit_on_a_dropped_branch_of_the_open_session_gets_a_branch_again
         assert engine_of(on.app) is engine and session.head == f"found-{found.id}"
 
 
+@pytest.mark.thorough
 async def test_a_hit_in_the_open_conversation_is_gone_to_without_opening_it_again(tmp_path: Path) -> None:
     async with stage(tmp_path, lambda request: say("Hello.")) as on:
         await on.ready()
@@ -128,6 +131,7 @@ async def test_a_hit_in_the_open_conversation_is_gone_to_without_opening_it_agai
         await on.until(lambda: finder.pattern == "Kelpies" and finder.number == 1, "the match")
 
 
+@pytest.mark.thorough
 async def test_what_a_call_was_asked_is_found_at_its_card(tmp_path: Path) -> None:
     async with stage(tmp_path, lambda request: say("Hello.")) as on:
         await on.ready()

@@ -57,6 +57,7 @@ def snippets(screen: SearchScreen) -> list[str]:
     return [hit.snippet for hit in screen.query_one(HitRows).hits]
 
 
+@pytest.mark.thorough
 async def test_hits_follow_each_key_and_enter_opens_the_one_under_the_cursor(store: Store) -> None:
     host = Host()
     async with host.run_test(size=(100, 30)) as pilot:
@@ -73,6 +74,7 @@ async def test_hits_follow_each_key_and_enter_opens_the_one_under_the_cursor(sto
         assert host.outcomes == [ChosenHit(hit.session, hit.node, parse("tests"))]
 
 
+@pytest.mark.thorough
 async def test_filters_typed_in_the_line_narrow_the_hits_and_stand_below_it(store: Store) -> None:
     host = Host()
     async with host.run_test(size=(100, 30)) as pilot:

@@ -17,6 +17,7 @@ def kinds(data: bytes) -> list[tuple[str, bytes]]:
     return [(piece.kind.name, piece.data) for piece in pieces(data)]
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(STREAM)
 def test_nothing_is_left_out_and_text_holds_no_escape(data: bytes) -> None:
@@ -25,6 +26,7 @@ def test_nothing_is_left_out_and_text_holds_no_escape(data: bytes) -> None:
     assert all((piece.kind is SequenceKind.TEXT) == (b"\x1b" not in piece.data) for piece in found)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(STREAM, st.integers(0, 40))
 def test_what_is_complete_does_not_depend_on_what_comes_later(data: bytes, cut: int) -> None:

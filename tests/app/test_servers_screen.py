@@ -196,6 +196,7 @@ async def asked(app: Staged, pilot: Pilot[Any], answers: list[Any]) -> FormDialo
     return dialog
 
 
+@pytest.mark.thorough
 async def test_a_server_is_restarted_looked_into_and_agreed_to() -> None:
     app, stand = Staged(), Stand()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -228,6 +229,7 @@ async def signing_in(app: Staged, pilot: Pilot[Any], stand: Stand) -> SignInDial
     return app.screen
 
 
+@pytest.mark.thorough
 async def test_signing_in_shows_the_address_and_ends_however_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = list[str]()
     monkeypatch.setattr("webbrowser.open", lambda url: pages.append(url) is None)
@@ -280,6 +282,7 @@ def test_a_browser_is_opened_only_where_the_person_sees_it(environ: dict[str, st
     )
 
 
+@pytest.mark.thorough
 async def test_a_form_is_one_dialog_that_sends_declines_or_is_left() -> None:
     app, answers = Staged(), list[Any]()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -377,12 +380,14 @@ LOOKS: dict[str, Act] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 @pytest.mark.parametrize("name", LOOKS)
 def test_servers_and_forms_look_as_they_should(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(LOOKS[name]))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("name", "act"), [("none", no_servers), ("log", logged)])
 def test_a_session_without_servers_and_the_log_look_as_they_should(
     snap_compare: Any, name: str, act: Act

@@ -43,6 +43,7 @@ def _garbage(checkpoints: Path) -> None:
     (checkpoints / "format").write_bytes(b"\xff\x00 something else")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("spoil", [_a_file, _garbage])
 async def test_that_files_are_not_kept_is_said_as_each_session_opens(
     tmp_path: Path, spoil: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
@@ -64,6 +65,7 @@ async def test_that_files_are_not_kept_is_said_as_each_session_opens(
         await scene.until(told, "the notice again")
 
 
+@pytest.mark.thorough
 async def test_words_that_waited_in_a_session_that_is_left_are_in_the_prompt_of_the_next(
     tmp_path: Path,
 ) -> None:
@@ -83,6 +85,7 @@ async def test_words_that_waited_in_a_session_that_is_left_are_in_the_prompt_of_
         assert app.waiting() == [] and app.session.prompt.queued == () and not app.session.prompt.busy
 
 
+@pytest.mark.thorough
 async def test_where_another_session_cannot_be_opened_the_one_before_is_on_the_screen_again(
     tmp_path: Path,
 ) -> None:

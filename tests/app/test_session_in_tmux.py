@@ -23,6 +23,7 @@ script = by_step([
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(PROGRAM is None, reason="tmux is not on this machine")
 @pytest.mark.parametrize("apart", [False, True], ids=["one process", "two processes"])
 def test_type_answer_queue_steer_resize_detach_attach_interrupt_quit(tmp_path: Path, apart: bool) -> None:

@@ -113,6 +113,7 @@ def test_show_prints_a_branch(session: Session, capsys: pytest.CaptureFixture[st
     assert (code, "has no branch none" in errors) == (1, True)
 
 
+@pytest.mark.thorough
 def test_search_finds_and_filters(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = sessions(capsys, "search", "needle")
     assert code == 0
@@ -130,6 +131,7 @@ def test_search_finds_and_filters(session: Session, capsys: pytest.CaptureFixtur
     assert sessions(capsys, "search", "--", "-> \x1b[31m")[0] == 0
 
 
+@pytest.mark.thorough
 def test_search_takes_projects_and_branches(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     def found(*options: str) -> int:
         return len(json.loads(sessions(capsys, "search", "needle", *options, "--json")[1]))
@@ -166,6 +168,7 @@ def test_without_a_terminal_delete_needs_yes(
     assert session.id in sessions(capsys, "list")[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 4), (b"\n", 4), (b"y\n", 0)])
 def test_on_a_terminal_delete_asks(
     session: Session, capsys: pytest.CaptureFixture[str], answer: bytes, code: int
@@ -208,6 +211,7 @@ def test_export_writes_a_private_file_once(
     assert len(list(tmp_path.glob(".out*"))) == 0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("options", "passes"),
     [
@@ -300,6 +304,7 @@ def test_a_file_that_cannot_be_written_is_named(
     assert stat.S_ISFIFO(os.stat("pipe").st_mode)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -342,6 +347,7 @@ def test_a_damaged_store_is_recovered_beside_it(
     assert sessions(capsys, "recover", "/nowhere/state.db")[0] == 1
 
 
+@pytest.mark.thorough
 def test_a_reader_that_leaves_early_is_no_error(session: Session) -> None:
     python = shlex.quote(sys.executable)
     command = f"{python} -m app.main sessions export {session.id} --format sharegpt | true"

@@ -132,6 +132,7 @@ async def test_a_secret_is_neither_drawn_nor_copied_nor_edited(tmp_path: Path) -
         assert host.screen is host.settings
 
 
+@pytest.mark.thorough
 async def test_a_switch_is_turned_in_the_file_and_nothing_else_is_touched(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -145,6 +146,7 @@ async def test_a_switch_is_turned_in_the_file_and_nothing_else_is_touched(tmp_pa
         assert host.settings.list.row == host.row("display.vi")
 
 
+@pytest.mark.thorough
 async def test_a_number_that_is_not_allowed_is_refused_in_one_sentence_until_it_is(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -165,6 +167,7 @@ async def test_a_number_that_is_not_allowed_is_refused_in_one_sentence_until_it_
         )
 
 
+@pytest.mark.thorough
 async def test_an_enumeration_is_chosen_from_a_list(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -203,6 +206,7 @@ async def test_a_setting_goes_back_to_its_default_by_leaving_the_file(tmp_path: 
         assert host.file.read_text("utf-8") == OWN.replace("  timeout: 60\n", "")
 
 
+@pytest.mark.thorough
 async def test_keys_are_checked_before_they_are_written(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -231,6 +235,7 @@ async def test_a_wrong_name_among_the_keys_is_a_row_that_can_be_taken_out(tmp_pa
         assert host.file.read_text("utf-8") == "keys:\n  view.log: f5\n"
 
 
+@pytest.mark.thorough
 async def test_a_broken_file_is_a_sentence_and_is_left_alone(tmp_path: Path) -> None:
     broken = "model:\n  name: [oops\n"
     host = Host(tmp_path / "home", broken)
@@ -252,6 +257,7 @@ async def test_hostile_values_reach_the_screen_as_plain_text(tmp_path: Path) -> 
         assert not any("\x1b" in text for text in [*drawn, said(host, "problems"), said(host, "about")])
 
 
+@pytest.mark.thorough
 async def test_the_filter_finds_by_help_and_value_and_the_cursor_stands_on_a_setting(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -265,6 +271,7 @@ async def test_the_filter_finds_by_help_and_value_and_the_cursor_stands_on_a_set
         await until(pilot, lambda: host.row("display.vi").value == "false")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])
 async def test_the_cursor_passes_over_headings_in_both_directions(
     tmp_path: Path, size: tuple[int, int]
@@ -282,6 +289,7 @@ async def test_the_cursor_passes_over_headings_in_both_directions(
         assert row is not None and row.key == "model.name" and len(seen) > 30
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])
 def test_how_settings_look(snap_compare: Any, tmp_path: Path, size: tuple[int, int]) -> None:
     host = Host(tmp_path / "home", HERMES_MAX_TURNS="70")
@@ -292,6 +300,7 @@ def test_how_settings_look(snap_compare: Any, tmp_path: Path, size: tuple[int, i
     assert snap_compare(host, terminal_size=size, run_before=stand)
 
 
+@pytest.mark.thorough
 def test_how_a_refused_value_looks(snap_compare: Any, tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
 

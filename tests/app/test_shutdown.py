@@ -54,6 +54,7 @@ async def begun(pilot: Pilot[Any]) -> Staged:
     return app
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("over", [approval, text, detail, palette, settings])
 async def test_suspending_works_over_everything(over: Over, monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[str] = []

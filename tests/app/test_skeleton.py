@@ -25,6 +25,7 @@ def drawn(look: startup_theme_read.Look, columns: int, rows: int) -> list[str]:
     return list(screen.display)
 
 
+@pytest.mark.thorough
 @given(st.integers(1, 300), st.integers(1, 100))
 def test_the_frame_stays_inside_a_terminal_of_any_size(columns: int, rows: int) -> None:
     picture = skeleton.picture(NIGHT, columns, rows)

@@ -73,6 +73,7 @@ def folder_of(tmp_path: Path, name: str, body: str = "Do it.") -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_sources_of_the_settings_are_searched_and_inspected(
     capsys: pytest.CaptureFixture[str], site: HubServer, home: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_source_that_fails_does_not_hide_the_others(
     assert "no source 'nobody'" in skills(capsys, "search", "x", "--source", "nobody", code=1)
 
 
+@pytest.mark.thorough
 def test_installing_updating_auditing_and_removing_go_together(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, home: Path
 ) -> None:
@@ -132,6 +134,7 @@ def test_installing_updating_auditing_and_removing_go_together(
     assert b"better" in (place / "SKILL.md").read_bytes() and "✓ pdf" in skills(capsys, "audit")
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -185,6 +188,7 @@ def test_a_wrong_digest_leaves_no_trace(
     assert not (home / "skills").exists()
 
 
+@pytest.mark.thorough
 def test_the_question_shows_files_and_findings_and_no_is_the_default(tmp_path: Path, home: Path) -> None:
     source = folder_of(tmp_path, "pdf")
     for answer, code in ((b"\n", 4), (b"y\n", 0)):
@@ -214,6 +218,7 @@ def test_the_question_shows_files_and_findings_and_no_is_the_default(tmp_path: P
         assert (home / "skills/installed/pdf").is_dir() is (code == 0)
 
 
+@pytest.mark.thorough
 def test_a_snapshot_brings_the_same_skills_to_another_home(
     capsys: pytest.CaptureFixture[str], site: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

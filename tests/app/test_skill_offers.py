@@ -84,6 +84,7 @@ def names_of(screen: SkillOffersScreen) -> list[str]:
     return [each.name for each in screen.query_one(OfferRows).entries]
 
 
+@pytest.mark.thorough
 async def test_a_skill_is_searched_looked_at_and_installed_after_a_yes(tmp_path: Path) -> None:
     source, app, answers = market(tmp_path), Staged(), list[Any]()
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -113,6 +114,7 @@ async def test_a_skill_is_searched_looked_at_and_installed_after_a_yes(tmp_path:
         assert answers == ["deploy"]
 
 
+@pytest.mark.thorough
 async def test_what_may_not_be_installed_is_shown_and_refused(tmp_path: Path) -> None:
     source, app = market(tmp_path), Staged()
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -182,6 +184,7 @@ def shown(folder: Path, text: str, *keys: str) -> Any:
     return scene(act)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("text", "keys"),

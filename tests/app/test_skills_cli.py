@@ -109,6 +109,7 @@ def test_trusting_a_project_shows_and_uses_its_skills(
     assert "deploy" not in [each["name"] for each in as_json(capsys, "list")["skills"]]
 
 
+@pytest.mark.thorough
 def test_every_bundled_skill_is_valid_and_may_be_used(capsys: pytest.CaptureFixture[str]) -> None:
     folders = sorted(path.parent for path in BUNDLED.rglob("SKILL.md"))
     assert len(folders) >= 24

@@ -74,6 +74,7 @@ def rows(screen: SkillsScreen) -> dict[str, str]:
     return {f"{row.name} {row.standing}": row.reason for row in screen.query_one(SkillRows).entries}
 
 
+@pytest.mark.thorough
 async def test_skills_are_listed_read_switched_and_run(tmp_path: Path) -> None:
     source, app, answers = shelf(tmp_path), Staged(), list[Any]()
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -113,6 +114,7 @@ def test_all_bundled_skills_have_a_row(tmp_path: Path) -> None:
     assert all(isinstance(row, SkillRow) and row.standing == "used" for row in found)
 
 
+@pytest.mark.thorough
 async def test_a_skill_from_elsewhere_is_installed_from_the_list(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
         write_skill(tmp_path / "from", "greet")
@@ -138,6 +140,7 @@ async def test_a_skill_from_elsewhere_is_installed_from_the_list(tmp_path: Path)
         await scene.until(lambda: scene.app.screen is screen and "greet used" in rows(screen), "the list")
 
 
+@pytest.mark.thorough
 async def test_a_skills_name_is_offered_in_the_prompt_and_runs_it(tmp_path: Path) -> None:
     write_skill(Home(tmp_path / "home").skills, "greet", body="Say hello to $ARGUMENTS.")
     async with stage(tmp_path, [say("hello"), say("again")]) as scene:
@@ -162,6 +165,7 @@ async def test_a_skills_name_is_offered_in_the_prompt_and_runs_it(tmp_path: Path
         assert len(scene.bench.server.requests) == 2
 
 
+@pytest.mark.thorough
 async def test_the_screen_opens_by_its_command_and_begins_a_message(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
         await scene.ready()
@@ -194,6 +198,7 @@ def shown(folder: Path, *keys: str, empty: bool = False) -> Any:
     return scene(act)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("keys", "empty"),

@@ -86,6 +86,7 @@ async def save_as(app: Dressed, pilot: Pilot[Any], name: str) -> None:
     await pilot.press("enter")
 
 
+@pytest.mark.thorough
 async def test_a_colour_is_changed_saved_worn_and_kept(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -106,6 +107,7 @@ async def test_a_colour_is_changed_saved_worn_and_kept(home: Path) -> None:
         assert (home / "config.yaml").read_text() == "display:\n  skin: mine\n"
 
 
+@pytest.mark.thorough
 async def test_an_invalid_colour_is_one_sentence_and_changes_nothing(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -120,6 +122,7 @@ async def test_an_invalid_colour_is_one_sentence_and_changes_nothing(home: Path)
         assert screen.draft.changes == {}
 
 
+@pytest.mark.thorough
 async def test_what_becomes_hard_to_read_is_told_while_typing(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -131,6 +134,7 @@ async def test_what_becomes_hard_to_read_is_told_while_typing(home: Path) -> Non
         assert screen.draft.changes == {}
 
 
+@pytest.mark.thorough
 async def test_a_role_is_reset(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -141,6 +145,7 @@ async def test_a_role_is_reset(home: Path) -> None:
         assert "nothing changed" in words(app, "#page-state")
 
 
+@pytest.mark.thorough
 async def test_leaving_with_changes_asks_and_the_safe_answer_stays(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -158,6 +163,7 @@ async def test_leaving_with_changes_asks_and_the_safe_answer_stays(home: Path) -
         assert not (home / "skins").exists()
 
 
+@pytest.mark.thorough
 async def test_a_bad_name_is_told_and_asked_for_again(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -174,6 +180,7 @@ def dialog_text(app: Dressed) -> str:
     return " ".join(each.text for each in app.screen.query("#dialog Reader").results(Reader))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["night", "taken"])
 async def test_a_name_that_is_taken_is_written_only_after_a_yes(home: Path, name: str) -> None:
     before = own(home, "description: old\n", "taken").read_text()
@@ -194,6 +201,7 @@ async def test_a_name_that_is_taken_is_written_only_after_a_yes(home: Path, name
         assert load_file(home / "skins" / f"{name}.yaml").skin.colors["accent"] == "#123456"
 
 
+@pytest.mark.thorough
 async def test_saving_an_own_skin_changes_its_colours_and_keeps_its_comments(home: Path) -> None:
     path = own(home, '# dear\nbase: tide\ncolors:\n  accent: "#ffffff"  # bright\n')
     app = dressed(home)
@@ -208,6 +216,7 @@ async def test_saving_an_own_skin_changes_its_colours_and_keeps_its_comments(hom
         assert screen.draft.changes == {}
 
 
+@pytest.mark.thorough
 async def test_the_list_of_skins_leads_to_the_editor(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -223,6 +232,7 @@ async def test_the_list_of_skins_leads_to_the_editor(home: Path) -> None:
         assert "amber" in words(app, "#page-state")
 
 
+@pytest.mark.thorough
 async def test_letters_of_a_filter_are_no_commands(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -323,6 +333,7 @@ def test_creating_never_overwrites(home: Path) -> None:
         skin_files.create(Home(home), "mine", Skin())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["night", "paper", "ansi", "contrast-light"])
 def test_the_editor_looks(snap_compare: Any, home: Path, name: str, size: tuple[int, int]) -> None:
@@ -335,6 +346,7 @@ def test_the_editor_looks(snap_compare: Any, home: Path, name: str, size: tuple[
     assert snap_compare(app, terminal_size=size, run_before=show)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES)
 def test_a_wrong_value_looks(snap_compare: Any, home: Path, size: tuple[int, int]) -> None:
     app = dressed(home)

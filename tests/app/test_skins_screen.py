@@ -72,6 +72,7 @@ async def test_settings_that_cannot_be_written_are_told_and_the_skin_is_worn(hom
         assert (home / "config.yaml").read_text() == "display: [\n"
 
 
+@pytest.mark.thorough
 async def test_typing_filters_and_shows_what_is_left(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -87,6 +88,7 @@ async def test_typing_filters_and_shows_what_is_left(home: Path) -> None:
         await until(pilot, lambda: app.screen is app.session, "leaving")
 
 
+@pytest.mark.thorough
 async def test_own_skins_tell_their_mistakes_and_what_is_hard_to_read(home: Path) -> None:
     app = dressed(home)
     async with running(app, (120, 40)) as pilot:
@@ -112,6 +114,7 @@ def test_a_good_skin_has_only_its_own_words() -> None:
     assert about(LoadedSkin(skin), check(skin)).plain == "Neutral dark; the default."
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["night", "paper", "ansi", "rain"])
 def test_the_list_looks(snap_compare: Any, home: Path, name: str, size: tuple[int, int]) -> None:

@@ -77,6 +77,7 @@ async def asked(pilot: Pilot[None], make: Callable[[], Dialog[Any]], outcomes: l
     return dialog
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", DIALOGS)
 async def test_a_dialog_bears_every_size(name: str) -> None:
     outcomes: list[Any] = []
@@ -91,6 +92,7 @@ async def test_a_dialog_bears_every_size(name: str) -> None:
         await until(pilot, lambda: outcomes, "the end")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(30, 8), (20, 6), (40, 10), (80, 12)])
 @pytest.mark.parametrize("name", ["question", "approval"])
 async def test_on_a_low_screen_what_is_asked_and_what_is_chosen_can_be_seen(
@@ -108,6 +110,7 @@ async def test_on_a_low_screen_what_is_asked_and_what_is_chosen_can_be_seen(
         assert screen.contains_region(dialog.query_one(Hints).region)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(30, 8), (20, 6), (80, 12)])
 @pytest.mark.parametrize(("name", "key"), [("question", "3"), ("approval", "5")])
 async def test_on_a_low_screen_ones_own_words_are_seen_while_they_are_written(
@@ -123,6 +126,7 @@ async def test_on_a_low_screen_ones_own_words_are_seen_while_they_are_written(
         assert field.value == "no" and dialog.region.contains_region(field.region)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "before", "outcome"),
     [
@@ -162,6 +166,7 @@ async def bear(scene: Stage, id: str) -> None:
 SCRIPT = [calls(("write_file", {"path": "a.txt", "content": "one\ntwo\n"})), say("| a |\n|-|\n| 1 |")]
 
 
+@pytest.mark.thorough
 async def test_the_lists_of_sessions_and_commands_bear_every_size(tmp_path: Path) -> None:
     async with stage(tmp_path, SCRIPT, size=(100, 30)) as scene:
         await scene.type("hello", "enter")
@@ -170,6 +175,7 @@ async def test_the_lists_of_sessions_and_commands_bear_every_size(tmp_path: Path
             await bear(scene, id)
 
 
+@pytest.mark.thorough
 async def test_at_five_rows_commands_and_settings_can_be_seen_and_chosen(tmp_path: Path) -> None:
     async with stage(tmp_path, SCRIPT, size=(20, 5)) as scene:
         for id, kind in (("program.palette", CommandList), ("program.settings", SettingsList)):

@@ -44,6 +44,7 @@ def settings_of(terminal: Terminal) -> list[object]:
     return termios.tcgetattr(terminal.fd)
 
 
+@pytest.mark.thorough
 def test_keys_typed_before_anything_is_drawn_arrive_in_order(start: Start) -> None:
     terminal = start("--model", "demo")
     terminal.press("aä")
@@ -59,6 +60,7 @@ def test_keys_typed_before_anything_is_drawn_arrive_in_order(start: Start) -> No
     terminal.until(lambda: shown(terminal)[-1].split("⏎")[0].strip() == "❯ aä龍 bcéd")
 
 
+@pytest.mark.thorough
 def test_enter_typed_early_sends(start: Start) -> None:
     terminal = start("--model", "demo")
     terminal.press("hello\r")
@@ -66,6 +68,7 @@ def test_enter_typed_early_sends(start: Start) -> None:
     assert "hello" not in shown(terminal)[-1]
 
 
+@pytest.mark.thorough
 def test_enter_typed_onto_the_still_frame_sends(start: Start) -> None:
     terminal = start("--model", "demo")
     terminal.until(FRAME)
@@ -74,6 +77,7 @@ def test_enter_typed_onto_the_still_frame_sends(start: Start) -> None:
     assert "hello" not in shown(terminal)[-1]
 
 
+@pytest.mark.thorough
 def test_early_keys_are_not_echoed_by_the_terminal(start: Start) -> None:
     terminal = start("--model", "demo")
     terminal.until(FRAME)
@@ -111,6 +115,7 @@ def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path) -> None:
         assert b"\x1b[?1049l" in terminal.painted and b"Traceback" not in terminal.painted
 
 
+@pytest.mark.thorough
 def test_after_quitting_the_terminal_is_as_before_the_still_frame(start: Start) -> None:
     terminal = start("--model", "demo")
     before = terminal.settings
@@ -120,6 +125,7 @@ def test_after_quitting_the_terminal_is_as_before_the_still_frame(start: Start) 
     assert settings_of(terminal) == before
 
 
+@pytest.mark.thorough
 def test_an_error_after_the_still_frame_is_read_on_the_normal_screen(start: Start, tmp_path: Path) -> None:
     terminal = start("--cwd", str(tmp_path / "nowhere"))
     before = terminal.settings
@@ -138,6 +144,7 @@ def test_a_mistake_in_an_option_is_read_on_the_normal_screen(start: Start) -> No
     assert 0 < left < terminal.painted.find(b"invalid choice")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("option", ["--plain", "--version", "--help"])
 def test_other_surfaces_get_no_still_frame(start: Start, option: str) -> None:
     terminal = start(option)
@@ -146,6 +153,7 @@ def test_other_surfaces_get_no_still_frame(start: Start, option: str) -> None:
     assert b"\x1b[?1049h" not in terminal.painted
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (50, 20)])
 def test_the_still_frame_is_the_first_real_frame_without_its_words(
     start: Start, size: tuple[int, int]
@@ -167,6 +175,7 @@ def test_the_still_frame_is_the_first_real_frame_without_its_words(
     assert moved == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (20, 5), (400, 10)])
 def test_it_starts_in_a_terminal_of_any_size(start: Start, size: tuple[int, int]) -> None:
     terminal = start("--model", "demo", size=size)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import ROOT, environment
 from tests.support.terminal import Terminal
 
@@ -77,6 +79,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.thorough
 def test_a_turn_reads_no_library_of_the_web_or_the_senses_that_it_does_not_use(tmp_path: Path) -> None:
     note = tmp_path / "modules.json"
     program = TURN.format(root=str(ROOT), note=str(note))

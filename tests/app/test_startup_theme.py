@@ -62,6 +62,7 @@ def test_a_look_that_could_steer_the_terminal_is_not_kept(tmp_path: Path) -> Non
     assert not (tmp_path / "home" / startup_theme_read.NAME).exists()
 
 
+@pytest.mark.thorough
 def test_the_second_start_wears_the_chosen_skin_from_its_first_byte(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

@@ -104,6 +104,7 @@ def test_what_is_missing_is_said_with_its_mend(
         begin_dictation(home, {"PATH": path}, tmp_path)
 
 
+@pytest.mark.thorough
 async def test_what_is_said_comes_into_the_prompt_and_is_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

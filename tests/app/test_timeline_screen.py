@@ -110,6 +110,7 @@ async def test_it_opens_at_a_message_of_the_conversation(tmp_path: Path) -> None
         assert row is not None and row.id == 2
 
 
+@pytest.mark.thorough
 async def test_space_unfolds_a_turn_and_z_all_of_them(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         await stage.press("space")
@@ -119,6 +120,7 @@ async def test_space_unfolds_a_turn_and_z_all_of_them(tmp_path: Path) -> None:
         await stage.until(lambda: len(stage.lines) == 17)
 
 
+@pytest.mark.thorough
 async def test_search_finds_what_is_folded_away_and_opens_it(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         await stage.press("slash", *"three digits", "enter")
@@ -130,6 +132,7 @@ async def test_search_finds_what_is_folded_away_and_opens_it(tmp_path: Path) -> 
         assert not stage.host.outcomes
 
 
+@pytest.mark.thorough
 async def test_a_restore_asks_what_and_leaves_everything_by_default(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         await stage.press("r")
@@ -144,6 +147,7 @@ async def test_a_restore_asks_what_and_leaves_everything_by_default(tmp_path: Pa
         assert "Files and conversation are as they were." in stage.host.told
 
 
+@pytest.mark.thorough
 async def test_a_branch_is_begun_switched_to_and_renamed(tmp_path: Path) -> None:
     async with staged(tmp_path, small) as stage:
         await stage.press("k", "b")
@@ -160,6 +164,7 @@ async def test_a_branch_is_begun_switched_to_and_renamed(tmp_path: Path) -> None
         await stage.until(lambda: any("◇ cents" in line for line in stage.lines))
 
 
+@pytest.mark.thorough
 async def test_a_branch_begins_with_a_note_of_what_is_left_if_so_wished(tmp_path: Path) -> None:
     async with staged(tmp_path, small) as stage:
         await stage.press("k", "B")
@@ -168,6 +173,7 @@ async def test_a_branch_begins_with_a_note_of_what_is_left_if_so_wished(tmp_path
         await stage.until(lambda: "On branch branch-2 with a note." in stage.host.told)
 
 
+@pytest.mark.thorough
 async def test_labels_and_bookmarks_are_put_and_taken_away(tmp_path: Path) -> None:
     async with staged(tmp_path, small) as stage:
         await stage.press("asterisk")
@@ -180,6 +186,7 @@ async def test_labels_and_bookmarks_are_put_and_taken_away(tmp_path: Path) -> No
         await stage.until(lambda: "★" not in stage.lines[-1])
 
 
+@pytest.mark.thorough
 async def test_two_points_are_compared_file_by_file(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         await stage.press("d")
@@ -251,6 +258,7 @@ LOOKS: dict[str, tuple[Build | None, tuple[str, ...], Callable[[PageHost, Timeli
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("look", list(LOOKS))
 def test_it_looks_as_it_should(snap_compare: Any, tmp_path: Path, look: str, size: tuple[int, int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual import events
 
 from tests.app.test_application import stage
@@ -49,6 +50,7 @@ async def test_every_letter_that_a_part_takes_is_said_below_it(tmp_path: Path) -
         assert set("jkgGoywt[]hlnN<>? ") <= session.workbench.keys_shown()
 
 
+@pytest.mark.thorough
 async def test_a_letter_that_is_no_key_of_a_list_begins_its_filter(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("Hello.")], size=(120, 40)) as scene:
         await scene.type("hi", "enter")

@@ -82,6 +82,7 @@ def modes(root: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("umask", ["022", *thoroughly("002"), "027", *thoroughly("077", "000")])
 def test_what_the_agent_makes_has_the_modes_of_the_persons_shell(umask: str, tmp_path: Path) -> None:
     npm = NPM if umask == "022" and shutil.which("npm") else ""

@@ -74,6 +74,7 @@ async def test_what_cannot_be_counted_is_said() -> None:
         await until(pilot, lambda: "The store is gone." in str(state.render()))
 
 
+@pytest.mark.thorough
 async def test_a_working_session_shows_its_own_figures_and_those_of_its_agents(tmp_path: Path) -> None:
     script = by_task({"main": [call("delegate_task", goal="look"), say("Done.")], "look": [say(report())]})
     async with bench(tmp_path, script) as b:
@@ -92,6 +93,7 @@ async def test_a_working_session_shows_its_own_figures_and_those_of_its_agents(t
     assert "Session, requests" in text and "30%" in text
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("found", "skin"),

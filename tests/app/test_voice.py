@@ -7,6 +7,8 @@ import wave
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from agent.events import AssistantMessageAdded, TextAdded, TurnEnded, TurnStarted
 from agent.senses.reading_aloud import ReadingAloud, missing, player
 from app.commands.voice_command import AnswersAloud
@@ -46,6 +48,7 @@ async def test_an_answer_is_read_sentence_by_sentence_without_its_code(tmp_path:
     assert failed == []
 
 
+@pytest.mark.thorough
 async def test_a_turn_that_is_stopped_is_silent_at_once(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     aloud = AnswersAloud(ReadingAloud(plays(tmp_path, f"echo >>{begun}; exec sleep 600"), "", lambda _: None))

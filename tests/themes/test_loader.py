@@ -436,6 +436,7 @@ KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @given(data=st.dictionaries(KEYS, NODES, max_size=6))
 def test_any_value_anywhere_leaves_a_usable_skin(
     data: dict[str, object], tmp_path_factory: pytest.TempPathFactory

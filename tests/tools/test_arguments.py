@@ -214,6 +214,7 @@ PROPERTIES = {
 }
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(st.sampled_from([*PROPERTIES, "z", "A"]), json_values, max_size=5))
 def test_any_arguments_are_either_refused_or_fit_the_schema(arguments: dict[str, Any]) -> None:
     before = copy.deepcopy(arguments)

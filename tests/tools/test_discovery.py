@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tools.discovery import TOOLS, discover, tool_modules
 from tools.parts import searching
 from tools.registry import registry
@@ -61,6 +63,7 @@ def test_a_broken_module_is_reported_and_the_others_load(tmp_path: Path) -> None
         assert modules[-1].LOADED
 
 
+@pytest.mark.thorough
 def test_tools_load_without_the_engine_and_without_a_screen() -> None:
     script = (
         "import sys; from tools.discovery import discover; assert discover() == (); "

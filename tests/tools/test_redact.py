@@ -14,6 +14,7 @@ from tools.secret_shapes import shapes
 LETTERS = "abcDEF1234567890ghiJKL0987654321mnoPQR"
 
 
+@pytest.mark.sample(70)
 @pytest.mark.parametrize(
     ("token", "stub"),
     [
@@ -253,6 +254,7 @@ def test_masking_twice_changes_nothing_more(text):
     assert "key-0123456789" not in once
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "unit",
     [

@@ -91,6 +91,7 @@ class Sheet(App[None]):
         yield OptionList("a", "b")
 
 
+@pytest.mark.thorough
 async def test_every_skin_is_a_theme_whose_roles_style_sheets_can_name() -> None:
     app = Sheet()
     async with app.run_test() as pilot:
@@ -109,6 +110,7 @@ async def test_every_skin_is_a_theme_whose_roles_style_sheets_can_name() -> None
             assert app.current_theme.dark == skin.dark
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("depth", ["sixteen", "none"])
 async def test_a_skin_brought_down_is_a_theme_of_terminal_colours(depth: str) -> None:
     skin = adapted(load_skin("ember").skin, "sixteen" if depth == "sixteen" else "none")
@@ -121,6 +123,7 @@ async def test_a_skin_brought_down_is_a_theme_of_terminal_colours(depth: str) ->
         assert app.query_one("#error").styles.color.ansi == (9 if depth == "sixteen" else -1)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["night", "paper", "ansi", "mono"])
 async def test_the_chosen_line_of_a_list_stands_out_in_every_skin(name: str) -> None:
     app = Sheet()

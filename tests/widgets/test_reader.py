@@ -57,6 +57,7 @@ def test_nothing_is_lost_where_a_text_is_cut(text: str, times: int) -> None:
     assert joined == text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("show", [clean, reveal])
 @pytest.mark.parametrize("wide", [WideRows(wrap=True), WideRows(), WideRows(shift=24)])
 def test_no_row_of_any_kind_steers_or_is_too_wide(show: object, wide: WideRows) -> None:
@@ -68,6 +69,7 @@ def test_no_row_of_any_kind_steers_or_is_too_wide(show: object, wide: WideRows) 
                 assert not STEERS.search(text_of(row)) and cell_len(text_of(row)) <= 31, kind.name
 
 
+@pytest.mark.thorough
 def test_wrapped_rows_say_everything_and_spell_out_what_is_hidden() -> None:
     for kind in KINDS:
         if kind.huge:
@@ -83,6 +85,7 @@ def test_what_marks_find_is_drawn_in_the_tone_of_errors() -> None:
     assert [run.text for run in rows.rows(0)[0] if run.style == RED] == ["rm -rf"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "text",
     ["x" * 5_000_000, "x\n" * 200_000, "words and " * 200_000, "\x00" * 500_000, "a" + "\u0301" * 500_000],

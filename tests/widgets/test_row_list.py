@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
@@ -98,6 +99,7 @@ async def test_the_filter_takes_letters_as_text_and_shows_what_matches() -> None
         assert app.escaped == 1
 
 
+@pytest.mark.thorough
 async def test_a_filter_over_many_rows_sees_rows_that_come_in_meanwhile() -> None:
     app = Host(list(NUMBERS))
     async with app.run_test(size=(40, 10)) as pilot:

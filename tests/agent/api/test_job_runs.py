@@ -70,6 +70,7 @@ async def desk(
 LATER = {"action": "create", "schedule": "every 2h", "prompt": "Look again."}
 
 
+@pytest.mark.thorough
 async def test_a_run_may_do_what_needs_no_yes_and_makes_jobs_only_where_a_rule_allows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +178,7 @@ ACTIONS: Sequence[dict[str, Any]] = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_the_tool_does_each_action_that_the_gate_lets_pass(tmp_path: Path, allowed: bool) -> None:
     script = by_step([call("cronjob", **each) for each in ACTIONS] + [say("Done.")])

@@ -44,6 +44,7 @@ def test_a_name_that_nobody_hands_on_is_missing_as_in_any_module() -> None:
         read("Nothing")
 
 
+@pytest.mark.thorough
 def test_whatever_is_asked_of_the_interface_is_there() -> None:
     """The type checker takes any name from a module that hands on, so all that are asked for are tried."""
     root = FOLDER.parents[1]

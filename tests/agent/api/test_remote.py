@@ -54,6 +54,7 @@ async def until(true: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.thorough
 async def test_a_turn_is_worked_on_and_its_view_follows_the_events(tmp_path: Path) -> None:
     script = by_step([call("terminal", command="echo made > a.txt"), say("All done."), say("Again.")])
     async with bench(tmp_path, script) as made, remote(made, attended=True) as client:
@@ -113,6 +114,7 @@ async def test_a_person_is_asked_and_heard(tmp_path: Path) -> None:
         assert any("keep it" in str(node.content) for node in client.path if node.kind == "tool")
 
 
+@pytest.mark.thorough
 async def test_a_queue_is_edited_and_an_interrupt_leaves_it(tmp_path: Path) -> None:
     script = by_step([call("terminal", command="sleep 30"), say("Stopped.")])
     async with bench(tmp_path, script) as made, remote(made, attended=True) as client:
@@ -129,6 +131,7 @@ async def test_a_queue_is_edited_and_an_interrupt_leaves_it(tmp_path: Path) -> N
         assert made.seen(TurnEnded)[0].outcome == "interrupted" and client.queue == ("third",)
 
 
+@pytest.mark.thorough
 async def test_an_engine_that_is_killed_is_told_of_once_and_its_session_goes_on(tmp_path: Path) -> None:
     script = by_step([say("First."), call("terminal", command="sleep 30"), say("Here again.")])
     async with bench(tmp_path, script) as made:
@@ -152,6 +155,7 @@ async def test_an_engine_that_is_killed_is_told_of_once_and_its_session_goes_on(
             assert (await again.run("Are you there?")).text == "Here again."
 
 
+@pytest.mark.thorough
 async def test_servers_are_signed_in_to_and_agreed_to_over_the_border(tmp_path: Path) -> None:
     mark = tmp_path / "work" / "mark"
     box = {"command": sys.executable, "args": ["-IS", plain_server.__file__, "changes", str(mark)]}
@@ -212,6 +216,7 @@ async def test_a_session_that_cannot_be_opened_fails_as_it_does_in_this_process(
         assert caught.value.exit_code == 2 and isinstance(caught.value.servers, tuple)
 
 
+@pytest.mark.thorough
 async def test_a_surface_that_does_not_read_holds_the_engine_up_and_loses_nothing(tmp_path: Path) -> None:
     words = [f"word{number} " * 40 for number in range(3_000)]
     async with bench(tmp_path, [say("".join(words))]) as made:

@@ -47,6 +47,7 @@ DATA = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(DATA)
 def test_data_comes_out_as_it_went_in(value: Any) -> None:
     assert decode(json.loads(json.dumps(encode(value)))) == value

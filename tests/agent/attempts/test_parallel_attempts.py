@@ -58,6 +58,7 @@ def write(name: str, text: str) -> Any:
     return call("write_file", path=name, content=text)
 
 
+@pytest.mark.thorough
 async def test_three_attempts_work_apart_and_the_picked_one_is_undone_with_one_key(tmp_path: Path) -> None:
     parts = (
         write("a", "first"),
@@ -99,6 +100,7 @@ async def test_three_attempts_work_apart_and_the_picked_one_is_undone_with_one_k
         assert all(event.display.detail is None for event in b.seen(ToolFinished) if event.agent != "main")
 
 
+@pytest.mark.thorough
 async def test_one_fails_and_one_is_stopped_and_the_third_is_not_disturbed(tmp_path: Path) -> None:
     slowly = call("terminal", command="echo half >half; sleep 300")
     parts = (write("a", "good"), slowly, refuse(400, "no such thing"))
@@ -219,6 +221,7 @@ async def test_what_makes_no_sense_is_refused_in_a_sentence(tmp_path: Path) -> N
             _ = engine.attempts
 
 
+@pytest.mark.thorough
 async def test_closing_the_session_stops_its_attempts_and_keeps_their_work(tmp_path: Path) -> None:
     slow = call("terminal", command="echo x >x; sleep 300")
     async with bench(tmp_path, Engineer(slow)) as b:
@@ -250,6 +253,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_a_kill_leaves_no_copies_and_marks_the_branches_as_interrupted(tmp_path: Path) -> None:
     slow = call("terminal", command="echo x >x; sleep 300")
     async with bench(tmp_path, Engineer(slow, slow)) as b:

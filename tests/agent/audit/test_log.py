@@ -123,6 +123,7 @@ def test_two_processes_and_threads_append_at_once(tmp_path: Path) -> None:
         assert [each["number"] for each in records(tmp_path) if each["by"] == name] == list(range(60))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lines", [1, 7, 25])
 def test_a_killed_writer_leaves_a_log_that_goes_on(tmp_path: Path, lines: int) -> None:
     process = writer(tmp_path, "victim", 1_000_000)
@@ -283,6 +284,7 @@ def test_a_missing_or_unreadable_head_is_told_and_mended_by_the_next_line(
     assert verify(tmp_path).sound
 
 
+@pytest.mark.thorough
 @given(
     count=st.integers(2, 8),
     change=st.tuples(st.integers(0, 10_000), st.integers(1, 255)),
@@ -308,6 +310,7 @@ def test_any_flipped_byte_is_found(
 _TEXT = st.text(st.characters(), max_size=30) | st.sampled_from(["\udcff", "\0", "\u2028", "NaN"])
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.dictionaries(_TEXT, _TEXT | st.integers() | st.floats() | st.none(), max_size=4), max_size=6)
 )

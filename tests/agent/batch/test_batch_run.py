@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.command import ROOT, START
 from tests.support.model_server import ModelServer
 from tests.support.replies import call, refuse, say
@@ -67,6 +69,7 @@ def asked(request: Any) -> str:
     return next(str(each["content"]) for each in reversed(request.messages) if each["role"] == "user")
 
 
+@pytest.mark.thorough
 async def test_tasks_are_worked_on_checked_and_told_in_order(tmp_path: Path):
     def script(request: Any) -> Any:
         text = asked(request)
@@ -101,6 +104,7 @@ async def test_tasks_are_worked_on_checked_and_told_in_order(tmp_path: Path):
         assert len(each.server.requests) == before and each.server.refusals == []
 
 
+@pytest.mark.thorough
 async def test_after_a_kill_nothing_is_asked_twice_and_nothing_is_lost(tmp_path: Path):
     seen: Counter[str] = Counter()
     third = asyncio.Event()
@@ -132,6 +136,7 @@ async def test_after_a_kill_nothing_is_asked_twice_and_nothing_is_lost(tmp_path:
         assert each.server.refusals == []
 
 
+@pytest.mark.thorough
 async def test_no_request_leaves_above_the_ceiling_and_the_rest_is_told(tmp_path: Path):
     async with world(tmp_path, lambda request: say("done")) as each:
         each.tasks([{"prompt": f"task {number}"} for number in range(9)])
@@ -145,6 +150,7 @@ async def test_no_request_leaves_above_the_ceiling_and_the_rest_is_told(tmp_path
         assert (await each.run("--max-tokens", "10000000"))[0] == 0
 
 
+@pytest.mark.thorough
 async def test_a_task_that_fails_is_tried_again_in_its_session(tmp_path: Path):
     replies = iter([refuse(400, "no"), refuse(400, "no"), say("done")])
     async with world(tmp_path, lambda request: next(replies)) as each:
@@ -154,6 +160,7 @@ async def test_a_task_that_fails_is_tried_again_in_its_session(tmp_path: Path):
         assert (code, result["outcome"], result["attempts"]) == (0, "done", 3), out
 
 
+@pytest.mark.thorough
 async def test_a_folder_that_another_run_works_on_is_refused(tmp_path: Path):
     async with world(tmp_path, lambda request: say("done", piece=1, pace=0.5)) as each:
         each.tasks([{"prompt": "a long one"}])
@@ -186,6 +193,7 @@ async def test_a_task_whose_server_is_away_fails_without_asking_a_model(tmp_path
         assert result["error"].startswith("There is no toolset or tool named mcp__away; known toolsets:")
 
 
+@pytest.mark.thorough
 async def test_a_worker_that_is_killed_is_replaced_and_its_task_fails_in_the_end(tmp_path: Path):
     process: asyncio.subprocess.Process | None = None
 
@@ -224,6 +232,7 @@ def journal(each: World) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (each.out / "journal.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.thorough
 async def test_programs_that_a_repository_of_a_task_names_are_not_run(tmp_path: Path):
     ran = tmp_path / "ran"
     hook = f"#!/bin/sh\ntouch {ran}\n"
@@ -260,6 +269,7 @@ async def test_programs_that_a_repository_of_a_task_names_are_not_run(tmp_path: 
     assert not ran.exists()
 
 
+@pytest.mark.thorough
 async def test_a_model_on_this_machine_works_on_one_task_at_a_time(tmp_path: Path):
     async with world(tmp_path, lambda request: say("done")) as each:
         each.tasks([{"prompt": "a"}, {"prompt": "b"}])

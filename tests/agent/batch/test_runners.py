@@ -54,6 +54,7 @@ def told(each: World) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if k not in OWN} for line in each.results()]
 
 
+@pytest.mark.thorough
 async def test_containers_and_hosts_give_the_results_of_this_machine(tmp_path: Path):
     found = {}
     async with world(tmp_path, script) as each:
@@ -73,6 +74,7 @@ async def test_containers_and_hosts_give_the_results_of_this_machine(tmp_path: P
     assert list((tmp_path / "docker/up").iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("runner", ["docker", "ssh"])
 async def test_a_run_elsewhere_goes_on_after_a_kill(tmp_path: Path, runner: str):
     seen: list[str] = []
@@ -97,6 +99,7 @@ async def test_a_run_elsewhere_goes_on_after_a_kill(tmp_path: Path, runner: str)
         assert len(seen) <= 8 + 4
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("runner", "host", "said"),
     [

@@ -24,6 +24,7 @@ def evidence(folder: Path, answer: str = "") -> Evidence:
     return Evidence(answer=answer, folder=folder, calls=["read_file", "patch", "terminal"], run=_run)
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize(
     ("check", "answer", "passed"),
     [

@@ -177,6 +177,7 @@ def _written(sections: list[tuple[str, list[tuple[str, str, str]]]], blank: str)
     return "\n".join(lines)
 
 
+@pytest.mark.thorough
 @given(
     _SECTIONS,
     st.sampled_from(["", "# note", "    # deep note"]),

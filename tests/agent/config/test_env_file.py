@@ -17,6 +17,7 @@ from agent.home import Home
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
 
 
+@pytest.mark.thorough
 @given(key=KEYS, other=KEYS)
 def test_what_is_kept_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, key: str, other: str) -> None:
     home = Home(tmp_path_factory.mktemp("home") / "new")

@@ -71,6 +71,7 @@ def test_an_unknown_key_and_a_section_are_refused(home: Home) -> None:
             unset_setting(home, key)
 
 
+@pytest.mark.thorough
 @given(
     st.dictionaries(
         st.sampled_from(["timeout", "max_timeout", "env_passthrough"]),

@@ -64,6 +64,7 @@ def by_chance(prompt: str, first: str, second: str) -> str:
     return "first" if first == better else "second"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("choose", "kappa", "disagreed", "abstained", "doubt"),
     [
@@ -94,6 +95,7 @@ async def test_a_judge_is_measured_in_both_orders_and_counts_from_a_kappa_of_0_6
     assert doubt in measured.doubt() and measured.counts is (doubt == "")
 
 
+@pytest.mark.thorough
 async def test_a_judge_is_asked_once_for_each_model_and_set(tmp_path: Path) -> None:
     fewer = replace(PAIRS, pairs=PAIRS.pairs[:20])
     told: list[tuple[str, int, int]] = []

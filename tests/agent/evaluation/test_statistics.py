@@ -41,6 +41,7 @@ def test_a_paired_test_is_that_of_signs_for_one_run_and_deals_runs_for_more():
     assert isclose(paired_p([(0, 3)], 3, 3), 2 / 20) and isclose(paired_p([(0, 2)], 1, 2), 1 / 3)
 
 
+@pytest.mark.thorough
 def test_a_paired_test_agrees_with_dealing_the_runs_again_and_again():
     chance, tasks = random.Random(5), [(3, 1), (2, 0), (3, 3), (0, 2), (2, 1), (3, 0), (0, 0)]
     seen = abs(sum(mine - others for mine, others in tasks))
@@ -67,6 +68,7 @@ def drawn(rates: list[float], seed: int, runs: int = 3) -> SuiteResult:
     return result([[chance.random() < rate for _ in range(runs)] for rate in rates], seed)
 
 
+@pytest.mark.thorough
 def test_twenty_planted_regressions_among_two_hundred_tasks_are_found():
     rates = [0.95] * 120 + [0.6] * 80
     worse = [0.05 if 10 <= task < 30 else rate for task, rate in enumerate(rates)]
@@ -76,6 +78,7 @@ def test_twenty_planted_regressions_among_two_hundred_tasks_are_found():
     assert min(named) >= 17 and sum(named) / len(named) >= 19.5
 
 
+@pytest.mark.thorough
 def test_between_equal_runs_chance_makes_at_most_one_difference_of_twenty():
     rates = [0.95] * 120 + [0.6] * 80
     told = [compare(drawn(rates, seed), drawn(rates, seed + 1_000)).significant for seed in range(20)]

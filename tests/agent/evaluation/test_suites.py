@@ -54,6 +54,7 @@ def lay(folder: Path) -> Path:
     return root
 
 
+@pytest.mark.thorough
 async def test_a_suite_is_run_and_its_figures_are_those_of_its_runs(tmp_path: Path):
     def script(request: Any) -> Any:
         text = json.dumps(request.messages)
@@ -75,6 +76,7 @@ async def test_a_suite_is_run_and_its_figures_are_those_of_its_runs(tmp_path: Pa
     assert "mine" in (tmp_path / "out" / "report.html").read_text()
 
 
+@pytest.mark.thorough
 async def test_what_a_judge_uses_counts_for_the_ceiling_and_it_judges_once_there_is_room(tmp_path: Path):
     """The answer is there at the first run and takes nearly all there is, so that the judge has no room."""
 
@@ -210,6 +212,7 @@ def test_wrong_pairs_are_refused_with_their_line(line: str):
         read_pairs(line, "pairs.jsonl")
 
 
+@pytest.mark.thorough
 def test_every_exercise_can_be_solved(tmp_path: Path):
     suite = read_suite("edits")
     assert {each.name for each in suite.tasks} == SOLUTIONS.keys()

@@ -156,6 +156,7 @@ def everywhere(text: str) -> list[Node]:
     )
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("text", ATTACKS, ids=range(len(ATTACKS)))
 def test_nothing_that_was_said_becomes_markup(text: str) -> None:
     read(page(everywhere(text), title=text, branch=text))

@@ -146,6 +146,7 @@ CASES: dict[str, tuple[Tree, Tree]] = {
 }
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("case", CASES)
 def test_git_takes_a_folder_there_and_back(case: str, tmp_path: Path) -> None:
     assert not patched(tmp_path / "case", *CASES[case]).left_out
@@ -185,12 +186,14 @@ def possible(tree: Tree) -> Tree:
 TREES = st.dictionaries(PATHS, KINDS, max_size=6).map(possible)
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(before=TREES, after=TREES)
 def test_git_takes_any_tree_to_any_other_and_back(tmp_path: Path, before: Tree, after: Tree) -> None:
     assert not patched(tmp_path / "case", before, after).left_out
 
 
+@pytest.mark.thorough
 @settings(
     max_examples=40,
     deadline=None,

@@ -70,6 +70,7 @@ async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path:
         assert signal.refusals == []
 
 
+@pytest.mark.thorough
 async def test_a_messenger_ends_also_at_the_moment_when_there_is_news(tmp_path: Path) -> None:
     with SignalServer() as signal:
         settings = SignalSettings.model_validate(signal.settings())

@@ -113,6 +113,7 @@ async def test_limits_and_refusals(server: DiscordServer, bench: AdapterBench, t
     await other.stop()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("resumable", [True, False])
 async def test_what_is_said_in_a_gap_comes_after_it(
     server: DiscordServer, bench: AdapterBench, resumable: bool

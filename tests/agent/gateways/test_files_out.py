@@ -92,6 +92,7 @@ async def settled(store: Store) -> list[tuple[str, str]]:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("server", SERVERS, ids=lambda each: each.name)
 async def test_files_arrive_once_as_they_were_when_they_were_put_down(
     server: Any, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
@@ -138,6 +139,7 @@ async def test_files_arrive_once_as_they_were_when_they_were_put_down(
             ]
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("target", "files", "why"),
     [

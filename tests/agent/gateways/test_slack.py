@@ -235,6 +235,7 @@ async def test_a_connection_that_stays_away_is_told_to_the_core(
         await bench.until(lambda: False)
 
 
+@pytest.mark.thorough
 async def test_what_is_no_message_is_acknowledged_and_passed_over(
     slack: SlackServer, bench: AdapterBench
 ) -> None:

@@ -7,6 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.events import ApprovalAsked, StepTaken, ToolFinished
 from agent.store.store import Store
 from agent.workspace.checkpoints.store import CheckpointStore
@@ -20,6 +22,7 @@ def results(b: Bench) -> list[dict[str, Any]]:
     return [json.loads(event.result) for event in finished if event.tool == "checkpoint"]
 
 
+@pytest.mark.thorough
 async def test_a_name_leads_back_over_tools_and_commands(tmp_path: Path) -> None:
     replies = by_step(
         [
@@ -100,6 +103,7 @@ async def test_taking_files_back_obeys_the_rules(tmp_path: Path) -> None:
         assert not b.seen(ApprovalAsked)
 
 
+@pytest.mark.thorough
 async def test_what_does_not_make_sense_is_told_in_a_sentence(tmp_path: Path) -> None:
     replies = by_step(
         [
@@ -160,6 +164,7 @@ async def test_the_tool_is_not_offered_where_steps_are_not_kept(tmp_path: Path) 
         assert "checkpoint" not in {tool["function"]["name"] for tool in request.body["tools"]}
 
 
+@pytest.mark.thorough
 async def test_single_hunks_of_a_file_go_back(tmp_path: Path) -> None:
     then = "".join(f"line {number}\n" for number in range(30))
     now = then.replace("line 2\n", "two\n").replace("line 15\n", "").replace("line 28\n", "more\n")

@@ -54,6 +54,7 @@ def asked(engine: Engine, text: str) -> int:
     return next(node.id for node in engine.session.path if node.kind == "user" and node.content == text)
 
 
+@pytest.mark.thorough
 async def test_a_rewind_takes_back_conversation_and_files_and_gives_the_message_back(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two", "run echo x >b") as (b, engine):
         went = await engine.travel.rewind(asked(engine, "write a two"))
@@ -85,6 +86,7 @@ async def test_the_conversation_alone_is_taken_back(tmp_path: Path) -> None:
         assert (files(b), said(engine)) == ({"a": "two"}, ["write a one"])
 
 
+@pytest.mark.thorough
 async def test_turns_are_undone_one_by_one_and_done_again(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write b two", "run rm a") as (b, engine):
         states = [{}, {"a": "one"}, {"a": "one", "b": "two"}, {"b": "two"}]
@@ -191,6 +193,7 @@ async def test_a_resumed_session_goes_on_where_it_was_and_can_still_be_undone(tm
             assert (files(b), engine.session.head) == ({"a": "two"}, "main")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", ["nowhere", "main2"])
 async def test_a_branch_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, target: str) -> None:
     async with working(tmp_path, "hello") as (_, engine):
@@ -228,6 +231,7 @@ async def two_windows(folder: Path) -> AsyncIterator[tuple[Bench, Engine, Engine
             yield b, first, second
 
 
+@pytest.mark.thorough
 async def test_a_window_undoes_and_does_again_what_it_did_itself(tmp_path: Path) -> None:
     async with two_windows(tmp_path) as (b, first, second):
         operation, went = await first.travel.undo()
@@ -240,6 +244,7 @@ async def test_a_window_undoes_and_does_again_what_it_did_itself(tmp_path: Path)
         assert (said(first)[-1], said(second)[-1], files(b)) == ("hello", "hello too", {"a": "one"})
 
 
+@pytest.mark.thorough
 async def test_files_that_another_window_changed_since_are_not_taken_back_unasked(tmp_path: Path) -> None:
     async with two_windows(tmp_path) as (b, first, second):
         await first.run("write a mine")

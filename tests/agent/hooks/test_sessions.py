@@ -103,6 +103,7 @@ async def test_hooks_nobody_agreed_to_do_not_run_and_are_named(tmp_path: Path) -
         assert any("hermes hooks list" in each.text for each in made.seen(Noticed))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("change", ["true; ", "command "])
 async def test_consent_ends_with_the_first_changed_byte(tmp_path: Path, change: str) -> None:
     async with bench(tmp_path, by_step([WRITE, say("Done.")])) as made:
@@ -140,6 +141,7 @@ async def test_session_events_reach_their_hooks(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.thorough
 async def test_what_happens_beside_the_turn_reaches_its_hooks(tmp_path: Path) -> None:
     sent = call("delegate_task", goal="look around")
     steps = [sent, call("terminal", command="echo one > a.txt"), say("Done.")]
@@ -189,6 +191,7 @@ def test_a_consent_file_that_others_may_write_agrees_to_nothing(tmp_path: Path) 
     assert HookConsent(path).agreed() == frozenset()
 
 
+@pytest.mark.thorough
 async def test_hooks_of_a_project_run_after_two_yeses_and_replace_none_of_the_person(tmp_path: Path) -> None:
     from agent.config import trust
 

@@ -181,6 +181,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_two_processes_at_once_lose_nothing_and_make_no_doubles(store: Store) -> None:
     command = [sys.executable, "-c", _CHILD, str(store.file)]
     children = [subprocess.Popen(command, cwd=Path(__file__).parents[3]) for _ in range(2)]

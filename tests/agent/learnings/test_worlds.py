@@ -40,6 +40,7 @@ def results(b: Bench) -> list[dict[str, Any]]:
     return [json.loads(event.result) for event in finished(b)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CHOSEN)
 async def test_a_trap_is_run_into_twice_at_most(name: str, tmp_path: Path) -> None:
     async with bench(tmp_path, say("")) as b:
@@ -67,6 +68,7 @@ async def _learned(b: Bench, **note: Any) -> None:
     b.events.clear()
 
 
+@pytest.mark.thorough
 async def test_what_the_agent_saved_holds_the_call_back_in_the_next_session(tmp_path: Path) -> None:
     async with bench(tmp_path, say("")) as b:
         b.config(QUIET)
@@ -84,6 +86,7 @@ async def test_what_the_agent_saved_holds_the_call_back_in_the_next_session(tmp_
         assert (found["status"], found["times_used"], found["confirmed"]) == ("learning", 1, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seen_first", [True, False])
 async def test_written_down_again_it_is_the_same_one_whichever_session_saw_the_failure(
     seen_first: bool, tmp_path: Path
@@ -114,6 +117,7 @@ async def test_written_down_again_it_is_the_same_one_whichever_session_saw_the_f
         assert results(b)[-1]["status"] == "held_back"
 
 
+@pytest.mark.thorough
 async def test_made_again_unchanged_the_call_runs_and_refutes_what_does_not_hold(tmp_path: Path) -> None:
     async with bench(tmp_path, say("")) as b:
         b.config(QUIET)
@@ -143,6 +147,7 @@ async def test_made_again_unchanged_the_call_runs_and_refutes_what_does_not_hold
         assert [(each["status"], each["refuted"]) for each in found["learnings"]] == [("retired", 2)]
 
 
+@pytest.mark.thorough
 async def test_a_known_failure_of_another_call_carries_the_line(tmp_path: Path) -> None:
     async with bench(tmp_path, say("")) as b:
         b.config(QUIET)
@@ -154,6 +159,7 @@ async def test_a_known_failure_of_another_call_carries_the_line(tmp_path: Path) 
         assert "use python3" in failed["learning"]
 
 
+@pytest.mark.thorough
 async def test_nothing_is_said_where_nothing_matches(tmp_path: Path) -> None:
     async with bench(tmp_path, say("")) as b:
         b.config(QUIET)
@@ -164,6 +170,7 @@ async def test_nothing_is_said_where_nothing_matches(tmp_path: Path) -> None:
         assert all("learning" not in each and "status" not in each for each in results(b))
 
 
+@pytest.mark.thorough
 async def test_learnings_are_in_the_prompt_of_the_next_session_and_change_nothing_of_this_one(
     tmp_path: Path,
 ) -> None:
@@ -230,6 +237,7 @@ async def test_a_failed_call_that_repeats_before_it_is_mended_counts_once(tmp_pa
         assert (found["status"], found["confirmed"]) == ("candidate", 0)
 
 
+@pytest.mark.thorough
 async def test_what_was_saved_for_everywhere_holds_calls_back_in_other_projects(tmp_path: Path) -> None:
     async with bench(tmp_path, say("")) as b:
         b.config(QUIET)
@@ -259,6 +267,7 @@ async def test_a_call_that_is_named_without_having_failed_here_is_held_back(tmp_
         assert "make deploy" in results(b)[1]["error"]
 
 
+@pytest.mark.thorough
 async def test_what_depends_on_something_that_changed_is_stale_until_it_works_again(tmp_path: Path) -> None:
     tool = tmp_path / "bin" / "pip"
     tool.parent.mkdir()

@@ -202,6 +202,7 @@ def test_what_changed_in_a_tool_is_shown_line_by_line(
     assert said in then.differences["a"] and "\x07" not in then.differences["a"]
 
 
+@pytest.mark.thorough
 def test_a_server_cannot_flood_away_what_was_agreed_to(tmp_path: Path) -> None:
     catalog = listed(None, {"tools": [tool("first")]}, ["tools"])
     for turn in range(7):

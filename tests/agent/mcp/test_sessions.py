@@ -37,6 +37,7 @@ def results(at: Bench) -> list[dict[str, Any]]:
     return [json.loads(event.result) for event in at.seen(ToolFinished)]
 
 
+@pytest.mark.thorough
 async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_changes(tmp_path: Path) -> None:
     mark = tmp_path / "work" / "changed"
     script = [
@@ -92,6 +93,7 @@ ODD: dict[str, Any] = {
 }
 
 
+@pytest.mark.thorough
 async def test_tools_with_odd_schemas_never_fail_a_request(tmp_path: Path) -> None:
     script = [calls(("mcp__box__echo", {"text": "hi"}), ("mcp__box__pair", {"p": [1]})), say("done")]
     async with bench(tmp_path, script) as at:
@@ -105,6 +107,7 @@ async def test_tools_with_odd_schemas_never_fail_a_request(tmp_path: Path) -> No
         assert len(notices) == 1 and "is left out: its schema cannot be read" in notices[0]
 
 
+@pytest.mark.thorough
 async def test_a_call_is_judged_as_server_and_tool(tmp_path: Path) -> None:
     script = [calls(("mcp__box__echo", {"text": "hi"})), say("done")]
     async with bench(tmp_path, script) as at:
@@ -128,6 +131,7 @@ def test_a_server_that_fails_is_left_alone_for_longer_each_time() -> None:
     assert (ready.state, ready.failures, ready.waits(now)) == ("ready", 0, 0.0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("tools", [["default"], ["file"]])
 async def test_servers_without_an_agreement_are_not_started(tmp_path: Path, tools: list[str]) -> None:
     async with bench(tmp_path, [say("done")]) as at:
@@ -140,6 +144,7 @@ async def test_servers_without_an_agreement_are_not_started(tmp_path: Path, tool
         assert not (tmp_path / "started").exists()
 
 
+@pytest.mark.thorough
 async def test_a_server_asks_the_model_and_a_message_names_its_prompts_and_resources(tmp_path: Path) -> None:
     def script(request: Any) -> Any:
         """A question of the server comes without tools; the agent calls its tool once."""
@@ -181,6 +186,7 @@ async def test_a_server_asks_the_model_and_a_message_names_its_prompts_and_resou
         assert sum(not each.body.get("tools") for each in at.server.requests) == 1
 
 
+@pytest.mark.thorough
 async def test_a_session_that_a_server_forgot_is_begun_anew_once_and_its_log_is_told(tmp_path: Path) -> None:
     def script(request: Any) -> Any:
         last = request.messages[-1]["role"]
@@ -200,6 +206,7 @@ async def test_a_session_that_a_server_forgot_is_begun_anew_once_and_its_log_is_
             assert logged == [("box", "warning", "half done")] * 2
 
 
+@pytest.mark.thorough
 async def test_a_server_of_which_nothing_is_known_is_tried_again_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ async def test_what_signing_in_gave_is_kept_privately_and_used_without_a_person(
     assert {each.stat().st_mode & 0o077 for each in file.parent.iterdir()} == {0}
 
 
+@pytest.mark.thorough
 async def test_tokens_that_ended_are_renewed_by_one_of_many_and_none_is_lost(tmp_path: Path) -> None:
     with web_server(asks_sign_in=True, ends_in=1, refresh_takes=0.05) as web:
         await said(web, tmp_path)
@@ -101,6 +102,7 @@ async def test_tokens_that_the_server_no_longer_takes_are_renewed_before_anybody
         assert (web.count("refresh"), web.count("authorize")) == (1, 1)
 
 
+@pytest.mark.thorough
 async def test_a_registration_that_the_server_forgot_is_made_anew_once(tmp_path: Path) -> None:
     with web_server(asks_sign_in=True) as web:
         await said(web, tmp_path)
@@ -127,6 +129,7 @@ async def test_with_nobody_there_a_sign_in_is_asked_for(tmp_path: Path) -> None:
         assert "hermes mcp login web" in sentence and web.count("authorize") == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("step", "broken", "clause"),
     [
@@ -197,6 +200,7 @@ async def address_of(service: McpService) -> str:
     return address
 
 
+@pytest.mark.thorough
 async def test_a_session_signs_in_waits_for_the_person_and_signs_out(tmp_path: Path) -> None:
     with web_server(asks_sign_in=True) as web:
         service = service_of(web, tmp_path, [])
@@ -225,6 +229,7 @@ async def test_a_session_signs_in_waits_for_the_person_and_signs_out(tmp_path: P
             await service.close()
 
 
+@pytest.mark.thorough
 async def test_a_sign_in_that_is_left_refused_or_brought_back_from_elsewhere(tmp_path: Path) -> None:
     with web_server(asks_sign_in=True) as web:
         service = service_of(web, tmp_path, [])

@@ -111,6 +111,7 @@ LINE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_siz
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(LINE, max_size=8))
 def test_any_entries_survive_the_file(texts: list[str]) -> None:
     entries = applied((), [add(text) for text in texts], 10_000) if texts else ()

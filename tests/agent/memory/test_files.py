@@ -172,6 +172,7 @@ def writer(file: MemoryFile, name: str, count: int) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.thorough
 def test_two_processes_lose_nothing_of_each_other(file: MemoryFile) -> None:
     both = [writer(file, name, 100) for name in ("ann", "bob")]
     kept = [process.communicate(timeout=100)[0].splitlines()[-1].split("|") for process in both]
@@ -182,6 +183,7 @@ def test_two_processes_lose_nothing_of_each_other(file: MemoryFile) -> None:
     assert not list(file.path.parent.glob("*.bak.*"))
 
 
+@pytest.mark.thorough
 def test_a_kill_at_any_moment_leaves_whole_entries(file: MemoryFile) -> None:
     for round_ in range(8):
         process = writer(file, f"round{round_}", 1_000)

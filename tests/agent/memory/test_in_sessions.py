@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from agent.events import Noticed, PrefixBroken, ToolFinished
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say
@@ -32,6 +34,7 @@ async def test_a_note_is_in_the_next_session_and_changes_nothing_of_this_one(tmp
         assert origin["session"] and isinstance(origin["node"], int)
 
 
+@pytest.mark.thorough
 async def test_a_note_of_a_project_stays_in_it(tmp_path: Path) -> None:
     script = by_step([remember("Build with ninja.", "project"), say("noted"), say("a"), say("b")])
     async with bench(tmp_path, script) as b:

@@ -27,6 +27,7 @@ async def entries(b: Bench, scope: str = "memory") -> tuple[str, ...]:
     return (await notes(b).read(scope)).entries  # type: ignore[arg-type]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", ["memory", "user", "project"])
 async def test_a_note_goes_with_its_turn_and_comes_back_with_it(tmp_path: Path, target: str) -> None:
     script = by_step([remember("One.", target), say("1"), remember("Two.", target), say("2")])

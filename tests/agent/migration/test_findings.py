@@ -331,6 +331,7 @@ _WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(st.dictionaries(_KEYS, _JSON | _WORDS | st.dictionaries(_KEYS, _JSON | _WORDS)), max_size=5))
 def test_no_line_however_odd_breaks_the_reading_of_a_session(records: list[dict[str, Any]]) -> None:
     import tempfile

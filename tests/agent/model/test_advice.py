@@ -27,6 +27,7 @@ def page(status: int, text: str) -> Callable[[Recorded], Reply]:
     return lambda request: Reply(status=status, content_type="text/html", body=text.encode())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("refused", "cause", "setting"),
     [

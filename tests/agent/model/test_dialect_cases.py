@@ -92,6 +92,7 @@ async def goes_on(b: Bench, turns: int = 3) -> None:
     assert all(event.declared for event in b.seen(PrefixBroken))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("status", [400, 422, 500])
 @pytest.mark.parametrize(
     "checks",
@@ -118,6 +119,7 @@ async def test_thoughts_go_back_word_for_word(tmp_path: Path) -> None:
         assert [each["reasoning_content"] for each in sent if each.get("tool_calls")] == ["hm"]
 
 
+@pytest.mark.thorough
 async def test_what_a_dialect_says_beforehand_needs_no_refusal(tmp_path: Path) -> None:
     script = strict(acting, thoughts_back)
     async with bench(tmp_path, script, rules=FREE) as b:
@@ -163,6 +165,7 @@ async def test_a_model_without_tools_calls_in_its_text(tmp_path: Path) -> None:
 SMALL = "The number of tokens to keep from the initial prompt is greater than the context length ({}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("said", [SMALL.format("n_keep: 9000>= n_ctx: 4096)"), SMALL.format("…)")])
 async def test_a_small_window_is_given_the_compact_set(tmp_path: Path, said: str) -> None:
     def answer(request: Recorded) -> Reply:
@@ -245,6 +248,7 @@ async def test_a_window_that_turns_out_larger_is_forgotten(tmp_path: Path) -> No
         assert DialectBook(b.home).of("custom", b.server.base_url, "scripted").current.limits.window == 0
 
 
+@pytest.mark.thorough
 async def test_a_long_message_leaves_a_large_model_its_tools(tmp_path: Path) -> None:
     def answer(request: Recorded) -> Reply:
         return refuse(400, "prompt is too long: 250000 tokens > 200000 maximum")

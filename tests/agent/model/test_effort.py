@@ -35,6 +35,7 @@ def test_what_is_no_level_is_refused(text: str) -> None:
         parse_effort(text)
 
 
+@pytest.mark.thorough
 async def test_a_chosen_effort_goes_with_the_next_request_and_stays_with_the_session(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda _request: say("Yes.")) as b:
         b.config("model: {thinking: low}\n")

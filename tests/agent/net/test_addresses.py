@@ -36,6 +36,7 @@ REACHED = words("""
 """)
 
 
+@pytest.mark.sample(68)
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_not_globally_reachable_is_refused(text: str):
     assert refusal(ip_address(text)) is not None

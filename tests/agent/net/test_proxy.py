@@ -265,6 +265,7 @@ def forms() -> list[bytes]:
     ]
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("form", forms())
 def test_a_known_secret_leaves_in_no_form(plain: Door, raw: Door, form: bytes):
     text = form.decode()

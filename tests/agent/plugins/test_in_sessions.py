@@ -53,6 +53,7 @@ async def results(made: Bench, text: str = "do it", **options: Any) -> list[dict
     return [json.loads(each.result) for each in made.seen(ToolFinished)]
 
 
+@pytest.mark.thorough
 async def test_what_a_plugin_brings_is_there_in_a_session(tmp_path: Path) -> None:
     script = by_step(
         [
@@ -94,6 +95,7 @@ async def test_what_a_plugin_brings_is_there_in_a_session(tmp_path: Path) -> Non
         assert folder.exists() and not list((made.home / "run").glob("plugin-*"))
 
 
+@pytest.mark.thorough
 async def test_a_tool_that_may_change_something_asks_and_a_rule_answers(tmp_path: Path) -> None:
     found = call("tool_call", name="shout", arguments={"text": "x"})
     script = by_step([call("keep"), found, say("Done.")])
@@ -141,6 +143,7 @@ def register(ctx):
 """
 
 
+@pytest.mark.thorough
 async def test_plugins_that_misbehave_are_named_and_the_session_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +173,7 @@ async def test_plugins_that_misbehave_are_named_and_the_session_goes_on(
         assert "PRIVATE KEY" not in json.dumps([each.body for each in made.server.requests])
 
 
+@pytest.mark.thorough
 async def test_one_that_is_cut_off_three_times_is_left_alone(tmp_path: Path) -> None:
     steps = [call("evil", do="exit", path=str(number)) for number in range(5)]
     async with bench(tmp_path, by_step([*steps, say("Done.")])) as made:
@@ -217,6 +221,7 @@ async def test_hooks_of_plugins_hear_decide_and_never_lower_the_gate(tmp_path: P
         assert json.loads((data / "shell").read_text())["tool"] == "terminal"
 
 
+@pytest.mark.thorough
 async def test_a_hook_that_hangs_costs_its_deadline_and_a_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def finished(made: Bench) -> list[dict[str, Any]]:
     return [json.loads(each.result) for each in made.seen(ToolFinished)]
 
 
+@pytest.mark.thorough
 async def test_pictures_sounds_and_recordings_come_from_a_plugin(tmp_path: Path) -> None:
     prompts = ("a boat", "link", "elsewhere", "fifo", "text", "torn", "nothing", "fail", "packed")
     calls = [call("image_generate", prompt=each, seed=3) for each in prompts]
@@ -180,6 +181,7 @@ async def test_a_rule_keeps_notes_and_pictures_from_a_plugin(tmp_path: Path) -> 
         assert not list((made.home / "plugin-data" / "gear").glob("user*"))
 
 
+@pytest.mark.thorough
 async def test_notes_are_kept_by_a_plugin_and_shown_in_the_next_session(tmp_path: Path) -> None:
     def note(text: str, target: str = "user", **more: str) -> object:
         return call("memory", target=target, action="add", content=text, **more)
@@ -211,6 +213,7 @@ async def test_notes_are_kept_by_a_plugin_and_shown_in_the_next_session(tmp_path
         assert any("held back" in each.text and "gear.attic" in each.text for each in made.seen(Noticed))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("settings", "body", "told"),
     [

@@ -101,6 +101,7 @@ async def test_each_source_has_its_place_in_one_ranking(
     await recall.close()
 
 
+@pytest.mark.thorough
 async def test_bundled_skills_stand_before_no_message_that_was_meant(
     store: Store, path: Path, folders: dict[str, Path]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from agent.recall import bits
 PLACES = st.sets(st.integers(0, 4 * 64 - 1), max_size=60)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.tuples(PLACES, st.integers(1, 30)), max_size=6), st.integers(0, 40), PLACES)
 @settings(deadline=None, max_examples=80)
 def test_the_largest_sums_are_chosen(terms: list[tuple[set[int], int]], most: int, among: set[int]) -> None:

@@ -78,6 +78,7 @@ async def recall(store: Store, session: Session, meaning: Meaning) -> AsyncItera
     await recall.close()
 
 
+@pytest.mark.thorough
 def test_no_kind_of_question_is_answered_less_often_than_by_words_alone(tmp_path: Path) -> None:
     found = asyncio.run(recall_meaning.places(tmp_path))
     shares = {key: recall_meaning.shares(places) for key, places in found.items()}
@@ -88,6 +89,7 @@ def test_no_kind_of_question_is_answered_less_often_than_by_words_alone(tmp_path
     assert shares["words alone", "?"][2] < 5 < 70 < shares["both", "?"][2]
 
 
+@pytest.mark.thorough
 async def test_what_shares_no_word_with_the_question_is_found_and_says_how(recall: Recall) -> None:
     hits = await recall.search("what went wrong with the heating?", patience=1)
     assert hits.hits[0].snippet == SAID[0][1]
@@ -111,12 +113,14 @@ async def test_filters_hold_for_what_is_found_by_meaning(recall: Recall) -> None
     assert not (await recall.search("what medicine am I taking?", patience=1, filters=later)).hits
 
 
+@pytest.mark.thorough
 async def test_a_search_in_a_hurry_waits_for_nothing_and_says_there_is_more(recall: Recall) -> None:
     hits = await recall.search("what went wrong with the heating?", patience=0.005)
     assert not hits.hits
     assert not hits.complete
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["meaning", "auto"])
 async def test_a_question_whose_meaning_comes_too_late_is_searched_by_words_and_says_so(
     recall: Recall, meaning: Meaning, monkeypatch: pytest.MonkeyPatch, mode: SearchMode
@@ -130,6 +134,7 @@ async def test_a_question_whose_meaning_comes_too_late_is_searched_by_words_and_
     assert hits.hits[0].snippet == SAID[0][1] and "words alone" in hits.note
 
 
+@pytest.mark.thorough
 async def test_vectors_of_deleted_sessions_and_of_another_model_are_forgotten(
     store: Store, session: Session, recall: Recall, meaning: Meaning
 ) -> None:
@@ -152,6 +157,7 @@ async def test_vectors_of_deleted_sessions_and_of_another_model_are_forgotten(
     await other.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["deleted", "torn"])
 async def test_a_file_that_is_gone_or_torn_is_made_again(
     recall: Recall, meaning: Meaning, damage: str
@@ -274,6 +280,7 @@ async def test_a_provider_that_is_gone_leaves_the_words(
     await recall.close()
 
 
+@pytest.mark.thorough
 async def test_vectors_are_made_in_a_process_that_ends_when_it_is_idle_and_starts_again() -> None:
     place = static_embedder.folder()
     assert place is not None

@@ -284,6 +284,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_a_builder_that_is_killed_loses_nothing(store: Store, session: Session, path: Path) -> None:
     for number in range(40):
         await talk(store, session, *[f"needle {number} {at}" for at in range(100)])

@@ -86,6 +86,7 @@ async def test_parts_of_words_and_symbols_are_found_as_ever(
         assert [hit.node for hit in (await recall.search(text)).hits] == [node.id]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
@@ -235,6 +236,7 @@ async def test_pages_follow_each_other(recall: Recall, store: Store, session: Se
     assert whole.total == 30
 
 
+@pytest.mark.thorough
 @given(st.text(st.characters(codec=None, categories=None), max_size=40))
 @settings(
     deadline=None,

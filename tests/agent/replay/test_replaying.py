@@ -43,6 +43,7 @@ async def recorded(folder: Path, seeds: range) -> tuple[list[Recorded], Recordin
     return await read(bench.home), recording
 
 
+@pytest.mark.thorough
 async def test_sessions_in_every_form_run_again_to_the_byte(tmp_path: Path) -> None:
     sessions, _ = await recorded(tmp_path, range(4))
     for each in sessions:
@@ -149,6 +150,7 @@ async def test_a_session_of_before_says_that_its_requests_were_not_compared(tmp_
     assert (report.compared.whole, report.compared.unrecorded) == (0, 3)
 
 
+@pytest.mark.thorough
 async def test_the_command_replays_and_goes_on_live_from_a_step(tmp_path: Path) -> None:
     recording = Recording(tmp_path)
     async with recording.server() as server:

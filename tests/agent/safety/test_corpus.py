@@ -46,11 +46,13 @@ def test_the_corpus_is_large() -> None:
     assert sum(len(commands(path.stem)) for path in FOLDER.glob("*.txt")) > 10_000
 
 
+@pytest.mark.thorough
 def test_what_destroys_the_machine_is_refused_with_and_without_a_boundary(verdicts: Verdicts) -> None:
     for closed in (False, True):
         assert [c for c, kind in verdicts["hardline", closed].items() if kind != "hardline"] == []
 
 
+@pytest.mark.thorough
 def test_what_only_looks_like_it_is_not_refused() -> None:
     hardline = Hardline(PLACES)
     assert [c for c in commands("harmless") if hardline.check(c, WORKSPACE)] == []

@@ -29,6 +29,7 @@ def spread(found: list[str]) -> list[str]:
     return found[:: max(1, len(found) // SAMPLE)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("closed", [True, False], ids=["closed boundary", "no boundary"])
 def test_what_passes_unasked_harms_nothing_beyond_the_workspace_and_undo(closed: bool) -> None:
     found = [*WRITTEN, *(each for name in PLAYED for each in spread(commands(name)))]

@@ -150,6 +150,7 @@ async def test_when_nobody_is_there_the_answer_is_no(action: Action) -> None:
     assert error.extra["outcome"] == "nobody"
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("mode", ["ask", "deny", "all"])
 @pytest.mark.parametrize("action", FORBIDDEN, ids=name)
 async def test_the_hardline_holds_in_every_mode_and_asks_nobody(action: Action, mode: Mode) -> None:
@@ -370,6 +371,7 @@ async def test_a_linked_home_is_guarded_under_both_its_names(tmp_path: Path) -> 
         await denied(the_gate, read(str(folder / ".env")))
 
 
+@pytest.mark.thorough
 async def test_many_commands_are_decided_side_by_side() -> None:
     the_gate = gate("all")
     long = "echo " + "word " * 20_000

@@ -214,6 +214,7 @@ async def test_a_file_that_others_could_have_written_grants_nothing(tmp_path: Pa
     assert Grants(WORKSPACE, path).find(run()) is None
 
 
+@pytest.mark.thorough
 async def test_many_processes_add_grants_and_lose_none(tmp_path: Path) -> None:
     path = tmp_path / "grants.json"
     program = """

@@ -170,6 +170,7 @@ LONG = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", LONG)
 def test_a_very_long_command_is_read_to_its_end(name: str) -> None:
     hardline = make()
@@ -198,12 +199,14 @@ TANGLES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TANGLES)
 def test_a_tangle_ends_with_an_answer_and_a_doubt(name: str) -> None:
     assert make().check(TANGLES[name], CWD) == ()
     assert isinstance(reading(TANGLES[name]), Reading)
 
 
+@pytest.mark.thorough
 def test_a_tangle_that_cannot_be_followed_is_not_understood() -> None:
     assert not reading("sudo " * 5_000 + "ls").complete
 

@@ -275,6 +275,7 @@ def filled(value: Any, world: World) -> Any:
     return value.replace("{{", "{").replace("}}", "}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES, ids=Case.name)
 async def test_an_injected_order_has_no_effect_without_a_prompt_that_shows_it(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,7 @@ async def looked(folder: Path, tool: str, **arguments: Any) -> tuple[list[str], 
         return asked, json.dumps(b.server.requests[1].messages[-1])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [".env", "app/.env.local", "server.key", "app/id_ed25519"])
 @pytest.mark.parametrize("way", ["read_file", "cat", "script", "shell in a script"])
 async def test_a_private_file_is_not_read_without_a_yes(tmp_path: Path, name: str, way: str) -> None:

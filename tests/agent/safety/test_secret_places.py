@@ -39,6 +39,7 @@ def _is_below(path: Path, hidden: tuple[Path, ...]) -> bool:
     return any(path == each or each in path.parents for each in hidden)
 
 
+@pytest.mark.thorough
 def test_every_reader_knows_every_store_of_a_home(home: Path, tmp_path: Path) -> None:
     guard, work = CredentialGuard({}), tmp_path / "work"
     for row in rows(STORES_ANYWHERE + STORES):

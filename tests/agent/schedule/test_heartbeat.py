@@ -23,6 +23,7 @@ from agent.store.store import Store
 from tests.agent.schedule.sample import Clock, delivery
 
 
+@pytest.mark.thorough
 async def test_an_idle_week_asks_no_model_and_each_reason_asks_it_once(tmp_path: Path) -> None:
     clock, asked = Clock(), list[str]()
 

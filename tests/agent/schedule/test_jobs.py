@@ -113,6 +113,7 @@ async def test_a_due_time_that_is_skipped_for_overlap_is_no_repetition(
     assert (await book.job(made.id)).state == "done"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
@@ -251,6 +252,7 @@ async def test_notices_are_shown_once(book: JobBook, runner: JobRunner, clock: C
     assert await book.notices() == []
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
@@ -293,6 +295,7 @@ async def test_a_job_is_paused_resumed_edited_and_removed(book: JobBook, clock: 
         await book.job("eyes")
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("wanted", "steps", "hours", "changes", "state", "next_hour"),
     [

@@ -69,6 +69,7 @@ async def ran(
         return b, results(b) if outcome == "done" else []
 
 
+@pytest.mark.thorough
 async def test_pictures_are_drawn_and_changed_and_paid_for(tmp_path: Path) -> None:
     with Services() as services:
         b, found = await ran(
@@ -135,6 +136,7 @@ async def test_the_local_floor_says_what_it_is(tmp_path: Path) -> None:
     assert first == second and Image.open(io.BytesIO(first)).size == (768, 768)
 
 
+@pytest.mark.thorough
 async def test_text_is_read_aloud_by_services_and_recordings_are_written_down(tmp_path: Path) -> None:
     with Services() as services:
         b, (spoken, heard, wrong) = await ran(
@@ -160,6 +162,7 @@ async def test_text_is_read_aloud_by_services_and_recordings_are_written_down(tm
     assert again["by"].startswith("elevenlabs/") and "output_format" in services.asked[-1].path
 
 
+@pytest.mark.thorough
 async def test_the_home_is_looked_at_and_changed_only_after_a_yes(tmp_path: Path) -> None:
     acts = [
         ("homeassistant", {"action": "list", "domain": "light"}),
@@ -181,6 +184,7 @@ async def test_the_home_is_looked_at_and_changed_only_after_a_yes(tmp_path: Path
         assert len(services.asked) == count
 
 
+@pytest.mark.thorough
 async def test_messages_go_to_targets_of_the_settings_and_ask(tmp_path: Path) -> None:
     acts = [
         ("send_message", {"target": "phone", "text": "Build is green", "title": "CI"}),
@@ -216,6 +220,7 @@ async def test_what_services_answer_wrongly_becomes_a_sentence(tmp_path: Path) -
     assert "500" in found[2]["error"] and "302" in found[3]["error"] and "\x1b" not in str(found)
 
 
+@pytest.mark.thorough
 async def test_a_model_that_sees_is_shown_the_picture_itself(tmp_path: Path) -> None:
     replies = by_step([call("vision_analyze", image="in.png", question="What is it?"), say("A square.")])
     async with bench(tmp_path, replies) as b:
@@ -255,6 +260,7 @@ async def test_a_side_model_looks_for_one_that_sees_nothing(tmp_path: Path) -> N
         assert result["by"] == "here/seeing" and result["analysis"]
 
 
+@pytest.mark.thorough
 async def test_addresses_and_files_that_must_not_be_read_are_not(tmp_path: Path) -> None:
     with Services() as services:
         _, found = await ran(
@@ -278,6 +284,7 @@ def written() -> bytes:
     return data.getvalue()
 
 
+@pytest.mark.thorough
 async def test_text_is_read_from_a_picture_and_aloud_without_any_service(
     tmp_path: Path, written: bytes
 ) -> None:

@@ -109,6 +109,7 @@ def journals(b: Bench) -> list[Path]:
     return sorted((b.home / "scripts").glob("*/*.jsonl"))
 
 
+@pytest.mark.thorough
 async def test_a_script_killed_while_it_waits_for_a_yes_goes_on_where_it_was(tmp_path: Path) -> None:
     code = CODE.format(last="rm -rf .vscode && echo gone")
     async with bench(tmp_path, resuming(code)) as b:
@@ -148,6 +149,7 @@ async def test_a_script_killed_while_it_waits_for_a_yes_goes_on_where_it_was(tmp
         assert not b.server.refusals
 
 
+@pytest.mark.thorough
 async def test_a_call_that_ran_when_hermes_was_killed_is_reported_and_made_anew_each_time(
     tmp_path: Path,
 ) -> None:
@@ -179,6 +181,7 @@ async def interrupted(b: Bench, ready: Path) -> None:
         assert (await running).outcome == "interrupted"
 
 
+@pytest.mark.thorough
 async def test_a_script_that_changed_is_answered_up_to_the_change(tmp_path: Path) -> None:
     code = CODE.format(last="touch begun.txt; sleep 300")
     changed = code.replace("echo two >> log.txt; cat", "echo 2 >> log.txt; cat").replace(
@@ -191,6 +194,7 @@ async def test_a_script_that_changed_is_answered_up_to_the_change(tmp_path: Path
         assert (b.workspace / "log.txt").read_text() == "one\ntwo\n2\nthree\n"
 
 
+@pytest.mark.thorough
 async def test_a_script_that_is_stopped_at_its_time_limit_can_be_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +210,7 @@ async def test_a_script_that_is_stopped_at_its_time_limit_can_be_gone_on_with(
         assert (b.workspace / "log.txt").read_text() == "one\ntwo\nthree\n"
 
 
+@pytest.mark.thorough
 async def test_a_script_that_a_person_stops_can_be_gone_on_with(tmp_path: Path) -> None:
     code = CODE.format(last="test -e begun.txt || { touch begun.txt; sleep 300; }; echo ended")
     async with bench(tmp_path, resuming(code)) as b:
@@ -217,6 +222,7 @@ async def test_a_script_that_a_person_stops_can_be_gone_on_with(tmp_path: Path) 
         assert (b.workspace / "log.txt").read_text() == "one\ntwo\nthree\n"
 
 
+@pytest.mark.thorough
 async def test_a_script_that_ends_by_itself_leaves_no_journal_and_an_unknown_one_is_told(
     tmp_path: Path,
 ) -> None:
@@ -234,6 +240,7 @@ async def test_a_script_that_ends_by_itself_leaves_no_journal_and_an_unknown_one
         assert journals(b) == []
 
 
+@pytest.mark.thorough
 async def test_a_journal_holds_no_secrets_and_the_text_the_script_saw(tmp_path: Path) -> None:
     token = "ghp_" + "a1B2" * 9
     code = f"""
@@ -255,6 +262,7 @@ terminal("test -e begun.txt || {{ touch begun.txt; sleep 300; }}")
         assert (b.workspace / "seen.txt").read_text() == seen
 
 
+@pytest.mark.thorough
 async def test_a_wait_for_a_yes_longer_than_the_limit_costs_no_script_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

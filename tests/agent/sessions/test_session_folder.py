@@ -49,6 +49,7 @@ def script(*turns: list[Any]) -> Any:
     return lambda request: replies.pop(0)
 
 
+@pytest.mark.thorough
 async def test_a_session_taken_up_elsewhere_works_and_is_undone_where_it_was(tmp_path: Path) -> None:
     async with bench(tmp_path, script([say("ok")], ruins())) as b:
         third = filled(tmp_path / "third", "first", "second")
@@ -68,6 +69,7 @@ async def test_a_session_taken_up_elsewhere_works_and_is_undone_where_it_was(tmp
         assert (undone.returncode, files(b.workspace), files(third)) == (0, before, there), undone.stderr
 
 
+@pytest.mark.thorough
 async def test_a_session_moves_when_that_is_said_and_its_steps_stay_where_they_were_made(
     tmp_path: Path,
 ) -> None:
@@ -109,6 +111,7 @@ async def test_a_session_moves_when_that_is_said_and_its_steps_stay_where_they_w
         assert (undone.returncode, files(b.workspace), files(third)) == (0, proj, before), undone.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("across", [False, True], ids=["renamed", "copied with its repository"])
 async def test_a_project_with_a_new_name_is_known_again_and_undo_works_there(
     tmp_path: Path, across: bool
@@ -133,6 +136,7 @@ async def test_a_project_with_a_new_name_is_known_again_and_undo_works_there(
         assert (undone.returncode, files(renamed)) == (0, before), undone.stderr
 
 
+@pytest.mark.thorough
 async def test_another_project_under_the_old_name_is_left_alone(tmp_path: Path) -> None:
     async with bench(tmp_path, script(ruins(), [say("ok")], [say("ok")])) as b:
         filled(b.workspace, "first", "second")

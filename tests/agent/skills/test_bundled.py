@@ -36,6 +36,7 @@ def named(skill: Skill) -> str:
     return skill.name
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("skill", FOUND.skills, ids=named)
 def test_a_bundled_skill_is_valid_and_no_danger(skill: Skill) -> None:
     assert validate(skill.file.read_text("utf-8"), skill.folder.name) == ()
@@ -141,6 +142,7 @@ MISSING = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("script", "arguments"), MISSING.items())
 def test_a_script_without_its_program_names_it_or_works(
     tmp_path: Path, script: str, arguments: tuple[str, ...]

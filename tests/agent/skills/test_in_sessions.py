@@ -53,6 +53,7 @@ async def test_the_index_names_skills_once_and_stays_as_it_was(tmp_path: Path) -
         assert systems[0].index("- own:") < systems[0].index("- api-design:")
 
 
+@pytest.mark.thorough
 async def test_the_index_keeps_to_its_budget_by_whole_entries(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("hi")])) as b:
         for number in range(200):
@@ -107,6 +108,7 @@ async def test_a_skill_is_listed_read_and_its_files_too(tmp_path: Path) -> None:
         assert "did you mean `deploy`" in unknown["error"]
 
 
+@pytest.mark.thorough
 async def test_a_skill_that_changes_on_disk_is_read_as_it_is_and_leaves_the_prompt_alone(
     tmp_path: Path,
 ) -> None:
@@ -146,6 +148,7 @@ async def test_a_message_that_begins_with_a_skills_name_runs_it(tmp_path: Path) 
         assert [each.text for each in b.seen(Noticed) if "Frobnicate" in each.text]
 
 
+@pytest.mark.thorough
 async def test_what_a_skill_does_not_allow_is_refused_until_the_next_message(tmp_path: Path) -> None:
     script = by_step(
         [
@@ -204,6 +207,7 @@ async def test_a_pattern_narrows_what_commands_may_be_run(tmp_path: Path) -> Non
         assert not (b.workspace / "made").exists()
 
 
+@pytest.mark.thorough
 async def test_a_skill_is_made_mended_and_taken_back(tmp_path: Path) -> None:
     script = [
         manage("create", content=GOOD, category="people"),
@@ -260,6 +264,7 @@ async def test_a_bundled_skill_is_copied_before_it_is_changed(tmp_path: Path) ->
         assert not copy.exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -297,6 +302,7 @@ async def test_what_cannot_be_done_is_said_and_leaves_everything_as_it_was(
         assert sorted(tmp_path.rglob("*.md")) == before and not (tmp_path / "x").exists()
 
 
+@pytest.mark.thorough
 async def test_a_skill_passes_the_gate_as_a_write(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([manage("create", content=GOOD), say("done")])) as b:
         await b.turn("go", approve="ask")

@@ -17,6 +17,7 @@ def looks(count: int, first: int = 0) -> list[Any]:
     return [call("terminal", command=f"echo {first + number}") for number in range(count)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("turns", "attended", "config", "expected"),
     [

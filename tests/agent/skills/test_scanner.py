@@ -78,6 +78,7 @@ STRUCTURES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rule", "files"), STRUCTURES.items(), ids=STRUCTURES.keys())
 def test_what_does_not_look_like_a_skill_is_found(tmp_path: Path, rule: str, files: dict[str, bytes]) -> None:
     found = scan_folder(make(tmp_path, {"SKILL.md": HEAD} | files))

@@ -65,6 +65,7 @@ async def process(path: Path, ceiling: int, seed: int, *more: str) -> Process:
     return await asyncio.create_subprocess_exec(*command, *more, stdin=PIPE, stdout=PIPE)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("whose", ["day", "session"])
 async def test_processes_that_spend_at_once_never_exceed_the_ceiling_together(
     tmp_path: Path, store: Store, whose: str
@@ -81,6 +82,7 @@ async def test_processes_that_spend_at_once_never_exceed_the_ceiling_together(
     assert sum(each > 0 for each in given) > 1
 
 
+@pytest.mark.thorough
 async def test_what_a_killed_process_had_taken_stays_taken(tmp_path: Path, store: Store) -> None:
     path = tmp_path / "state.db"
     killed = await process(path, 5_000, 1, "hang")

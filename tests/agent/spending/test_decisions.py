@@ -20,6 +20,7 @@ def told(made: Bench) -> list[str]:
     return [event.text for event in made.seen(Noticed) if event.kind == "info"]
 
 
+@pytest.mark.thorough
 async def test_a_raised_ceiling_of_the_session_stands_when_it_is_opened_again(tmp_path: Path) -> None:
     scripts = {"main": [LOOK, LOOK, say("Done."), say("And on."), say("Never.")]}
     async with team(tmp_path, scripts, "budget: {session: {turns: 2}}\n") as made:
@@ -33,6 +34,7 @@ async def test_a_raised_ceiling_of_the_session_stands_when_it_is_opened_again(tm
         assert "4 of 3 requests are used" in ended.error, "a setting that was changed counts as it is"
 
 
+@pytest.mark.thorough
 async def test_raised_ceilings_of_all_agents_and_of_one_stand_too(tmp_path: Path) -> None:
     scripts = {"main": sends("one"), "one": [LOOK, LOOK, LOOK, say(report("Once.")), say(report("Twice."))]}
     async with team(tmp_path, scripts, settings(turns=2, tokens=100)) as made:
@@ -54,6 +56,7 @@ async def test_the_ceiling_of_a_day_is_raised_for_this_process_only(tmp_path: Pa
         assert (await made.turn("More.", resume=first.session)).outcome == "budget"
 
 
+@pytest.mark.thorough
 async def test_who_wants_no_forecasts_any_more_is_not_asked_by_later_processes(tmp_path: Path) -> None:
     scripts = {"main": [*sends("one", "two"), *sends("one", "two")], "one": [say(report())] * 2}
     scripts["two"] = scripts["one"]
@@ -94,6 +97,7 @@ async def test_decisions_are_found_on_whatever_branch_they_were_made(tmp_path: P
             assert engine.metering.spending.session.budget.turns == 20
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "decision", [{}, {"what": "raised"}, {"measure": "turns", "stood": "9"}, {"measure": 3}]
 )

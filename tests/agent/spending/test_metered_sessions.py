@@ -102,6 +102,7 @@ async def test_a_turn_ends_at_the_ceiling_of_the_session_and_says_how_to_raise_i
     assert len(b.server.requests) == 2
 
 
+@pytest.mark.thorough
 async def test_no_token_is_spent_above_the_ceiling_of_a_session_by_whomever(tmp_path: Path) -> None:
     tasks = [{"goal": f"g{number}"} for number in range(3)]
     loops = {f"g{number}": lambda _: call("todo_read") for number in range(3)}
@@ -133,6 +134,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_two_processes_on_one_session_keep_to_its_ceiling_together(tmp_path: Path) -> None:
     def answer(request: Any) -> Reply:
         asked = [str(each["content"]) for each in request.messages if each["role"] == "user"][-1]
@@ -160,6 +162,7 @@ async def test_two_processes_on_one_session_keep_to_its_ceiling_together(tmp_pat
     assert 150_000 - 30_000 < tokens(found) <= 150_000
 
 
+@pytest.mark.thorough
 async def test_a_resumed_session_begins_with_what_it_has_spent_on_every_branch(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda _: say("Yes.")) as b:
         b.config("budget: {session: {turns: 3}}\n")
@@ -173,6 +176,7 @@ async def test_a_resumed_session_begins_with_what_it_has_spent_on_every_branch(t
     assert len(b.server.requests) == 3
 
 
+@pytest.mark.thorough
 async def test_a_session_of_an_older_version_begins_with_what_its_messages_say(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda _: say("Yes.")) as b:
         b.config("budget: {session: {turns: 2}}\n")
@@ -207,6 +211,7 @@ async def test_whoever_raises_the_ceiling_when_asked_lets_the_turn_go_on(tmp_pat
     assert {error.setting for error in asked} == {"budget.session.turns"}
 
 
+@pytest.mark.thorough
 async def test_the_ceiling_of_a_day_holds_over_sessions_and_can_be_raised(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda _: say("Yes.")) as b:
         b.config(PRICES % b.server.base_url + "budget: {day: {money: 0.12}}\n")

@@ -71,6 +71,7 @@ def write(connection: Any, made: list[dict[str, Any]]) -> None:
         add(connection, payer, each["amount"], each["state"], NOW - each["days"] * DAY, 0)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(made=st.lists(REQUEST, max_size=25), days=st.none() | st.integers(1, 50))
 def test_every_grouping_adds_up_to_the_same_total(
@@ -98,6 +99,7 @@ def _bounded(count: int) -> int:
     return min(max(count, 0), LARGEST)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("old", [False, True])
 async def test_the_sums_of_a_session_with_agents_and_retries_are_those_of_the_server(
     tmp_path: Path, old: bool

@@ -43,6 +43,7 @@ def _forests(draw: st.DrawFn) -> list[tuple[str, int | None]]:
     return nodes
 
 
+@pytest.mark.thorough
 @given(_forests(), st.integers(1, 7), st.lists(st.integers(1, 60), min_size=1, max_size=12))
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_a_remembered_path_holds_what_the_whole_path_does(
@@ -62,6 +63,7 @@ def test_a_remembered_path_holds_what_the_whole_path_does(
     connection.close()
 
 
+@pytest.mark.thorough
 @given(_forests(), st.data())
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_branches_hold_their_messages_however_often_one_has_to_ask(

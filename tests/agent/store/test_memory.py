@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from agent.store.connection import read_once
 from agent.store.nodes import NewNode
 from agent.store.store import Store
@@ -33,6 +35,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_reading_a_long_path_leaves_no_pages_of_the_file_behind(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "state.db")
     session = await store.create_session(workspace="/w", model="m")

@@ -90,6 +90,7 @@ async def test_a_store_of_an_older_layout_is_saved_too(path: Path) -> None:
         assert await store.reserve_events(session, 1) == 1
 
 
+@pytest.mark.thorough
 async def test_what_lies_outside_the_damage_is_saved(path: Path) -> None:
     session, nodes = await filled(path)
     texts = {node.id: node.content for node in nodes}

@@ -47,6 +47,7 @@ async def filled(store: Store, session: Session) -> dict[int, str]:
     return {node.id: name for node, name in zip(nodes, STORED, strict=True)}
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("query", "name"),
     [
@@ -129,6 +130,7 @@ NOTHING = [
 ]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("query", [*NOTHING, "x" * 5_000, "(" * 5_000, "word " * 1_000, "🎉" * 500])
 async def test_no_query_is_an_error(store: Store, filled: dict[int, str], query: str) -> None:
     assert (await store.search(query)).total <= len(filled)

@@ -36,6 +36,7 @@ async def names(store: Store) -> dict[int, str]:
     return found
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [

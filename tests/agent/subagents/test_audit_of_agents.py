@@ -18,6 +18,7 @@ from tests.support.team import report
 SCRIPT = 'from hermes_tools import write_file\nwrite_file(path="b.txt", content="b")\n'
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("isolation", ["shared", "copy"])
 async def test_each_entry_names_the_agent_that_acted(tmp_path: Path, isolation: str) -> None:
     named = {"goal": "one", "agent": "writer", "isolation": isolation}

@@ -93,6 +93,7 @@ async def test_a_stop_ends_the_agent_with_what_there_is(tmp_path: Path) -> None:
         assert asks(made)[0].setting == "subagents.turns"
 
 
+@pytest.mark.thorough
 async def test_an_agent_that_has_used_up_its_requests_goes_on_with_more(tmp_path: Path) -> None:
     scripts = {"main": sends("one"), "one": [LOOK, LOOK, LOOK, LOOK, say(report())]}
     async with team(tmp_path, scripts, settings(turns=3)) as made:
@@ -138,6 +139,7 @@ async def test_nobody_there_is_asked_nothing(tmp_path: Path) -> None:
         assert results(made)[-1]["results"][0]["outcome"] == "budget" and asks(made) == []
 
 
+@pytest.mark.thorough
 async def test_the_agent_that_asks_waits_while_others_go_on(tmp_path: Path) -> None:
     scripts = {
         "main": sends("one", "two"),
@@ -167,6 +169,7 @@ async def test_a_kill_withdraws_the_question(tmp_path: Path) -> None:
         assert [event.outcome for event in made.seen(RequestResolved)] == ["cancelled"]
 
 
+@pytest.mark.thorough
 async def test_a_kill_leaves_the_question_to_the_next_that_waits(tmp_path: Path) -> None:
     scripts = {"main": sends("one", "two"), "one": [say(report())], "two": [say(report())]}
     async with team(tmp_path, scripts, settings(tokens=100)) as made:
@@ -182,6 +185,7 @@ async def test_a_kill_leaves_the_question_to_the_next_that_waits(tmp_path: Path)
         assert outcomes == ["completed", "killed"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("reply", [again, stop])
 async def test_time_that_is_over_is_asked_about_too(tmp_path: Path, reply: Reply) -> None:
     scripts = {"main": sends("one"), "one": [SLOW, say(report())]}

@@ -175,6 +175,7 @@ BUDGETS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.thorough
 @given(
     name=st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True),
     description=LINE,

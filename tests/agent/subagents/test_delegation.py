@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.engine import Engine
 from agent.events import (
     AgentEnded,
@@ -55,6 +57,7 @@ def asked(made: Bench, goal: str) -> int:
     return sum(task_of(request) == goal for request in made.server.requests)
 
 
+@pytest.mark.thorough
 async def test_several_agents_work_side_by_side_and_report(tmp_path: Path) -> None:
     tasks = [{"goal": "write a"}, {"goal": "write b"}]
     scripts = {
@@ -120,6 +123,7 @@ async def test_an_agent_whose_own_agent_failed_never_reads_as_completed(tmp_path
         assert parents == {"agent-1": "main", "agent-2": "agent-1"}
 
 
+@pytest.mark.thorough
 async def test_agents_of_agents_send_no_further_ones(tmp_path: Path) -> None:
     seen: list[set[str]] = []
 
@@ -140,6 +144,7 @@ async def test_agents_of_agents_send_no_further_ones(tmp_path: Path) -> None:
         assert not tools & {"delegate_task", "subagents", "clarify", "checkpoint"}
 
 
+@pytest.mark.thorough
 async def test_three_work_at_once_and_the_others_wait_in_order(tmp_path: Path) -> None:
     goals = [f"goal {number}" for number in range(7)]
     running: list[int] = []
@@ -158,6 +163,7 @@ async def test_three_work_at_once_and_the_others_wait_in_order(tmp_path: Path) -
         assert results(made)[0]["outcome"] == "completed"
 
 
+@pytest.mark.thorough
 async def test_agents_that_wait_for_their_own_leave_their_room_to_them(tmp_path: Path) -> None:
     middles = [f"middle {number}" for number in range(3)]
     scripts: dict[str, Any] = {
@@ -172,6 +178,7 @@ async def test_agents_that_wait_for_their_own_leave_their_room_to_them(tmp_path:
         assert results(made)[0]["outcome"] == "completed"
 
 
+@pytest.mark.thorough
 async def test_a_budget_of_tokens_ends_an_agent_with_what_it_had(tmp_path: Path) -> None:
     budget = {"tokens": 60_000}
     look = [call("write_file", path=f"{n}.txt", content="word " * 900) for n in range(60)]
@@ -365,6 +372,7 @@ async def test_a_paused_agent_can_be_killed_and_sends_nothing(tmp_path: Path) ->
         assert asked(made, "slow") == 1
 
 
+@pytest.mark.thorough
 async def test_what_an_agent_is_told_reaches_its_next_request(tmp_path: Path) -> None:
     def slow(request: Any) -> Reply:
         if len(request.messages) < 4:
@@ -402,6 +410,7 @@ async def test_an_interrupted_turn_leaves_no_agent_running_and_each_can_go_on(tm
         assert made.server.refusals == []
 
 
+@pytest.mark.thorough
 async def test_the_tool_lists_waits_for_and_shows_agents(tmp_path: Path) -> None:
     def awaited() -> bool:
         return any(event.arguments.get("action") == "wait" for event in made.seen(ToolStarted))
@@ -430,6 +439,7 @@ async def test_the_tool_lists_waits_for_and_shows_agents(tmp_path: Path) -> None
         assert again["results"][0]["summary"] == "Second."
 
 
+@pytest.mark.thorough
 async def test_an_approval_names_the_agent_that_asks_and_its_clock_stands_still_meanwhile(
     tmp_path: Path,
 ) -> None:
@@ -470,6 +480,7 @@ async def test_killing_an_agent_takes_its_open_question_away(tmp_path: Path) -> 
             assert engine.pending_requests.pending() == ()
 
 
+@pytest.mark.thorough
 async def test_a_long_report_is_kept_in_a_file(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="talk"), say("Over.")],

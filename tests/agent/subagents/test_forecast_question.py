@@ -96,6 +96,7 @@ async def test_a_no_sends_nobody_and_tells_the_model_why(tmp_path: Path) -> None
         assert made.seen(AgentStarted) == [] and asked(made, "one") == asked(made, "two") == 0
 
 
+@pytest.mark.thorough
 async def test_once_asks_again_and_for_the_session_asks_no_more(tmp_path: Path) -> None:
     sends = [call("delegate_task", goal="one")] * 3
     async with team(tmp_path, scripts(*sends), ALWAYS) as made:
@@ -104,6 +105,7 @@ async def test_once_asks_again_and_for_the_session_asks_no_more(tmp_path: Path) 
         assert [each["outcome"] for each in results(made)] == ["completed"] * 3
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("threshold", ["null", "100000000"])
 async def test_below_the_threshold_nobody_is_asked(tmp_path: Path, threshold: str) -> None:
     async with team(tmp_path, scripts(), f"subagents: {{forecast_tokens: {threshold}}}\n") as made:
@@ -126,6 +128,7 @@ async def test_one_card_is_enough_where_the_mode_would_ask_for_each_agent(tmp_pa
         assert [(each["judge"], each["outcome"]) for each in sent] == [("person", "allowed")] * 2
 
 
+@pytest.mark.thorough
 async def test_without_a_card_the_mode_asks_for_each_agent_as_ever(tmp_path: Path) -> None:
     async with team(tmp_path, scripts(), "subagents: {forecast_tokens: null}\n") as made:
         await ran(made, approve="careful")
@@ -156,6 +159,7 @@ async def test_nobody_there_sends_what_a_ceiling_bounds(tmp_path: Path) -> None:
         assert cards(made) == [] and results(made)[0]["outcome"] == "completed"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("own", [True, False])
 async def test_nobody_there_sends_nothing_unbounded_unless_each_has_a_budget(
     tmp_path: Path, own: bool
@@ -193,6 +197,7 @@ async def test_the_budget_of_a_call_bounds_what_is_foreseen(tmp_path: Path) -> N
         assert cards(made)[0].forecast.tokens.high <= 60_000
 
 
+@pytest.mark.thorough
 async def test_agents_that_have_ended_tell_what_others_take(tmp_path: Path) -> None:
     sends = call("delegate_task", tasks=[{"goal": "one"}] * FEW)
     async with team(tmp_path, scripts(sends), ALWAYS) as made:

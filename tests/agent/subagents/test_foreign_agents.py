@@ -39,6 +39,7 @@ async def other(folder: Path, way: str, command: str = "") -> AsyncIterator[Benc
         yield made
 
 
+@pytest.mark.thorough
 async def test_its_files_permissions_and_words_pass_through_hermes(tmp_path: Path) -> None:
     async with other(tmp_path, "good") as made, made.engine(approve=None, attended=True) as engine:
         turn = asyncio.create_task(engine.run("Send it."))
@@ -68,6 +69,7 @@ async def test_its_files_permissions_and_words_pass_through_hermes(tmp_path: Pat
         assert {"made.txt", "unasked.txt"} <= set(step.paths)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("way", "command", "cause"),
     [
@@ -85,6 +87,7 @@ async def test_what_goes_wrong_is_one_sentence(way: str, command: str, cause: st
         assert "Traceback" not in str(results(made))
 
 
+@pytest.mark.thorough
 async def test_one_that_hangs_is_stopped_with_its_turn(tmp_path: Path) -> None:
     async with other(tmp_path, "hangs") as made, made.engine() as engine:
         turn = asyncio.create_task(engine.run("Send it."))

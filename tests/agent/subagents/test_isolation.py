@@ -38,6 +38,7 @@ def copies(made: Bench) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
+@pytest.mark.thorough
 async def test_three_agents_in_copies_change_different_files_are_merged_and_undone_at_once(
     tmp_path: Path,
 ) -> None:
@@ -112,6 +113,7 @@ async def test_a_file_of_the_project_itself_is_refused_with_its_path_in_the_copy
             assert (await engine.travel.steps()) == ()
 
 
+@pytest.mark.thorough
 async def test_some_paths_are_merged_and_the_rest_is_discarded(tmp_path: Path) -> None:
     child = [
         call("write_file", path="src/a.py", content="a = 1\n"),
@@ -147,6 +149,7 @@ async def test_some_paths_are_merged_and_the_rest_is_discarded(tmp_path: Path) -
         assert copies(made) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("conflicts", "kept"),
     [("keep", "mine\nb\nc\n"), ("take", "a\nb\ntheirs\n"), ("merge", "mine\nb\ntheirs\n")],
@@ -172,6 +175,7 @@ async def test_what_was_changed_on_both_sides_stays_unless_told_otherwise(
         assert merged["unmerged"] == (conflicts == "keep")
 
 
+@pytest.mark.thorough
 async def test_agents_of_an_agent_in_a_copy_work_in_the_same_copy(tmp_path: Path) -> None:
     scripts = {
         "main": [sent("middle"), say("Over.")],
@@ -193,6 +197,7 @@ async def test_agents_of_an_agent_in_a_copy_work_in_the_same_copy(tmp_path: Path
         assert list(made.workspace.iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("choice", "there"), [("once", True), ("deny", False)])
 async def test_a_merge_asks_as_the_mode_says_and_names_what_it_touches(
     tmp_path: Path, choice: Any, there: bool
@@ -218,6 +223,7 @@ async def test_a_merge_asks_as_the_mode_says_and_names_what_it_touches(
         assert len(copies(made)) == (0 if there else 1)
 
 
+@pytest.mark.thorough
 async def test_in_a_copy_no_more_is_asked_than_in_the_workspace(tmp_path: Path) -> None:
     child = [
         call("write_file", path="a.txt", content="a\n"),
@@ -233,6 +239,7 @@ async def test_in_a_copy_no_more_is_asked_than_in_the_workspace(tmp_path: Path) 
         assert guarded["status"] == "blocked"
 
 
+@pytest.mark.thorough
 async def test_the_mode_of_the_session_counts_in_a_copy_at_once(tmp_path: Path) -> None:
     def child(request: Any) -> Reply:
         done = sum(message["role"] == "tool" for message in request.messages)
@@ -258,6 +265,7 @@ async def test_a_copy_in_which_nothing_changed_goes_with_its_agent(tmp_path: Pat
         assert copies(made) == []
 
 
+@pytest.mark.thorough
 async def test_an_agent_that_goes_on_after_the_merge_gets_a_fresh_copy_and_is_told(tmp_path: Path) -> None:
     def child(request: Any) -> Reply:
         told.append([str(message["content"]) for message in request.messages[-2:]])
@@ -286,6 +294,7 @@ async def test_an_agent_that_goes_on_after_the_merge_gets_a_fresh_copy_and_is_to
         assert sorted(path.name for path in made.workspace.iterdir()) == ["0.txt", "1.txt"]
 
 
+@pytest.mark.thorough
 async def test_what_is_not_merged_is_there_again_when_the_session_is(tmp_path: Path) -> None:
     main = [sent(), say("Later."), settle("diff"), settle("merge"), say("Merged.")]
     async with team(tmp_path, {"main": main, "child": WRITES}) as made:
@@ -306,6 +315,7 @@ async def test_what_is_not_merged_is_there_again_when_the_session_is(tmp_path: P
         assert copies(made) == []
 
 
+@pytest.mark.thorough
 async def test_what_others_changed_while_hermes_was_away_is_a_conflict(tmp_path: Path) -> None:
     child = [call("write_file", path="a.txt", content="theirs\n"), say(report())]
     main = [sent(), say("Later."), settle("merge"), say("Over.")]
@@ -337,6 +347,7 @@ def going_on(told: list[str]) -> Any:
     return child
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lost", [False, True])
 async def test_after_a_kill_an_agent_goes_on_in_its_copy_or_says_that_it_is_gone(
     tmp_path: Path, lost: bool
@@ -360,6 +371,7 @@ async def test_after_a_kill_an_agent_goes_on_in_its_copy_or_says_that_it_is_gone
         assert copies(made) == []
 
 
+@pytest.mark.thorough
 async def test_copies_of_a_session_that_is_deleted_are_cleared_away(tmp_path: Path) -> None:
     scripts = {"main": [sent(), say("Later.")], "child": WRITES}
     async with team(tmp_path, scripts) as made:
@@ -391,6 +403,7 @@ async def test_where_files_are_not_kept_or_no_copy_can_be_made_a_sentence_says_s
         assert list(made.workspace.iterdir()) == []
 
 
+@pytest.mark.thorough
 async def test_a_person_merges_discards_and_undoes(tmp_path: Path) -> None:
     scripts = {"main": [sent(), sent("other"), say("Over.")], "child": WRITES, "other": WRITES}
     async with team(tmp_path, scripts) as made, made.engine() as engine:
@@ -413,6 +426,7 @@ async def test_a_person_merges_discards_and_undoes(tmp_path: Path) -> None:
         assert copies(made) == []
 
 
+@pytest.mark.thorough
 async def test_a_copy_is_not_merged_or_discarded_while_its_agent_works(tmp_path: Path) -> None:
     slow = [call("write_file", path="a.txt", content="a\n"), say("word " * 2_000, pace=0.02)]
     main = [

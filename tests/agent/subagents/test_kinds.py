@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.config import trust
 from agent.events import AgentEnded, Noticed, ToolFinished
 from agent.home import Home
@@ -75,6 +77,7 @@ async def test_a_name_without_a_definition_is_just_a_name(tmp_path: Path) -> Non
         assert first_words(made, "look").startswith("Your task: look")
 
 
+@pytest.mark.thorough
 async def test_definitions_are_read_anew_while_the_prompt_stays_as_it_was(tmp_path: Path) -> None:
     def write_definition(_request: Any) -> Reply:
         return call("delegate_task", goal="look", agent="late")
@@ -122,6 +125,7 @@ async def test_a_call_can_narrow_a_definition_and_not_leave_it(tmp_path: Path) -
         assert offered == {"read_file", "todo_write", "todo_read"}
 
 
+@pytest.mark.thorough
 async def test_an_agent_with_few_tools_sends_none_with_more(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="middle", toolsets=["delegate", "read_file"]), say("Over.")],
@@ -139,6 +143,7 @@ async def test_an_agent_with_few_tools_sends_none_with_more(tmp_path: Path) -> N
         assert all("read_file" in each and "terminal" not in each for each in leaves)
 
 
+@pytest.mark.thorough
 async def test_those_of_a_project_wait_for_trust_and_the_person_is_told(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="look", agent="looker"), say("Over.")] * 2,

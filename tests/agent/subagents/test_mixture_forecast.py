@@ -32,6 +32,7 @@ async def ran(made: Bench, *choices: Decision, config: str = ALWAYS, **options: 
     return results(made)[0]
 
 
+@pytest.mark.thorough
 async def test_the_card_names_every_request_and_all_are_sent_after_a_yes(tmp_path: Path) -> None:
     async with mixture(tmp_path, ROUNDS, by_model) as made:
         result = await ran(made, Decision("once"), approve="careful")
@@ -66,6 +67,7 @@ async def test_it_is_not_asked_below_the_threshold_or_where_the_wish_was_not_to_
         assert made.seen(ForecastAsked) == []
 
 
+@pytest.mark.thorough
 async def test_with_nobody_there_it_needs_a_ceiling(tmp_path: Path) -> None:
     free = CONFIG + "subagents: {{forecast_tokens: 1, tokens: null}}\n"
     async with mixture(tmp_path, TWO, by_model) as made:

@@ -44,6 +44,7 @@ def asked_models(made: Bench) -> list[str]:
     return [request.body["model"] for request in made.server.requests if task_of(request) == "child"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [{"model": "lab/small"}, {"agent": "digger"}], ids=["call", "kind"])
 async def test_after_a_kill_an_agent_goes_on_with_its_own_model_and_is_metered_at_its_price(
     tmp_path: Path, how: dict[str, Any]
@@ -73,6 +74,7 @@ async def test_after_a_kill_an_agent_goes_on_with_its_own_model_and_is_metered_a
         assert asked_models(made) == ["small", "small"]
 
 
+@pytest.mark.thorough
 async def test_where_its_model_is_not_configured_any_more_it_fails_with_a_sentence_and_can_go_on_later(
     tmp_path: Path,
 ) -> None:

@@ -60,6 +60,7 @@ async def killed_while(made: Bench, wanted: Any) -> str:
     return session
 
 
+@pytest.mark.thorough
 async def test_after_a_kill_agents_are_marked_as_interrupted_and_go_on_without_paying_twice(
     tmp_path: Path,
 ) -> None:
@@ -102,6 +103,7 @@ async def test_after_a_kill_agents_are_marked_as_interrupted_and_go_on_without_p
         assert made.server.refusals == []
 
 
+@pytest.mark.thorough
 async def test_the_model_is_told_of_agents_that_were_cut_off(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="child"), say("I know.")],
@@ -137,6 +139,7 @@ async def test_closing_the_session_interrupts_agents_and_they_are_known_next_tim
         assert results(made)[0]["started"] == ["agent-1"]
 
 
+@pytest.mark.thorough
 async def test_an_agent_that_was_cut_off_before_it_began_hears_its_task_when_it_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -189,6 +192,7 @@ async def test_a_process_that_hangs_tells_where_its_tasks_wait(tmp_path: Path) -
     assert "task agent-7:" in said and "forever_and_a_day" in said
 
 
+@pytest.mark.thorough
 async def test_a_fan_out_that_is_killed_goes_on_and_nothing_is_paid_twice(tmp_path: Path) -> None:
     kill = await fan_out(tmp_path, 2, [Moment(12, 0.02)])
     assert kill.problems == ()

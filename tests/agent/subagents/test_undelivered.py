@@ -70,6 +70,7 @@ def heard(made: Bench, goal: str) -> list[str]:
     return [str(each["content"]) for each in last.messages if each["role"] == "user"]
 
 
+@pytest.mark.thorough
 async def test_words_for_one_that_waits_for_room_are_read_after_a_kill(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", tasks=[{"goal": "first"}, {"goal": "second"}])],
@@ -87,6 +88,7 @@ async def test_words_for_one_that_waits_for_room_are_read_after_a_kill(tmp_path:
         assert task.startswith("Your task: second") and words == ["Mind the yen.", "And the won."]
 
 
+@pytest.mark.thorough
 async def test_words_for_one_that_just_began_are_read_after_a_kill_and_only_once(tmp_path: Path) -> None:
     def child(request: Any) -> Any:
         if "Mind the yen." in str(request.messages[-1]["content"]):
@@ -106,6 +108,7 @@ async def test_words_for_one_that_just_began_are_read_after_a_kill_and_only_once
         assert heard(made, "child").count("Mind the yen.") == 1
 
 
+@pytest.mark.thorough
 async def test_words_that_are_a_reason_to_go_on_survive_the_wait_for_room(tmp_path: Path) -> None:
     scripts = {
         "main": [
@@ -195,6 +198,7 @@ async def test_the_model_is_told_when_the_person_lets_an_agent_go_on_and_what_ca
         assert len(made.seen(AgentStarted)) == len(made.seen(AgentEnded)) == 2
 
 
+@pytest.mark.thorough
 async def test_what_the_model_was_not_told_before_the_end_it_is_told_in_the_next_process_once(
     tmp_path: Path,
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.events import AgentEnded, CopyChanged
 from tests.agent.subagents.test_delegation import asked, team, until
 from tests.agent.subagents.test_isolation import sent, settle
@@ -44,6 +46,7 @@ async def test_what_is_discarded_is_told_and_one_without_changes_is_not_spoken_o
         assert told(made) == [("agent-1", 2), ("agent-1", 0)]
 
 
+@pytest.mark.thorough
 async def test_it_is_known_again_with_the_session_also_after_a_part_was_merged(tmp_path: Path) -> None:
     scripts = {"main": [sent(), say("Later."), settle("merge", paths=["b.txt"]), say("One.")], "child": TWO}
     async with team(tmp_path, scripts) as made:
@@ -62,6 +65,7 @@ async def test_it_is_known_again_with_the_session_also_after_a_part_was_merged(t
             assert told(made) == []
 
 
+@pytest.mark.thorough
 async def test_changes_of_one_that_was_killed_are_counted_when_the_session_is_opened(tmp_path: Path) -> None:
     def child(request: Any) -> Reply:
         done = sum(message["role"] == "tool" for message in request.messages)
@@ -76,6 +80,7 @@ async def test_changes_of_one_that_was_killed_are_counted_when_the_session_is_op
                 assert told(made) == [("agent-1", 2)]
 
 
+@pytest.mark.thorough
 async def test_a_session_that_is_closed_while_copies_are_looked_at_finds_them_again(tmp_path: Path) -> None:
     def child(request: Any) -> Reply:
         done = sum(message["role"] == "tool" for message in request.messages)

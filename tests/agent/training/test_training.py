@@ -147,6 +147,7 @@ def test_an_api_has_an_address(address: str) -> None:
         AtroposClient(address)
 
 
+@pytest.mark.thorough
 async def test_groups_reach_the_trajectory_api_whole(tmp_path: Path) -> None:
     asked: list[Any] = []
 
@@ -191,6 +192,7 @@ async def test_groups_reach_the_trajectory_api_whole(tmp_path: Path) -> None:
     assert api.left == [0]
 
 
+@pytest.mark.thorough
 async def test_a_training_ends_where_no_model_answers(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"prompt": "Capital of France?", "checks": [{"contains": "Paris"}]}\n')
     tasks, out = read_tasks(tmp_path / "t.jsonl"), tmp_path / "out"

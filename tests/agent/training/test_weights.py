@@ -63,6 +63,7 @@ class ScriptedWeights:
         return f"tinker://run/{name}"
 
 
+@pytest.mark.thorough
 async def test_a_training_learns_from_its_rollouts_and_goes_on_after_the_last_step(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text(
         json.dumps({"id": "france", "prompt": "Capital of France?", "checks": [{"contains": "Paris"}]})

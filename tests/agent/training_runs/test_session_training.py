@@ -58,6 +58,7 @@ async def one(at: Bench, script: Script, tool: str, **arguments: Any) -> dict[st
     return results(at)[-1]
 
 
+@pytest.mark.thorough
 async def test_a_session_configures_starts_follows_and_reads_a_training(tmp_path: Path) -> None:
     script = Script()
     async with bench(tmp_path, script) as at:
@@ -92,6 +93,7 @@ async def test_a_session_configures_starts_follows_and_reads_a_training(tmp_path
         assert "not at work" in (await one(at, script, "rl_stop_training", run_id=run))["error"]
 
 
+@pytest.mark.thorough
 async def test_a_training_that_is_stopped_goes_on_and_asks_nothing_twice(tmp_path: Path) -> None:
     script = Script()
     async with bench(tmp_path, script) as at:
@@ -115,6 +117,7 @@ async def test_a_training_that_is_stopped_goes_on_and_asks_nothing_twice(tmp_pat
         assert len(found.steps()) == 2
 
 
+@pytest.mark.thorough
 async def test_a_training_asks_first_and_is_offered_where_it_can_work_alone(tmp_path: Path) -> None:
     script = Script(("rl_select_environment", {"name": "tools"}), ("rl_start_training", {}))
     async with bench(tmp_path, script) as at:

@@ -61,6 +61,7 @@ async def asked(tmp_path: Path, text: str) -> tuple[str, list[str]]:
         ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("text", "sent", "told"),
     [
@@ -103,6 +104,7 @@ async def test_a_reference_is_read_or_refused_in_one_sentence(
     assert told in lines[0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "text",
     [
@@ -128,6 +130,7 @@ async def test_words_with_an_at_sign_stay_words(tmp_path: Path) -> None:
     assert lines == []
 
 
+@pytest.mark.thorough
 async def test_what_is_attached_is_bounded_and_said_so(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("ok")])) as b:
         (b.workspace / "big.txt").write_text("".join(f"{number} {'x' * 90}\n" for number in range(9_000)))
@@ -144,6 +147,7 @@ async def test_what_is_attached_is_bounded_and_said_so(tmp_path: Path) -> None:
 HTML = {"Content_Type": "text/html; charset=utf-8"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("reply", "mode", "sent", "told"),
     [

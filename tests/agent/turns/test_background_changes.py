@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from agent.engine import Engine
 from agent.events import Noticed
 from tests.agent.turns.test_guarded_changes import attended, everything, result
@@ -44,6 +46,7 @@ def told(b: Bench) -> list[str]:
     return [each.text for each in b.seen(Noticed) if "taken back" in each.text]
 
 
+@pytest.mark.thorough
 async def test_it_goes_away_before_the_next_program_runs_and_is_told(tmp_path: Path) -> None:
     looks = call("terminal", command="ls -A")
     replies = by_step([SERVER, say("started"), looks, say("done")])
@@ -88,6 +91,7 @@ async def run_and_edit(engine: Engine, b: Bench) -> None:
     (b.workspace / "code").write_text("by hand")
 
 
+@pytest.mark.thorough
 async def test_what_was_closed_to_the_process_is_the_persons_and_stays(tmp_path: Path) -> None:
     replies = by_step([SERVER, say("started"), call("terminal", command="true"), say("done")])
     async with bench(tmp_path, replies) as b:

@@ -10,6 +10,7 @@ from tests.support.thorough import thoroughly
 USUAL = ("svn", "fossil")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [*USUAL, *thoroughly(*(each for each in WORKS if each not in USUAL))])
 async def test_version_control_is_as_outside(name: str) -> None:
     if missing := lacks(WORKS[name]):

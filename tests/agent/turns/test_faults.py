@@ -139,6 +139,7 @@ async def opened(tmp_path: Path, turns: int) -> AsyncIterator[tuple[Bench, Engin
             yield b, engine
 
 
+@pytest.mark.thorough
 async def test_faults_in_all_helpers_at_once_end_no_turn_and_change_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +172,7 @@ async def test_a_fault_in_each_helper_in_turn_is_told_once_and_stands_in_the_log
             assert FAULT in caplog.text, helper
 
 
+@pytest.mark.thorough
 async def test_where_a_guard_fails_the_call_is_refused_in_a_sentence_and_the_turn_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +192,7 @@ async def test_where_a_guard_fails_the_call_is_refused_in_a_sentence_and_the_tur
         assert (await outcomes(b, engine))[2].count("done") == 4
 
 
+@pytest.mark.thorough
 async def test_a_required_hook_that_breaks_refuses_the_call_and_another_one_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ KNOWN = (
 )
 
 
+@pytest.mark.thorough
 async def test_what_git_brings_from_known_commits_is_what_a_person_gets(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         shell(b.workspace, PROJECT)
@@ -84,6 +85,7 @@ async def test_what_git_brings_from_known_commits_is_what_a_person_gets(tmp_path
         assert not b.seen(Noticed)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "way",
     [
@@ -120,6 +122,7 @@ open(path, "wb").write(zlib.compress(b"blob 5\\0evil\\n"))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["object", "graft", "replacement"])
 async def test_what_takes_the_place_of_a_known_commit_is_not_taken_for_it(tmp_path: Path, way: str) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
@@ -139,6 +142,7 @@ async def test_what_takes_the_place_of_a_known_commit_is_not_taken_for_it(tmp_pa
         assert not (b.workspace / ".bashrc").exists() and not (b.workspace / ".github").exists()
 
 
+@pytest.mark.thorough
 async def test_a_person_may_keep_what_the_agents_own_commit_brings(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         shell(b.workspace, PROJECT)
@@ -183,6 +187,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, int]]:
         daemon.terminate()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("whose", ["person", "agent"])
 async def test_what_comes_from_a_remote_of_the_persons_stays(
     tmp_path: Path, served: tuple[Path, int], whose: str
@@ -219,6 +224,7 @@ async def test_what_a_submodule_brings_into_its_empty_folder_is_only_told() -> N
             assert [each.text for each in b.seen(Noticed) if "fetched" in each.text]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "way",
     [

@@ -65,6 +65,7 @@ def test_what_is_asked_about(
     assert questioned(before, after, {"origin": "https://had/it"}) == keys
 
 
+@pytest.mark.thorough
 async def test_harmless_changes_are_as_outside(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         shell(b.workspace, PROJECT)
@@ -88,6 +89,7 @@ def hidden(b: Bench, text: str) -> None:
     (b.workspace / "act.py").write_text(f"import os\nos.system({text!r})")
 
 
+@pytest.mark.thorough
 async def test_what_runs_something_is_asked_about_once_by_key(tmp_path: Path) -> None:
     text = "git config core.fsmonitor ./x; git config filter.f.clean y; git config user.name New"
     for choice in ("once", "deny"):
@@ -109,6 +111,7 @@ async def test_what_runs_something_is_asked_about_once_by_key(tmp_path: Path) ->
             assert ("git-config(core.fsmonitor)" in result(b, 1).get("note", "")) == (choice == "deny")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "way",
     [
@@ -148,6 +151,7 @@ async def test_nothing_that_runs_stands_in_the_settings_at_any_moment(tmp_path: 
         assert not (b.workspace / ".git/commondir").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "keys"),
     [
@@ -173,6 +177,7 @@ async def test_what_sets_up_an_extension_is_one_question_for_all_keys(
         assert choice == "deny" or result(b, 1).get("exit_code") == 0, result(b, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock-alone", "none"])
 async def test_repositories_are_deleted_unasked_in_every_boundary(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -195,6 +200,7 @@ async def test_repositories_are_deleted_unasked_in_every_boundary(
         assert sorted(path.name for path in b.workspace.iterdir()) == [".git", "a"]
 
 
+@pytest.mark.thorough
 async def test_the_repository_of_the_workspace_is_deleted_after_a_yes(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         shell(b.workspace, PROJECT)
@@ -205,6 +211,7 @@ async def test_the_repository_of_the_workspace_is_deleted_after_a_yes(tmp_path: 
         assert not (b.workspace / ".git").exists()
 
 
+@pytest.mark.thorough
 async def test_what_a_deletion_lets_be_written_does_not_stay(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         shell(b.workspace, f"{PROJECT}\ngit clone -q . copy")
@@ -214,6 +221,7 @@ async def test_what_a_deletion_lets_be_written_does_not_stay(tmp_path: Path) -> 
         assert not (b.workspace / "copy/.git/hooks/pre-commit").exists()
 
 
+@pytest.mark.thorough
 async def test_a_rule_allows_a_key(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         shell(b.workspace, PROJECT)

@@ -73,6 +73,7 @@ def result(b: Bench, number: int) -> dict[str, Any]:
     return json.loads(said[number - 1]["content"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["normal", "yolo"])
 @pytest.mark.parametrize("way", list(WAYS))
 async def test_what_a_program_makes_at_a_guarded_place_goes_away(tmp_path: Path, way: str, mode: str) -> None:
@@ -116,6 +117,7 @@ async def attended(b: Bench, *choices: str) -> AsyncIterator[tuple[Engine, list[
 WRITE = "mkdir -p .vscode; echo mine > .vscode/tasks.json; echo mine > .envrc; echo x > code"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("tool", ["terminal", "script"])
 async def test_a_person_is_asked_and_may_keep_it(tmp_path: Path, tool: str) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
@@ -159,6 +161,7 @@ IMPORT = "from hermes_tools import *\n"
 OPEN = f"open('{PLACE}', 'w').write('mine')"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "act",
     [
@@ -184,6 +187,7 @@ async def test_what_a_person_said_yes_to_is_not_asked_again(
         assert len(asked) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", [".npmrc", ".envrc"])
 async def test_a_yes_to_one_place_is_none_to_another(tmp_path: Path, place: str) -> None:
     code = f"{IMPORT}write_file(path='{PLACE}', content='mine')\nopen('{place}', 'w').write('evil')"
@@ -210,6 +214,7 @@ touch .hermes/scratch/x .github-notes envrc .github/dependabot.yml
 """
 
 
+@pytest.mark.thorough
 async def test_everyday_work_is_not_asked_about(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         act(b, EVERYDAY)
@@ -220,6 +225,7 @@ async def test_everyday_work_is_not_asked_about(tmp_path: Path) -> None:
         assert (b.workspace / "sub/.git/config").exists() and (b.workspace / ".yarn/cache/x").exists()
 
 
+@pytest.mark.thorough
 async def test_what_comes_with_a_clone_is_told(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         origin = b.workspace / "origin"

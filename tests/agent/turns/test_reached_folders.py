@@ -51,6 +51,7 @@ def project(b: Bench, folders: Any) -> None:
         (place.parent / "CLAUDE.md").write_text(f"Rule of {folder.split('/')[0]}.")
 
 
+@pytest.mark.thorough
 async def test_the_first_result_from_a_folder_brings_its_files_whatever_tool_got_there(
     tmp_path: Path,
 ) -> None:
@@ -75,6 +76,7 @@ async def test_the_first_result_from_a_folder_brings_its_files_whatever_tool_got
         assert "Rule of by_read." in notices[0].detail
 
 
+@pytest.mark.thorough
 async def test_calls_side_by_side_bring_a_file_once_and_a_session_opened_again_remembers(
     tmp_path: Path,
 ) -> None:

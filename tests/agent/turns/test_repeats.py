@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.events import ToolFinished
 from tests.support.engines import bench
 from tests.support.replies import Reply, by_step, call, calls, say
 
 
+@pytest.mark.thorough
 async def test_a_call_that_repeats_itself_is_stopped(tmp_path: Path) -> None:
     def script(request: Any) -> Reply:
         last = request.messages[-1]["content"]

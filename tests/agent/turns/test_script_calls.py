@@ -67,6 +67,7 @@ async def test_eight_calls_that_only_read_overlap(tmp_path: Path, monkeypatch: p
     assert (most, result["output"]) == (8, "0\n"), result
 
 
+@pytest.mark.thorough
 async def test_calls_that_change_something_take_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def told(b: Bench, number: int) -> list[dict[str, Any]]:
     return [json.loads(message["content"]) for message in messages[newest + 1 :] if message["role"] == "tool"]
 
 
+@pytest.mark.thorough
 async def test_a_script_gets_the_text_of_a_file_whoever_has_read_it_before(tmp_path: Path) -> None:
     script = by_step(
         [
@@ -103,6 +105,7 @@ async def test_a_script_gets_the_text_of_a_file_whoever_has_read_it_before(tmp_p
         assert [told(b, number)[0]["output"] for number in (2, 3)] == [f"{[True] * 6}\n"] * 2
 
 
+@pytest.mark.thorough
 async def test_what_only_a_script_read_was_not_shown_to_the_model(tmp_path: Path) -> None:
     script = by_step(
         [

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from agent.net.door import Door, DoorError
 from agent.senses.online import Online
 from agent.web.search.ring import SearchRing
@@ -48,6 +50,7 @@ async def test_no_page_is_read_there(tmp_path: Path) -> None:
     assert not any(action.headline() in {f"fetch {url}" for url in NAMED} for action in here.asked)
 
 
+@pytest.mark.thorough
 async def test_no_crawl_begins_or_leads_there(tmp_path: Path) -> None:
     listed = "".join(f"<url><loc>{url}</loc></url>" for url in NAMED[::7])
     pages: dict[str, Any] = {

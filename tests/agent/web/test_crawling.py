@@ -90,6 +90,7 @@ async def test_a_site_is_crawled_in_order_politely_and_to_the_disk(tmp_path: Pat
     assert set(here.network.asked) == {"example.org"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("order", "names"),
     [
@@ -119,6 +120,7 @@ async def test_a_site_whose_rules_cannot_be_read_is_left_alone(tmp_path: Path, a
     assert set(here.paths) == {"/robots.txt"}
 
 
+@pytest.mark.thorough
 async def test_a_crawl_goes_on_where_it_stopped(tmp_path: Path) -> None:
     with site(tmp_path, PAGES) as here:
         first, _ = await crawled(here, limit=2)
@@ -133,6 +135,7 @@ async def test_a_crawl_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert [json.loads(line).get("complete") for line in log.read_text().splitlines()[-1:]] == [True]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["alike", "empty", "missing"])
 async def test_no_more_is_fetched_than_was_agreed_whatever_the_pages_hold(tmp_path: Path, kind: str) -> None:
     links = "".join(f"<a href=/p{number}>{number}</a>" for number in range(60))

@@ -186,6 +186,7 @@ def test_there_are_forty_places_and_more() -> None:
     assert len(PLACES) == len(set(PLACES)) >= 40
 
 
+@pytest.mark.thorough
 async def test_no_order_that_is_read_or_found_has_an_effect_without_a_yes_to_what_it_does(
     tmp_path: Path,
 ) -> None:
@@ -199,6 +200,7 @@ async def test_no_order_that_is_read_or_found_has_an_effect_without_a_yes_to_wha
     assert reached == {*READ, *OTHERS, *FOUND}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not is_installed(), reason="the text reader is not installed")
 async def test_no_order_in_a_file_has_an_effect_without_a_yes_to_what_it_does(tmp_path: Path) -> None:
     looks = [
@@ -218,6 +220,7 @@ async def test_no_order_in_a_file_has_an_effect_without_a_yes_to_what_it_does(tm
     assert reached == set(FILES)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is one")
 async def test_no_order_on_a_page_has_an_effect_without_a_yes_to_what_it_does(tmp_path: Path) -> None:
     site = Site({"/": Reply(shown_page())})

@@ -140,6 +140,7 @@ def test_what_opens_by_a_click_is_seen() -> None:
     assert "Second tab." in page.content and "Folded." in page.content and page.hidden == 0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("html", "note"),
     [
@@ -221,6 +222,7 @@ ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>Log</title><entry><ti
 href="https://example.org/1"/><updated>2026-11-02</updated><summary>Said so.</summary></entry></feed>"""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("data", "kind", "url", "read", "holds"),
     [
@@ -312,6 +314,7 @@ def test_passages_answer_the_query_with_their_place_and_stay_within_their_room()
     assert passages(text, page.headings, "zebra") == []
 
 
+@pytest.mark.thorough
 async def test_documents_are_read_in_a_process_that_is_replaced_when_it_hangs() -> None:
     reader = DocumentReader()
     try:

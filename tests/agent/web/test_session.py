@@ -38,6 +38,7 @@ def orders(marker: str) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.thorough
 async def test_orders_of_pages_have_no_effect_without_a_yes_to_the_true_action(tmp_path: Path) -> None:
     places = {place: Path(f"/no-such-folder/{place}") for place in orders("")}
     pages = {
@@ -68,6 +69,7 @@ async def test_orders_of_pages_have_no_effect_without_a_yes_to_the_true_action(t
     assert not any(path.exists() for path in places.values())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["plan", "deny"])
 async def test_nothing_leaves_while_planning_or_denying(tmp_path: Path, mode: str) -> None:
     calls = [call("web_extract", urls=["https://docs.python.org/3/"]), call("web_search", query="x")]

@@ -43,6 +43,7 @@ def test_many_files_are_counted() -> None:
     assert "- changed 1,200 files in src\n- added 4 files in the project folder\n" in changes.note()
 
 
+@pytest.mark.thorough
 @given(st.lists(st.from_regex(r"[-./0a]{1,4}|a/[/b0]{1,3}|a0?/b", fullmatch=True), min_size=21, unique=True))
 def test_folders_are_named_and_counted_however_their_names_sort(paths: list[str]) -> None:
     tops = sorted({path.partition("/")[0] if "/" in path else "." for path in paths})
@@ -101,6 +102,7 @@ def test_diffs_that_do_not_fit_are_cut_at_a_line() -> None:
     assert "+line 10\n" in note
 
 
+@pytest.mark.thorough
 @given(added=PATHS, modified=PATHS, removed=PATHS, diffs=DIFFS)
 def test_whatever_changed_the_words_are_short_and_harmless(
     added: tuple[str, ...],

@@ -62,6 +62,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("included", [False, True], ids=["set", "included"])
 @pytest.mark.parametrize("attack", HOSTILE)
 async def test_a_hostile_repository_runs_nothing(tmp_path: Path, attack: str, included: bool) -> None:
@@ -164,6 +165,7 @@ async def test_a_worktree_and_packed_references_are_read(tmp_path: Path) -> None
     assert names.output == b"main\nside\n"
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "command",
     [

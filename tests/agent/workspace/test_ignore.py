@@ -57,6 +57,7 @@ def shown_by_git(root: Path) -> set[str]:
     return set(git(root, "ls-files", "-z", "--others", "--exclude-standard").split("\0")) - {""}
 
 
+@pytest.mark.thorough
 def test_random_projects_are_seen_as_git_sees_them(tmp_path: Path) -> None:
     chance = random.Random(7)
     some = 0

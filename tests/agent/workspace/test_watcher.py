@@ -8,6 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
+
 from agent.workspace.changes import ProjectChanges
 from tests.agent.workspace.support import commit_all, git, watching
 
@@ -69,6 +71,7 @@ async def test_reading_files_tells_nothing(tmp_path: Path) -> None:
         await here.only_the_mark()
 
 
+@pytest.mark.thorough
 async def test_checking_out_another_branch_is_told_once_and_counted(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     for number in range(2_000):

@@ -223,6 +223,7 @@ async def test_an_ignore_file_with_too_many_rules_is_named(
         assert watched.watcher.coverage == "1 files in 1 folders are watched."
 
 
+@pytest.mark.thorough
 async def test_a_project_nested_deeper_than_calls_are_is_watched_to_the_ground(tmp_path: Path) -> None:
     depth = sys.getrecursionlimit() // 2 + 100
     below = "/".join("d" * depth)

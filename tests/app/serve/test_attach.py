@@ -183,6 +183,7 @@ async def test_what_is_not_there_is_said(service: Service, workspace: Path, tmp_
     assert done.returncode == 2 and "--attach" in done.stderr
 
 
+@pytest.mark.thorough
 async def test_any_interleaving_of_two_heads_ends_alike_and_a_yes_counts_once(
     service: Service, owner: Head, workspace: Path
 ) -> None:
@@ -225,6 +226,7 @@ async def test_any_interleaving_of_two_heads_ends_alike_and_a_yes_counts_once(
     await client.aclose()
 
 
+@pytest.mark.thorough
 async def test_an_editor_works_on_a_session_of_the_service_beside_others(tmp_path: Path) -> None:
     work = tmp_path / "work"
     async with editor(tmp_path, lambda _request: say("Nobody asks this one.")) as there:

@@ -87,6 +87,7 @@ def test_a_session_goes_on_without_its_terminal_and_without_its_service(head: He
         tmux.until(f"hermes --attach {session}")
 
 
+@pytest.mark.thorough
 def test_without_the_service_its_session_goes_on_in_the_terminal(head: Head, tmp_path: Path) -> None:
     session = head.session(tmp_path)
     head.say(session, "hello")

@@ -231,6 +231,7 @@ def test_a_file_of_it_runs_nothing(head: Head, browser: Browser, session: str, o
     assert outside.heard() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "path", ["0" * 64, "..%2f..%2fserve%2fdevices.json", "%2e%2e", "x", "0" * 63 + "G", "%00" * 64]
 )

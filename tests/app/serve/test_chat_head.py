@@ -122,6 +122,7 @@ async def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         assert signal.refusals == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("times", [4, *thoroughly(60)])
 @pytest.mark.parametrize("who", ["messenger", "session"])
 async def test_a_store_that_is_locked_at_any_moment_costs_no_message_and_no_answer(
@@ -181,6 +182,7 @@ async def test_an_unknown_command_is_refused_and_a_skill_and_two_slashes_are_mes
     assert asked == ["/deploying now", "/qqqq now"]
 
 
+@pytest.mark.thorough
 async def test_a_chat_whose_session_was_deleted_begins_a_new_one(stage: Stage) -> None:
     async with stage.service():
         stage.signal.write("first")
@@ -198,6 +200,7 @@ async def test_a_chat_whose_session_was_deleted_begins_a_new_one(stage: Stage) -
     assert new != old
 
 
+@pytest.mark.thorough
 async def test_a_chat_that_could_not_be_attached_whole_hears_the_rest_later(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_the_list_is_long_enough() -> None:
     assert len(REQUESTS) == len(CASES) + len(SPELLINGS) >= 280
 
 
+@pytest.mark.sample(61)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_hostile_request_does_not_get_in(name: str, stage: Stage) -> None:
     text, expected = REQUESTS[name]
@@ -100,6 +101,7 @@ def test_a_code_is_void_after_five_wrong_ones_with_its_beginning(stage: Stage) -
     assert status(answer) == 403
 
 
+@pytest.mark.thorough
 def test_many_connections_of_one_token_are_refused(stage: Stage) -> None:
     head = stage.service.device("look", "many")
     words = {**stage.words, "LOOK": head.token}

@@ -107,6 +107,7 @@ def test_nothing_came_of_all_of_them(stage: Stage) -> None:
     assert told(stage.sockets["approve"])["type"] == "ok"
 
 
+@pytest.mark.thorough
 def test_frames_without_a_pause_are_held_up(stage: Stage) -> None:
     connection = stage.sockets["look"]
     for _ in range(80):

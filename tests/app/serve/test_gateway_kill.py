@@ -20,6 +20,7 @@ from tests.support.telegram_server import TelegramServer
 from tests.support.webhook_server import WebhookServer
 
 
+@pytest.mark.thorough
 def test_on_every_messenger_a_message_is_one_turn_over_a_kill(tmp_path: Path) -> None:
     with ChatStage(tmp_path / "stage", *(each() for each in ALL_PLATFORMS)) as stage:
         kill_at_any_moment(stage, 1)
@@ -33,6 +34,7 @@ def test_each_ability_of_the_table_is_tried_on_each_messenger() -> None:
         assert "platform: Any" in tests[begin:].partition("\n")[0] or "kills" in each.test
 
 
+@pytest.mark.thorough
 def test_gateway_run_brings_the_service_along_and_leaves_at_ctrl_c(tmp_path: Path) -> None:
     with ChatStage(tmp_path / "stage", TelegramServer(), WebhookServer()) as stage:
         port = stage.service.port

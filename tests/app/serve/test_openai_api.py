@@ -66,6 +66,7 @@ def test_a_chat_is_streamed(client: openai.OpenAI) -> None:
     assert pieces[-1].choices[0].finish_reason == "stop"
 
 
+@pytest.mark.thorough
 def test_responses_follow_each_other(client: openai.OpenAI) -> None:
     first = client.responses.create(model="hermes", input="greet")
     assert first.output_text == "Hi."
@@ -166,6 +167,7 @@ def test_errors_of_the_doors_have_the_form_that_clients_read(client: openai.Open
         client.models.retrieve("no-such")
 
 
+@pytest.mark.thorough
 def test_a_device_that_may_only_look_completes_nothing(service: Service, tmp_path: Path) -> None:
     body = {"model": "hermes", "messages": [{"role": "user", "content": "greet"}]}
     assert service.device("look").post("/v1/chat/completions", body)[0] == 403

@@ -211,6 +211,7 @@ def test_a_notification_says_what_waits_while_nobody_looks(
     browser.until("!document.querySelector('.request')")
 
 
+@pytest.mark.thorough
 def test_a_question_that_somebody_else_answers_goes_away(head: Head, browser: Browser, session: str) -> None:
     browser.until("document.querySelector('#send').textContent === 'Send'")
     head.say(session, "which")
@@ -220,6 +221,7 @@ def test_a_question_that_somebody_else_answers_goes_away(head: Head, browser: Br
     browser.until("!document.querySelector('.request')")
 
 
+@pytest.mark.thorough
 def test_after_a_kill_the_page_goes_on_where_it_was(head: Head, browser: Browser, session: str) -> None:
     browser.until("document.querySelector('#send').textContent === 'Send'")
     before = browser.run("document.querySelectorAll('.item.user, .item.answer').length")
@@ -317,6 +319,7 @@ def test_a_phone_of_360_points_scrolls_in_one_direction_only(browser: Browser, s
     browser.size(1200, 800)
 
 
+@pytest.mark.thorough
 def test_the_page_had_no_fault(browser: Browser) -> None:
     """But for what a service that was killed leaves of connections and answers, and the look for a token."""
     away = ("ERR_CONNECTION", "ERR_CONTENT_LENGTH", "ERR_INCOMPLETE", "ERR_EMPTY", "401", "WebSocket")

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import command
 from tests.support.chromium import PATIENCE, Browser
 from tests.support.service import Head
@@ -193,6 +195,7 @@ def test_what_is_written_before_the_page_has_its_session_is_for_that_one(
     browser.undelay(slow)
 
 
+@pytest.mark.thorough
 def test_a_message_that_cannot_be_sent_comes_back_before_what_is_written(browser: Browser) -> None:
     browser.run(
         "{ const sent = window.fetch; window.fetch = () => new Promise((_, no) => setTimeout(no, 300)); }"

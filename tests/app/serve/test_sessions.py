@@ -209,6 +209,7 @@ def test_two_services_of_a_home_are_not_started(service: Service, tmp_path: Path
     assert done.returncode == 2 and service.url in done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -260,6 +261,7 @@ def mortal(tmp_path: Path) -> Iterator[Service]:
         yield running
 
 
+@pytest.mark.thorough
 def test_a_killed_service_loses_and_doubles_nothing(mortal: Service, folder: Path) -> None:
     head = mortal.device("approve")
     session = head.session(folder)
@@ -297,6 +299,7 @@ def test_a_killed_service_loses_and_doubles_nothing(mortal: Service, folder: Pat
     assert head.until(session, "turn_ended", again[-1]["seq"])[-1]["outcome"] == "done"
 
 
+@pytest.mark.thorough
 def test_what_was_stored_and_never_told_is_told_when_the_service_is_back(
     mortal: Service, folder: Path
 ) -> None:
@@ -324,6 +327,7 @@ def test_what_was_stored_and_never_told_is_told_when_the_service_is_back(
     assert min(each["seq"] for each in again) > events[-1]["seq"]
 
 
+@pytest.mark.thorough
 async def test_a_slow_head_of_a_request_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (connection.HEAD_SECONDS, connection.HEAD_BYTES) == (10.0, 16 * 1024)
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)

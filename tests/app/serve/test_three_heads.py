@@ -39,6 +39,7 @@ def device(stage: ChatStage) -> Head:
     return stage.service.device("approve", "page")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", [*range(8), *thoroughly(*range(8, 200))])
 async def test_all_see_the_same_end_and_an_approval_is_taken_once(
     seed: int, stage: ChatStage, telegram: TelegramServer, device: Head

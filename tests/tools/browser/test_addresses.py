@@ -167,6 +167,7 @@ def page(stand: Stand, url: str = "http://pages.example/") -> None:
     assert "error" not in result, result
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("way", [*OFTEN, *thoroughly(*(way for way in WAYS if way not in OFTEN))])
 def test_no_way_of_a_page_reaches_what_is_never_reached(stand: Stand, way: str) -> None:
     page(stand)
@@ -204,6 +205,7 @@ def test_a_service_worker_reaches_only_the_origin_that_a_rule_opens(stand: Stand
     stand.check()
 
 
+@pytest.mark.thorough
 def test_going_there_is_refused_before_anybody_is_asked(stand: Stand) -> None:
     page(stand)
     context = stand.stage.fresh()

@@ -99,6 +99,7 @@ def test_a_page_that_never_keeps_still_is_acted_on_all_the_same(stage: BrowserSt
     assert 'button "pressed"' in stage.call("click", ref=stage.ref("Press", page))["changed"]
 
 
+@pytest.mark.thorough
 def test_a_browser_that_nobody_uses_is_closed_and_leaves_nothing(tmp_path: Path) -> None:
     stage = BrowserStage(tmp_path, idle=0.3)
     try:
@@ -131,6 +132,7 @@ def persons_browser(tmp_path: Path) -> Iterator[str]:
         process.terminate()
 
 
+@pytest.mark.thorough
 def test_a_running_browser_of_the_person_is_used_and_left_as_it_was(
     tmp_path: Path, persons_browser: str
 ) -> None:
@@ -154,6 +156,7 @@ def test_a_running_browser_of_the_person_is_used_and_left_as_it_was(
     until(lambda: tabs() == ["Mine"], "closing the tab that was opened")
 
 
+@pytest.mark.thorough
 def test_a_rented_browser_is_given_back(tmp_path: Path, persons_browser: str) -> None:
     with urllib.request.urlopen(f"{persons_browser}/json/version") as answer:
         connect = json.load(answer)["webSocketDebuggerUrl"]
@@ -193,6 +196,7 @@ def test_a_rented_browser_is_given_back(tmp_path: Path, persons_browser: str) ->
         service.close()
 
 
+@pytest.mark.thorough
 def test_a_profile_that_lasts_wants_a_yes_once_and_keeps_logins(tmp_path: Path) -> None:
     asked: list[str] = []
 

@@ -285,6 +285,7 @@ def test_pictures_and_paper_are_kept_as_files(stage: BrowserStage) -> None:
     assert (stage.workspace / "look.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.thorough
 def test_a_long_page_is_shown_in_part_and_lies_whole_on_disk(stage: BrowserStage) -> None:
     rows = "".join(f"<tr><td>Row {n}<td>{n * n}</tr>" for n in range(2000))
     page = stage.open("/long", f"<table>{rows}</table><button>Last</button>")

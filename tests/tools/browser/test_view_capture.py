@@ -97,6 +97,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserStage]:
     made.close()
 
 
+@pytest.mark.thorough
 def test_after_any_change_it_says_what_a_look_at_everything_says(stage: BrowserStage) -> None:
     stage.open("/all", PAGE)
     session = stage.browsers.running()

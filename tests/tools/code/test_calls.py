@@ -8,6 +8,8 @@ import os
 import signal
 from typing import Any
 
+import pytest
+
 from tests.tools.code.conftest import Scripts
 
 
@@ -101,6 +103,7 @@ async def test_two_hundred_calls_run_beside_each_other(scripts: Scripts) -> None
     assert [record.number for record in outcome.calls] == list(range(1, 201))
 
 
+@pytest.mark.thorough
 async def test_large_results_and_large_arguments_come_through_whole(scripts: Scripts) -> None:
     async def echo(arguments: dict[str, Any]) -> str:
         return json.dumps({"content": arguments["content"] * 2})

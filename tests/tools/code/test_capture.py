@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def test_the_newest_lines_are_shown() -> None:
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 60_000), st.integers(0, 60_000), st.sampled_from([500, 3_000, 10_000]))
 def test_half_a_secret_does_not_escape_at_a_cut(before: int, after: int, limit: int) -> None:
     known = "correct-horse-battery-staple"

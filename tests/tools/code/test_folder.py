@@ -68,6 +68,7 @@ def test_an_old_folder_without_a_lock_is_swept(tmp_path: Path) -> None:
     assert not old.exists()
 
 
+@pytest.mark.thorough
 def test_a_sweep_never_meets_a_folder_that_is_just_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(prefix="h", dir="/tmp") as name:
         monkeypatch.setattr(tempfile, "tempdir", name)

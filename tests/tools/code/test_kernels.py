@@ -47,6 +47,7 @@ async def test_calls_count_for_each_script_anew(scripts: Scripts) -> None:
         assert outcome.calls_made == 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("script", ["while True: pass", "from hermes_tools import terminal\nterminal('x')"])
 async def test_an_interrupted_session_keeps_its_state(scripts: Scripts, script: str) -> None:
     async def endless(arguments: object) -> str:
@@ -62,6 +63,7 @@ async def test_an_interrupted_session_keeps_its_state(scripts: Scripts, script: 
     assert await scripts.output(again, session="a") == "7 a\n"
 
 
+@pytest.mark.thorough
 async def test_a_session_that_cannot_be_interrupted_is_killed_and_says_so(scripts: Scripts) -> None:
     outcome = await scripts.run(
         """

@@ -66,6 +66,7 @@ async def test_chained_exceptions_are_trimmed_too(scripts: Scripts) -> None:
     assert "hermes_tools" not in outcome.stderr.replace("from hermes_tools", "")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("leave", "status", "code", "said"),
     [

@@ -214,6 +214,7 @@ def test_no_bytes_are_mistaken_for_a_request(line: bytes) -> None:
         parse_request(line, "0123456789abcdef")
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(

@@ -98,6 +98,7 @@ async def test_nothing_waits_where_memory_is_short(tmp_path: Path, monkeypatch: 
     await scripts.runner.aclose()
 
 
+@pytest.mark.thorough
 async def test_a_child_asked_for_later_comes_later_and_not_after_closing(tmp_path: Path) -> None:
     marker = f"NVM_LATER={os.getpid()}"
     scripts = Scripts(tmp_path)

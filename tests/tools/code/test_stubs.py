@@ -72,6 +72,7 @@ def test_tools_never_hide_helpers_or_each_other() -> None:
     assert module.parse_json('{"a": 1}') == {"a": 1}
 
 
+@pytest.mark.thorough
 @given(
     st.text(max_size=40),
     st.text(max_size=200),

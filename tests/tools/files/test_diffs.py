@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def test_equal_texts_have_no_diff() -> None:
     assert diff_texts("a\n", "a\n", "a/f", "b/f").text == ""
 
 
+@pytest.mark.thorough
 def test_scattered_changes_in_a_large_file_stay_separate() -> None:
     old = [f"line {index}" for index in range(50_000)]
     new = [line + "!" if index % 500 == 0 else line for index, line in enumerate(old)]

@@ -233,6 +233,7 @@ def test_deleting_lines_leaves_no_blank_line() -> None:
     assert replaced("a\nb\nc\n", "b\n", "").file.text == "a\nc\n"
 
 
+@pytest.mark.thorough
 def test_large_files_do_not_hang() -> None:
     lines = [f"    value_{index} = compute({index % 7}, {{}}) # }}" for index in range(20_000)]
     text = "\n".join(lines)

@@ -353,6 +353,7 @@ WORD = st.sampled_from(["x", "y", "z"])
 SECTION = st.tuples(EDIT, NAME, WORD, WORD, NAME).map(lambda parts: parts[0].format(*parts[1:]))
 
 
+@pytest.mark.thorough
 @given(st.lists(SECTION, min_size=1, max_size=5))
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 async def test_any_patch_happens_wholly_or_not_at_all(tmp_path: Path, sections: list[str]) -> None:

@@ -181,6 +181,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(
     ("diff", "before", "after"), [pytest.param(*case, id=name) for name, case in (GIT | GNU | MODELS).items()]
 )

@@ -78,6 +78,7 @@ async def test_lines_are_found_in_the_order_of_their_paths(
     assert context.actions == [ReadPath(tool="search", path=tree)]
 
 
+@pytest.mark.thorough
 async def test_both_engines_agree_on_everything(tree: Path, context: FakeContext) -> None:
     questions: list[dict[str, Any]] = [
         {"pattern": r"round\("},
@@ -121,11 +122,13 @@ async def test_ignored_hidden_and_linked_places(tree: Path, search: Search, tmp_
     assert not any(path.startswith(("link", "a/loop")) for path in found)
 
 
+@pytest.mark.sample(1)
 async def test_an_ignored_folder_is_searched_when_it_is_named(tree: Path, search: Search) -> None:
     assert places(await search("round", path="build")) == [("build/f.py", 1)]
     assert places(await search("round", path="g.gen.py")) == [("g.gen.py", 1)]
 
 
+@pytest.mark.thorough
 async def test_pages_follow_each_other(tree: Path, search: Search) -> None:
     whole = places(await search(r"round\("))
     paged: list[tuple[str, int]] = []
@@ -140,6 +143,7 @@ async def test_pages_follow_each_other(tree: Path, search: Search) -> None:
     assert (await search("nowhere at all", offset=50))["hint"].startswith("Nothing found.")
 
 
+@pytest.mark.sample(1)
 async def test_hits_can_be_counted_or_reduced_to_files(tree: Path, search: Search) -> None:
     counts = await search(r"round\(", path="a", output_mode="count")
     assert counts["counts"] == {"a/c.py": 2, "a/keep.skip": 1}
@@ -157,6 +161,7 @@ async def test_lines_around_a_hit_are_shown_once(work: Path, search: Search) -> 
     ]
 
 
+@pytest.mark.sample(1)
 async def test_a_wrong_pattern_is_explained_with_the_literal_form(tree: Path, search: Search) -> None:
     result = await search("round(")
     assert "no valid regular expression" in result["error"] and result["literal"] == r"round\("
@@ -176,6 +181,7 @@ async def test_long_lines_are_shortened_around_the_hit(work: Path, search: Searc
     assert match["content"].startswith("…ä") and match["content"].endswith("b…")
 
 
+@pytest.mark.sample(1)
 async def test_binary_files_have_no_hits(work: Path, search: Search) -> None:
     (work / "early").write_bytes(b"needle\0\nneedle\n")
     (work / "late").write_bytes(b"needle\n" * 20_000 + b"\0")
@@ -193,6 +199,7 @@ async def test_crlf_does_not_hide_the_end_of_a_line(work: Path, search: Search) 
     assert (await search("one$"))["matches"] == [{"path": "t", "line": 1, "content": "one"}]
 
 
+@pytest.mark.sample(1)
 async def test_odd_names_do_not_break_a_search(work: Path, search: Search) -> None:
     odd = ["a\nb.py", "quote'\".py", "[x].py", " space ", "--glob", ":1:2.py"]
     for name in odd:
@@ -216,6 +223,7 @@ async def test_files_are_listed_newest_first(tree: Path, search: Search) -> None
     assert (result["total_count"], result["next_offset"]) == (5, 3)
 
 
+@pytest.mark.sample(1)
 async def test_files_are_found_by_part_of_their_path(tree: Path, search: Search) -> None:
     assert (await search("A/C", target="files"))["files"] == ["a/c.py"]
     assert (await search("a/*.py", target="files"))["files"] == ["a/c.py"]
@@ -263,6 +271,7 @@ async def test_a_root_swapped_for_a_link_shows_nothing(
     assert "error" in await search("needle", path="a")
 
 
+@pytest.mark.thorough
 async def test_a_search_that_takes_too_long_is_ended_and_says_so(
     work: Path, context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,6 +307,7 @@ def _children() -> list[str]:
     ]
 
 
+@pytest.mark.sample(1)
 async def test_too_many_hits_end_a_search(
     work: Path, search: Search, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,11 +31,13 @@ async def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         await until(lambda: not list(tmp_path.glob("hermes*")))
 
 
+@pytest.mark.sample(3)
 async def test_output_and_exit_code_come_back(anywhere: Task):
     result = await anywhere.run("echo out; echo err >&2; exit 3")
     assert (result["output"], result["exit_code"]) == ("out\nerr\n", 3)
 
 
+@pytest.mark.sample(2)
 async def test_folder_variables_functions_and_options_outlive_a_call(anywhere: Task):
     await anywhere.run("mkdir -p 'a b'; cd 'a b'; export X='1 2'; f() { echo f $X; }; set -u; alias g=f")
     assert await anywhere.output('pwd; f; g; echo "${-//[^u]/}"') == (
@@ -43,23 +45,27 @@ async def test_folder_variables_functions_and_options_outlive_a_call(anywhere: T
     )
 
 
+@pytest.mark.sample(2)
 async def test_a_folder_named_for_one_call_is_left_again(anywhere: Task):
     assert await anywhere.output("pwd", workdir="/usr") == "/usr\n"
     assert await anywhere.output("pwd") == f"{anywhere.workspace}\n"
 
 
+@pytest.mark.sample(2)
 async def test_a_missing_folder_is_an_error_and_runs_nothing(anywhere: Task):
     result = await anywhere.run("touch ran", workdir="/no/such/folder")
     assert "folder" in result["error"]
     assert not (anywhere.workspace / "ran").exists()
 
 
+@pytest.mark.sample(1)
 async def test_a_shell_whose_folder_is_gone_begins_again_where_it_started(anywhere: Task):
     await anywhere.run("mkdir gone; cd gone; rmdir ../gone")
     await anywhere.run("true")
     assert await anywhere.output("pwd") == f"{anywhere.workspace}\n"
 
 
+@pytest.mark.sample(1)
 async def test_nasty_text_arrives_unchanged(anywhere: Task):
     nasty = "'\"`$(id)\\!\n\t*;&|~#é\u202e€ -n %s $HOME"
     (anywhere.workspace / "wanted").write_text(nasty)
@@ -68,22 +74,26 @@ async def test_nasty_text_arrives_unchanged(anywhere: Task):
     assert await anywhere.output('printf %s "$X" | cmp - wanted && echo same') == "same\n"
 
 
+@pytest.mark.sample(1)
 async def test_a_command_larger_than_an_argument_runs(anywhere: Task):
     assert await anywhere.output(f"X={'x' * 300_000}; echo ${{#X}}") == "300000\n"
 
 
+@pytest.mark.sample(1)
 async def test_much_output_arrives_whole(anywhere: Task):
     assert (await anywhere.output("seq 1 200000 | tail -c 300000 | cksum")).endswith(" 300000\n")
     result = await anywhere.run("seq 1 100000; exit 4")
     assert (result["output"][-7:], result["exit_code"]) == ("100000\n", 4)
 
 
+@pytest.mark.sample(1)
 async def test_a_command_that_takes_too_long_is_stopped_with_all_it_started(anywhere: Task):
     result = await anywhere.run("setsid sleep 4711.25 & env -i sleep 4712.25 & sleep 4713.25", timeout=1)
     assert result["exit_code"] == 124
     assert [processes_with(f"471{n}.25") for n in (1, 2, 3)] == [[], [], []]
 
 
+@pytest.mark.thorough
 async def test_a_cancelled_command_leaves_nobody(anywhere: Task):
     running = asyncio.create_task(anywhere.run("sleep 4714.25 & trap '' TERM; sleep 4715.25"))
     await until(lambda: processes_with("4714.25") and processes_with("4715.25"))
@@ -93,6 +103,7 @@ async def test_a_cancelled_command_leaves_nobody(anywhere: Task):
     assert await anywhere.output("echo on") == "on\n"
 
 
+@pytest.mark.sample(1)
 async def test_a_command_cancelled_at_any_moment_does_not_run_on(anywhere: Task):
     for delay in (0, 0.01, 0.03, 0.06):
         running = asyncio.create_task(anywhere.run("sleep 4716.25"))
@@ -103,6 +114,7 @@ async def test_a_command_cancelled_at_any_moment_does_not_run_on(anywhere: Task)
     assert processes_with("4716.25") == []
 
 
+@pytest.mark.sample(1)
 async def test_what_is_left_in_the_background_is_named_and_ends_with_the_session(anywhere: Task):
     result = await anywhere.run("sleep 4717.25 & echo left")
     assert (result["output"], "sleep (" in result["note"]) == ("left\n", True)
@@ -111,6 +123,7 @@ async def test_what_is_left_in_the_background_is_named_and_ends_with_the_session
     assert processes_with("4717.25") == []
 
 
+@pytest.mark.sample(1)
 async def test_a_terminal_is_there_when_asked_for(anywhere: Task):
     await anywhere.run("X=kept")
     output = await anywhere.output("test -t 0 && test -t 1 && stty size; echo $X $TERM; X=new", pty=True)
@@ -118,6 +131,7 @@ async def test_a_terminal_is_there_when_asked_for(anywhere: Task):
     assert await anywhere.output("echo $X; test -t 1 || echo none") == "new\nnone\n"
 
 
+@pytest.mark.sample(3)
 async def test_a_background_process_is_read_typed_into_and_ended(anywhere: Task):
     id = (await anywhere.run("while read -r line; do echo got $line; done; echo over", background=True))[
         "session_id"
@@ -129,6 +143,7 @@ async def test_a_background_process_is_read_typed_into_and_ended(anywhere: Task)
     assert (ended["exit_code"], "over" in (await anywhere.process("log", id))["output"]) == (0, True)
 
 
+@pytest.mark.sample(2)
 async def test_a_background_process_on_a_terminal_takes_keys(anywhere: Task):
     id = (await anywhere.run("trap 'echo caught' INT; cat; echo after", background=True, pty=True))[
         "session_id"
@@ -139,6 +154,7 @@ async def test_a_background_process_on_a_terminal_takes_keys(anywhere: Task):
     await anywhere.poll_until(id, "after")
 
 
+@pytest.mark.sample(1)
 async def test_a_killed_background_process_leaves_nobody(anywhere: Task):
     id = (await anywhere.run("sleep 4718.25 & setsid sleep 4719.25", background=True))["session_id"]
     await until(lambda: processes_with("4718.25") and processes_with("4719.25"))
@@ -146,6 +162,7 @@ async def test_a_killed_background_process_leaves_nobody(anywhere: Task):
     assert processes_with("4718.25") + processes_with("4719.25") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_hermes_that_dies_leaves_nothing_at_the_far_side(kind: str, tmp_path: Path):
     program = (

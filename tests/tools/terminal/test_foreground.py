@@ -29,6 +29,7 @@ async def test_secrets_in_output_are_masked(tmp_path: Path, terminals):
     assert shown == "[VENDOR_API_KEY redacted]\npassword=…redacted\nghp_…redacted\n"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("command", "code", "meaning"),
     [
@@ -86,6 +87,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.thorough
 async def test_a_hundred_megabytes_take_little_memory_and_the_file_is_capped(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ):
@@ -151,6 +153,7 @@ KILLED = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", range(len(KILLED)), ids=[one[:30] for one in KILLED])
 async def test_an_interrupted_command_leaves_nobody_behind(task: Task, number: int):
     marker = f"7777.{number}"
@@ -274,6 +277,7 @@ async def test_a_terminal_survives_output_its_emulator_does_not_know(task: Task)
     assert "end" in shown
 
 
+@pytest.mark.thorough
 async def test_a_terminal_with_very_much_output_is_cut_like_any_other(task: Task):
     result = await task.run("seq 1 200000", pty=True)
     assert len(result["output"]) <= 50_000

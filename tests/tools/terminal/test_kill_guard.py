@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.tools.terminal.conftest import Task, processes_with, until, until_now
 from tools.terminal.process_tree import kill, relatives
 
@@ -29,6 +31,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 def test_when_hermes_is_killed_the_hard_way_nothing_survives(tmp_path: Path):
     root = Path(__file__).parents[3]
     host = subprocess.Popen(

@@ -56,6 +56,7 @@ def collected(folder: Path, pieces: list[bytes], limit: int = 200) -> tuple[outp
     return result, result.spool.read_text() if result.spool else ""
 
 
+@pytest.mark.thorough
 @given(st.lists(st.binary(max_size=60), max_size=20))
 def test_collected_output_is_the_clean_whole_or_its_ends_with_the_whole_on_disk(
     tmp_path_factory, pieces: list[bytes]

@@ -72,6 +72,7 @@ KEPT: list[tuple[str, str, str]] = [
 ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("first", "second", "seen"), KEPT, ids=[one[0][:40] for one in KEPT])
 async def test_the_state_of_one_call_is_there_in_the_next(task: Task, first: str, second: str, seen: str):
     await task.run(first)
@@ -221,6 +222,7 @@ def test_a_bash_that_is_there_is_used():
     assert LocalBackend().shell == ("bash" if shutil.which("bash") else "sh")
 
 
+@pytest.mark.thorough
 async def test_variables_too_large_to_start_a_program_with_are_named(task: Task) -> None:
     await task.run("export SMALL=1; export LARGE=$(head -c 3000000 /dev/zero | tr '\\0' x)")
     failed = await task.run("ls")

@@ -50,6 +50,7 @@ async def painted(bench: EmptyBench | Workbench, size: tuple[int, int]) -> list[
     return [[style.bgcolor for style in styles], written]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(120, 40), (99, 24), (80, 24), (50, 12), (100, 3), (30, 1)])
 @pytest.mark.parametrize("width", [40, 63])
 async def test_it_looks_like_a_workbench_that_holds_nothing(size: tuple[int, int], width: int) -> None:

@@ -25,6 +25,7 @@ def keys(*pressed: str) -> Any:
     return press
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("size", "palette", "filled", "pressed"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.cells import cell_len
 from textual.widget import Widget
 
@@ -112,6 +113,7 @@ async def test_calls_of_a_script_stand_under_it_however_late_they_come() -> None
         assert "├ search" in rows[3] and "└ read" in rows[4]
 
 
+@pytest.mark.thorough
 async def test_s_shows_only_scripts_that_called_tools_and_all_again() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.text import Text
 
 from tests.widgets.panes.host import STATUS, Host, lines
@@ -54,6 +55,7 @@ async def test_the_spinner_turns_with_the_clock() -> None:
         assert "Weighing" in lines(app.status)[0]
 
 
+@pytest.mark.thorough
 async def test_parts_go_by_weight_and_questions_never() -> None:
     app = Host(filled=False)
     async with app.run_test(size=(200, 24)) as pilot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.style import Style
 
 from tests.widgets.panes.host import PAPER, Host, lines
@@ -114,6 +115,7 @@ async def test_widening_the_screen_puts_an_open_pane_back_in_its_place() -> None
         assert app.calls.display and app.todo.region.width == 40
 
 
+@pytest.mark.thorough
 async def test_jump_mode_leads_to_every_pane_and_the_prompt() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -132,6 +134,7 @@ async def test_jump_mode_leads_to_every_pane_and_the_prompt() -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.thorough
 async def test_another_key_ends_jump_mode_where_one_was() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -175,6 +178,7 @@ async def test_space_and_a_click_on_the_title_fold_a_pane() -> None:
         assert folded == [["todo"], []]
 
 
+@pytest.mark.thorough
 async def test_the_rule_moves_by_mouse_and_keys_and_stays_in_bounds() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -214,6 +218,7 @@ async def test_the_arrangement_is_remembered_and_junk_is_passed_over() -> None:
         assert app.calls.region.width == 59
 
 
+@pytest.mark.thorough
 async def test_a_busy_log_lays_nothing_out_anew() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
@@ -24,6 +25,7 @@ TEXTS = st.lists(st.sampled_from([*ODD, "longer word "]), max_size=15).map("".jo
 HINTS = ("queued 1", "⏎ queue", "^S steer", "esc stop")
 
 
+@pytest.mark.thorough
 @given(TEXTS, st.integers(1, 60), st.integers(0, 60), st.integers(0, 60))
 def test_rows_of_the_prompt_fill_the_width(text: str, width: int, at: int, other: int) -> None:
     cursor = settle(text, at)

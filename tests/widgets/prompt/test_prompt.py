@@ -384,6 +384,7 @@ async def test_blanks_of_japanese_keyboards_are_typed() -> None:
         assert prompt.text == "日\u3000本"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "key", [("alt+enter", None), ("shift+enter", None), ("shift+\r", "\r"), ("\r", "\r")], ids=repr
 )

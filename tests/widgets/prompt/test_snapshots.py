@@ -10,6 +10,7 @@ from tests.widgets.prompt.host import Host
 from tests.widgets.prompt.scenes import SCENES
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
 def test_the_prompt_looks_as_it_should(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -199,6 +200,7 @@ def trees(draw: st.DrawFn) -> tuple[NodeTree, TimelineFilter]:
     return planted(rows, tips, tags, paths), look
 
 
+@pytest.mark.thorough
 @settings(max_examples=30, deadline=None)
 @given(trees())
 def test_every_row_hangs_on_its_nearest_shown_ancestor_and_no_line_leads_nowhere(
@@ -247,6 +249,7 @@ def _has_over(drawing: Drawing, line: DrawnLine) -> bool:
     return drawing.shown_as[drawing.tree.parent[line.node]] >= 0
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(trees(), st.sampled_from(list(FILTERS)))
 def test_each_node_knows_the_line_it_is_shown_on(

@@ -42,6 +42,7 @@ def test_a_result_is_told_in_its_first_words(result: str, said: str) -> None:
     assert first_words(result) == said
 
 
+@pytest.mark.thorough
 @given(JSON, st.integers(0, 200))
 def test_no_result_is_too_odd_or_cut_off_too_early(value: object, length: int) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):

@@ -157,6 +157,7 @@ items = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(items, max_size=12), st.lists(st.sampled_from("aadddmrfowsx"), max_size=30), st.data())
 def test_put_away_or_not_a_document_is_the_same(said, steps, data):
     small, whole = document(said), document(said)
@@ -218,6 +219,7 @@ async def settled(host):
     await host.workers.wait_for_complete()
 
 
+@pytest.mark.thorough
 async def test_ten_thousand_items_leave_a_bounded_number_in_memory():
     host = Host()
     async with host.run_test(size=(80, 10)):
@@ -232,6 +234,7 @@ async def test_ten_thousand_items_leave_a_bounded_number_in_memory():
         assert host.rows()[-1].endswith("notice 9999")
 
 
+@pytest.mark.thorough
 async def test_the_top_is_reached_with_few_in_memory_and_all_are_there_in_order():
     host = Host()
     async with host.run_test(size=(80, 10)) as pilot:
@@ -254,6 +257,7 @@ async def test_the_top_is_reached_with_few_in_memory_and_all_are_there_in_order(
         assert host.rows()[-1].endswith(f"notice {3 * KEPT_ITEMS - 1}")
 
 
+@pytest.mark.thorough
 async def test_who_reads_above_keeps_what_is_in_sight():
     host = Host()
     async with host.run_test(size=(80, 10)):
@@ -380,6 +384,7 @@ async def test_an_answer_that_is_being_written_stays_in_memory_until_it_is_compl
         assert shown.entry(0).item == AnswerItem("# Head\n\nfirst and last", 7)
 
 
+@pytest.mark.thorough
 async def test_another_conversation_leaves_nothing_of_the_one_before(tmp_path: Path):
     host = Host()
     async with host.run_test(size=(80, 10)):

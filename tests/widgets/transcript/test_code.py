@@ -115,6 +115,7 @@ def test_highlighting_changes_no_character(code: str, language: str) -> None:
     assert ["".join(text for text, _ in line) for line in lines] == code.split("\n")
 
 
+@pytest.mark.thorough
 def test_beyond_its_room_code_is_plain_and_whole() -> None:
     code = "\n".join(["x = 'text'"] * (COLORED_CHARS // 5))
     lines = highlight(code, "python")

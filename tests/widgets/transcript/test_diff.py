@@ -170,6 +170,7 @@ def test_a_huge_diff_says_how_much_is_left_out() -> None:
     assert found[-1] == "… 4,900 more rows"
 
 
+@pytest.mark.thorough
 def test_what_was_not_read_is_counted() -> None:
     count = READ_CHARS
     found = rows(f"--- /dev/null\n+++ b/x.txt\n@@ -0,0 +1,{count} @@\n" + "+x\n" * count, max_rows=10)
@@ -221,6 +222,7 @@ def test_no_line_of_a_broken_diff_is_lost(lines: list[str]) -> None:
             assert line.strip("+- ") in found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "pair", [("a " * 400, "b " * 400), ("a " * 400, "a b " * 200), ("(" * 900, ")(" * 450)]
 )

@@ -260,6 +260,7 @@ def test_folding_everything_touches_only_what_was_looked_at():
     assert document.entry(17).fold is Fold.OPEN
 
 
+@pytest.mark.thorough
 def test_parts_and_rows_are_kept_for_a_bounded_number_of_items():
     document = eager([question(number) for number in range(3 * KEPT_ENTRIES)])
     all_rows = rows(document)

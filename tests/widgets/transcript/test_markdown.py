@@ -48,6 +48,7 @@ def assert_harmless(strips: list[Strip]) -> None:
             assert run.style is None or run.style.link is None
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize(
     "frame",
     [
@@ -251,6 +252,7 @@ def test_what_is_nested_beyond_reason_is_shown_as_it_is(mark: str) -> None:
     assert "deep" in "".join(found)
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     "piece", ["[", "*", "**a ", "`", "![", "<", "_a_", "~~", "[a](", "&#", "\\", "a*_", "|"]
 )

@@ -48,6 +48,7 @@ def wheel(kind: type[events.MouseEvent], host: Host) -> events.MouseEvent:
     return kind(host.transcript, 5, 5, 0, 0, 0, False, False, False)
 
 
+@pytest.mark.thorough
 async def test_streamed_blocks_are_drawn_once_and_a_growing_row_alone_is_painted():
     host = Host()
     async with host.run_test(size=(80, 24)):

@@ -149,12 +149,14 @@ def test_numbers_and_nesting_beyond_all_use_are_refused() -> None:
     assert repair_name("a" * 9999, OFFERED) is None
 
 
+@pytest.mark.thorough
 @given(OBJECTS, st.sampled_from([None, 2]), st.booleans())
 def test_valid_json_is_never_changed(value: dict[str, Any], indent: int | None, ascii_only: bool) -> None:
     raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert repair_arguments(raw) == (raw, "")
 
 
+@pytest.mark.thorough
 @given(OBJECTS)
 def test_python_literals_mean_what_python_means(value: dict[str, Any]) -> None:
     plain = json.loads(json.dumps(value))
@@ -166,6 +168,7 @@ def test_python_literals_mean_what_python_means(value: dict[str, Any]) -> None:
     assert json.loads(text) == plain
 
 
+@pytest.mark.thorough
 @given(OBJECTS.filter(bool), st.data())
 def test_every_beginning_of_an_object_is_truncated_or_refused(
     value: dict[str, Any], data: st.DataObject
@@ -176,6 +179,7 @@ def test_every_beginning_of_an_object_is_truncated_or_refused(
     assert text is None or reason == TRUNCATED
 
 
+@pytest.mark.thorough
 @given(st.text(alphabet="{}[]\"'\\:, \nabtrueN01.-“”`/*", max_size=60) | st.text(max_size=60))
 def test_nothing_raises_and_every_result_is_an_object(raw: str) -> None:
     text, reason = repair_arguments(raw)
@@ -187,6 +191,7 @@ def test_nothing_raises_and_every_result_is_an_object(raw: str) -> None:
         assert repair_arguments(text) == (text, "")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("begin", "unit", "times"),
     [

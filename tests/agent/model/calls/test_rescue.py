@@ -208,6 +208,7 @@ def test_without_tools_nothing_is_a_call(text: str) -> None:
     assert rescue(text, ()) is None
 
 
+@pytest.mark.sample(42)
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_no_beginning_of_a_call_is_taken_for_plain_text(text: str) -> None:
     assert "no" not in {may_be_call(text[:end], TOOLS) for end in range(len(text) + 1)}
@@ -302,6 +303,7 @@ def test_a_tool_without_a_schema_does_not_raise() -> None:
     assert rescue(LS, (ToolSpec("terminal", "", {}),)) is None
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("unit", "times"),
     [

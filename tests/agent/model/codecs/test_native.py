@@ -132,6 +132,7 @@ WILD = st.text(alphabet=st.characters(), max_size=20) | st.text(
 )
 
 
+@pytest.mark.thorough
 @given(WILD, WILD, st.lists(st.tuples(WILD, WILD, WILD), min_size=1, max_size=3))
 def test_whatever_is_in_a_message_a_strict_provider_takes_it(
     text: str, result: str, calls: list[tuple[str, str, str]]
@@ -347,6 +348,7 @@ def test_counts_and_ends_are_not_for_display() -> None:
 # Reasoning in the text
 
 
+@pytest.mark.sample(71)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 100])
 @pytest.mark.parametrize(
     ("text", "reasoning", "answer"),
@@ -392,6 +394,7 @@ def test_reasoning_of_the_provider_is_kept_apart() -> None:
 # Calls in the text
 
 
+@pytest.mark.sample(54)
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_a_call_written_as_text_is_read_and_never_shown(text: str, size: int) -> None:
@@ -404,6 +407,7 @@ def test_a_call_written_as_text_is_read_and_never_shown(text: str, size: int) ->
     assert reply.repairs
 
 
+@pytest.mark.sample(61)
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("text", ANSWERS)
 def test_text_that_is_no_call_is_shown_whole(text: str, size: int) -> None:
@@ -421,6 +425,7 @@ def test_plain_text_is_shown_while_it_comes(text: str) -> None:
     assert rest == []
 
 
+@pytest.mark.sample(74)
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_without_tools_everything_is_shown_while_it_comes(text: str) -> None:
     shown, rest, reply = decoded(pieces(text), ())
@@ -485,6 +490,7 @@ def test_the_way_a_text_is_cut_does_not_matter(parts: list[str], data: st.DataOb
     assert (one.text, one.reasoning, one.calls) == (other.text, other.reasoning, other.calls)
 
 
+@pytest.mark.thorough
 def test_a_long_reply_in_tiny_pieces_comes_to_an_end() -> None:
     text = '{"name": "write_file", "arguments": {"path": "a", "content": "' + "<x> " * 20_000 + '"}}'
     assert len(reply_to(*pieces(text, 2)).calls) == 1

@@ -396,6 +396,7 @@ def test_no_reply_breaks_the_reader_and_cuts_do_not_matter(reply: str, places: l
     assert [call.arguments for call in whole.calls] == [call.arguments for call in parted.calls]
 
 
+@pytest.mark.thorough
 def test_a_long_reply_takes_linear_time() -> None:
     """A quadratic reader would not end within the suite's time limit."""
     text = "a\\n" * 100_000

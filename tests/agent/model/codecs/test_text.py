@@ -99,6 +99,7 @@ CONTENTS = st.text(max_size=20) | st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @given(CONTENTS, st.lists(CONTENTS, min_size=1, max_size=3), st.integers(1, 9))
 def test_what_was_sent_as_history_reads_back_as_the_same_calls(
     lead: str, contents: list[str], size: int
@@ -132,6 +133,7 @@ def test_text_behind_a_call_is_kept_and_an_invented_result_is_not() -> None:
     assert len(reply.calls) == 1
 
 
+@pytest.mark.sample(57)
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_the_other_forms_of_a_call_are_read_too(text: str) -> None:
     shown, rest, reply = decoded(text)

@@ -51,6 +51,7 @@ LOOP = [
 ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("redacts", [False, True])
 async def test_a_turn_with_thoughts_and_calls_side_by_side(tmp_path: Path, redacts: bool) -> None:
     form = MessagesForm(redacts=redacts)
@@ -79,6 +80,7 @@ async def test_a_turn_with_thoughts_and_calls_side_by_side(tmp_path: Path, redac
         assert 0 < (usage["cached"] or 0) < (usage["input"] or 0)
 
 
+@pytest.mark.thorough
 async def test_a_session_that_goes_on_in_another_process_sends_the_same_thoughts(tmp_path: Path) -> None:
     form = MessagesForm()
     async with bench(tmp_path, LOOP, forms={"/v1/messages": form}) as b:
@@ -104,6 +106,7 @@ def broken_off(kind: str) -> Any:
     return say("Half of an", edits=(lambda events: [*events[:4], error],))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -121,6 +124,7 @@ async def test_what_may_pass_is_tried_again(tmp_path: Path, trouble: Any) -> Non
         assert (ended.outcome, ended.text, b.server.refusals) == ("done", "Whole.", [])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [

@@ -280,6 +280,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(EVENT, max_size=12))
 def test_no_event_of_any_shape_raises(events: list[dict[str, Any]]) -> None:
     reader = BlockReader()

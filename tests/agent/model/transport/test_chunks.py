@@ -246,6 +246,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(st.dictionaries(st.sampled_from(["choices", "usage"]), JSON, max_size=2), max_size=4))
 def test_no_chunk_of_any_shape_raises(chunks):
     reader = ChunkReader()

@@ -86,6 +86,7 @@ def bodies(name: str) -> list[list[str]]:
     return [line.split("\t") for line in (Path(__file__).parent / name).read_text().splitlines()]
 
 
+@pytest.mark.sample(49)
 @pytest.mark.parametrize(("who", "status", "window", "body"), bodies("overflow_bodies.tsv"))
 def test_whole_bodies_of_providers_are_known_for_an_overflow(who, status, window, body):
     complaint = read_complaint(body.encode())

@@ -22,6 +22,7 @@ from tests.support.model_server import Rules, calls, refuse, say
 # Faults
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", FAULTS)
 async def test_every_fault_has_its_effect_and_no_other(name):
     fault = FAULTS[name]
@@ -73,6 +74,7 @@ SHAPES = (
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
+@pytest.mark.thorough
 @given(
     TEXTS,
     TEXTS,

@@ -286,6 +286,7 @@ async def test_requests_run_beside_each_other():
     assert gate.is_set()
 
 
+@pytest.mark.thorough
 async def test_a_flood_of_chunks_leaves_room_for_other_tasks():
     ticks = 0
 
@@ -306,6 +307,7 @@ async def test_a_flood_of_chunks_leaves_room_for_other_tasks():
     assert ticks > 10
 
 
+@pytest.mark.thorough
 def test_the_package_is_not_imported_before_the_first_request():
     code = (
         "import sys, agent.model.transport.reply\n"

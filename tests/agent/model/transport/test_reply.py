@@ -371,6 +371,7 @@ async def served(*script: Scripted, stall: float = 30):
             await client.aclose()
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_reply_comes_whole_after_any_fault_that_may_pass(name):
     fault = FAULTS[name]
@@ -418,6 +419,7 @@ async def test_cancelling_a_reply_closes_its_connection():
         await server.requests[0].hung_up.wait()
 
 
+@pytest.mark.thorough
 async def test_hundreds_of_replies_use_one_connection():
     async with served(*[say("hello")] * 200) as (server, main):
         for _ in range(200):

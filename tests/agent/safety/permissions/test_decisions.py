@@ -132,6 +132,7 @@ def strictness(verdict: Verdict) -> int:
     return SEVERITY.index(verdict.kind)
 
 
+@pytest.mark.thorough
 @given(RULE_LISTS, RULES, st.sampled_from(["ask", "deny"]), KINDS, PLACES)
 @MODEST
 def test_a_further_rule_that_denies_or_asks_never_makes_a_verdict_milder(
@@ -152,6 +153,7 @@ def test_deny_wins_over_every_other_rule_and_every_mode(
     assert verdict.kind in ("deny", "hardline")
 
 
+@pytest.mark.thorough
 @given(RULE_LISTS, KINDS, PLACES)
 @MODEST
 def test_the_order_of_rules_does_not_matter(
@@ -213,6 +215,7 @@ TABLE: list[tuple[str, dict[str, str]]] = [
 ]
 
 
+@pytest.mark.sample(32)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("what", "expected"), TABLE, ids=[what for what, _ in TABLE])
 def test_what_each_mode_says(bench: Bench, mode: Mode, what: str, expected: dict[str, str]) -> None:

@@ -109,6 +109,7 @@ async def test_without_a_person_it_does_not_happen(bench: Bench) -> None:
     await bench.gate().permit(bench.back("a"))
 
 
+@pytest.mark.thorough
 def test_many_files_are_judged_once_each(bench: Bench) -> None:
     names = [f"folder-{number % 40}/file-{number}" for number in range(2_000)]
     verdict = bench.gate(["write_file(secret/**): deny"], "careful").decide(bench.back(*names))

@@ -39,6 +39,7 @@ def prepare(cell: Cell) -> WorkspaceCaches:
     return caches
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
 def test_npm_installs_a_local_package(cached: Cell):
     ended = cached.shell(
@@ -64,6 +65,7 @@ def test_the_persons_caches_are_seen_and_stay_as_they_are(cached: Cell):
     assert os.listdir(cached.user / ".cargo" / "registry" / "cache" / "index") == ["seen-1.0.0.crate"]
 
 
+@pytest.mark.sample(2)
 def test_what_is_planted_inside_leads_nobody_outside(cached: Cell):
     """Links that a command leaves in its caches are not followed when the next session fills them."""
     ended = cached.shell(
@@ -80,6 +82,7 @@ def test_what_is_planted_inside_leads_nobody_outside(cached: Cell):
     assert "PRIVATE KEY" not in cached.shell('cat "$CARGO_HOME"/registry/id_ed25519').output
 
 
+@pytest.mark.sample(1)
 def test_a_project_that_begins_to_need_a_cache_gets_it_before_the_next_command(cell: Cell):
     (own := cell.user / ".cargo" / "registry" / "cache" / "index").mkdir(parents=True)
     (own / "seen-1.0.0.crate").write_text("crate")

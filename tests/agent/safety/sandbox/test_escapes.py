@@ -76,6 +76,7 @@ def _listeners(cell: Cell) -> Iterator[dict[str, object]]:
         system.unlink(missing_ok=True)
 
 
+@pytest.mark.thorough
 def test_the_one_who_tries_can_work_at_all(report: Report):
     assert len(report.ended) == len(WRITES | READS | CALLS | SOCKETS | SETTINGS)
     assert {ended.code for ended in report.ended.values()} != {0}
@@ -120,6 +121,7 @@ def test_an_abstract_socket_is_out_of_reach_with_the_network_on(make_cell: Calla
     assert ended.output == "refused\n"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("request_number", ["0x5412", "0x541C"])
 def test_nothing_is_typed_into_a_terminal(cell: Cell, request_number: str):
     ours, theirs = os.openpty()

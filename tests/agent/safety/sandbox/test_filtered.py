@@ -70,6 +70,7 @@ def test_a_listed_host_is_reached_and_another_one_is_named(cell: Cell):
     assert cell.boundary.hosts_refused(time.monotonic()) == ""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "attempt",
     [
@@ -175,6 +176,7 @@ def test_after_the_session_nothing_starts(cell: Cell):
         cell.boundary.wrap(["true"], Need())
 
 
+@pytest.mark.thorough
 def test_connections_that_are_open_end_with_the_session(cell: Cell, caplog: pytest.LogCaptureFixture):
     def silent(connection: socket.socket) -> None:
         connection.sendall(b"first")
@@ -268,6 +270,7 @@ def fetched(host: str, port: int) -> bytes:
             time.sleep(0.05)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("inside", ["127.0.0.1", "0.0.0.0", "::1", "::"])
 def test_a_server_of_a_command_is_reached_from_outside_under_the_same_port_while_it_runs(
     cell: Cell, inside: str

@@ -67,6 +67,7 @@ def furnished(cell: Cell) -> Cell:
     return cell
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_guarded_place_stays_as_it_was(furnished: Cell, way: str):

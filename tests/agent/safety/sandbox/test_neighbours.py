@@ -56,6 +56,7 @@ for to in .git/hooks/x .git/commondir .git/config.worktree; do echo evil > $to; 
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
 def test_a_sandbox_keeps_its_cover_when_one_of_another_process_ends(
     furnished: Cell, kind: str, tmp_path: Path

@@ -28,6 +28,7 @@ USUAL = (
 ROWS = {each.name: each for each in WORKFLOWS}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [*USUAL, *thoroughly(*(name for name in ROWS if name not in USUAL))])
 @pytest.mark.parametrize("column", ["bubblewrap", *thoroughly("Landlock alone", "neither")])
 def test_everyday_work_is_done_unasked_and_no_secret_is_read(name: str, column: str) -> None:

@@ -30,6 +30,7 @@ def test_a_c_program_is_built_with_make_and_runs(cell: Cell):
     assert (ended.code, ended.output) == (0, "built\n")
 
 
+@pytest.mark.sample(1)
 def test_a_python_project_is_tested(cell: Cell):
     (cell.workspace / "code.py").write_text("def double(x):\n    return 2 * x\n")
     (cell.workspace / "test_code.py").write_text(
@@ -67,6 +68,7 @@ def test_what_git_would_run_cannot_be_made_where_it_is_missing(repository: Cell)
     assert sorted(set(os.listdir(store)) - made) == sorted(set(before) - made)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
 @pytest.mark.parametrize(
     "attempt",
@@ -86,6 +88,7 @@ def test_what_git_would_run_stays_as_it_was(repository: Cell, attempt: str):
     assert ((store / "config").read_text(), sorted(os.listdir(store / "hooks"))) == before
 
 
+@pytest.mark.sample(2)
 def test_a_linked_work_tree_commits_into_its_repository(repository: Cell):
     top = repository.workspace
     subprocess.run(["git", "-C", str(top), "commit", "-q", "--allow-empty", "-m", "x"], check=True)
@@ -114,6 +117,7 @@ BESIDE = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("layout", list(BESIDE))
 def test_git_works_wherever_the_repository_of_the_workspace_lies(cell: Cell, layout: str):
     script = BESIDE[layout].format(out=cell.outside, ws=cell.workspace)

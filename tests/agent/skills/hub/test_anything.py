@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
@@ -66,6 +67,7 @@ PARSERS: tuple[Callable[[Any, bytes], object], ...] = (
 )
 
 
+@pytest.mark.thorough
 @given(DATA)
 @example({"skills": [{"name": "x", "files": [{"path": "a", "digest": 3}]}], "version": "0.2.0"})
 def test_any_index_catalogue_or_answer(data: Any) -> None:

@@ -40,6 +40,7 @@ def paths(fetched: FetchedSkill) -> list[str]:
     return [file.path for file in fetched.files]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "form", ["{url}/ana/tools", "{url}/repos/ana/tools", "{url}/ana/tools/tree/main/skills"]
 )
@@ -346,6 +347,7 @@ def market_files(catalog: Any = MARKET) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["github", "git", "folder"])
 def test_the_skills_of_a_marketplace_are_those_of_its_plugins(how: str, tmp_path: Path) -> None:
     with hub_server(github("ana/market", market_files())) as hub:

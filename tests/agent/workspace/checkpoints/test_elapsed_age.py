@@ -92,6 +92,7 @@ def test_a_store_that_never_looked_at_the_clock_goes_by_it(store: CheckpointStor
     assert cleared(store, NOW).steps == 1
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     "note",
     [
@@ -156,6 +157,7 @@ def test_whatever_a_clock_says_lived_time_goes_by_no_faster_than_its_looks_allow
     assert lived.before(MOST_SECONDS * len(clock) + 1) < min(clock)
 
 
+@pytest.mark.thorough
 def test_the_note_stays_small_however_often_the_clock_leaps(store: CheckpointStore) -> None:
     lived = ElapsedAge(0.0)
     for leap in range(2 * MAX_GAPS):

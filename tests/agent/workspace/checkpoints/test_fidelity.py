@@ -33,6 +33,7 @@ async def undo(recorder: StepRecorder, position: int) -> Restored:
     return done
 
 
+@pytest.mark.thorough
 async def test_a_tree_with_everything_comes_back_exactly_and_goes_again(
     opened: Open, root: Path, tmp_path: Path
 ) -> None:
@@ -56,6 +57,7 @@ async def test_a_tree_with_everything_comes_back_exactly_and_goes_again(
     assert (tmp_path / "outside" / "secret").read_text() == "not of this workspace"
 
 
+@pytest.mark.thorough
 async def test_everything_that_is_deleted_at_once_comes_back(
     opened: Open, root: Path, tmp_path: Path
 ) -> None:

@@ -319,6 +319,7 @@ def test_what_killed_processes_left_unfinished_goes_when_it_is_old(store: Checkp
     assert (old.exists(), young.exists()) == (False, True)
 
 
+@pytest.mark.thorough
 @settings(
     max_examples=25,
     deadline=None,

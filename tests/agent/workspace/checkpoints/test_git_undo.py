@@ -126,6 +126,7 @@ UNDONE = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("text", UNDONE.values(), ids=UNDONE)
 async def test_what_git_did_is_undone_byte_for_byte(opened: Open, repository: Path, text: str) -> None:
     before = standing(repository)
@@ -376,6 +377,7 @@ LINES = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("text", LINES)
 async def test_what_happened_to_git_is_one_plain_line(opened: Open, repository: Path, text: str) -> None:
     before, topic = (git(repository, "rev-parse", name)[:6] for name in ("main", "topic"))
@@ -430,6 +432,7 @@ async def test_what_undo_covers_of_git_is_one_fact(opened: Open, repository: Pat
     assert not git_coverage(repository, repository, Coverage((LeftOut(".git/config", "is a pipe"),))).whole
 
 
+@pytest.mark.thorough
 async def test_what_git_packs_anew_is_not_kept_twice(opened: Open, repository: Path) -> None:
     recorder = await opened_at(opened)
     for number in range(2):
@@ -445,6 +448,7 @@ async def test_what_git_packs_anew_is_not_kept_twice(opened: Open, repository: P
     assert git(repository, "log", "-1", "--format=%s") == "1\n"
 
 
+@pytest.mark.thorough
 async def test_looks_between_going_back_and_forth_keep_nothing_from_going_back_again(
     opened: Open, repository: Path
 ) -> None:
@@ -461,6 +465,7 @@ async def test_looks_between_going_back_and_forth_keep_nothing_from_going_back_a
         assert (git(repository, "status", "--porcelain=v2"), git(repository, "rev-parse", "HEAD")) == wanted
 
 
+@pytest.mark.thorough
 async def test_a_command_that_was_cut_off_goes_back_with_the_steps_before_it(
     opened: Open, repository: Path
 ) -> None:

@@ -199,6 +199,7 @@ def _objectless(root: Path, _: Path) -> None:
 TRICKS = [_pointer, _link, _looped, _pipes, _pipe, _common, _alternates, _replaced, _lying, _objectless]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("trick", TRICKS)
 async def test_tricks_with_git_folders_cost_no_byte_and_run_nothing(
     opened: Open, root: Path, tmp_path: Path, trick: Callable[[Path, Path], None]

@@ -170,6 +170,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 def test_a_file_that_does_not_fit_on_the_disk_stops_nothing(root: Path, tmp_path: Path) -> None:
     (root / "large").write_bytes(random.Random(1).randbytes(100_000))
     (root / "small").write_text("x")
@@ -303,6 +304,7 @@ async def test_a_command_runs_while_a_large_workspace_is_still_being_kept(
     assert await command(recorder, "true", call="c2") is None
 
 
+@pytest.mark.thorough
 async def test_no_byte_of_a_person_who_edits_during_commands_is_lost(opened: Open, root: Path) -> None:
     typed = await edited_during_commands(await ready(opened()), rounds=20, seed=5)
     assert typed.written > 5

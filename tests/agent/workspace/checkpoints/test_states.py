@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def test_every_position_is_reached_from_the_end(history: tuple[list[Step], dict[
         assert standing(now | targets(steps, number)) == standing(state)
 
 
+@pytest.mark.thorough
 @given(histories())
 def test_differences_lead_from_any_position_to_any_other(
     history: tuple[list[Step], dict[int, State]],

@@ -62,6 +62,7 @@ def test_a_step_with_very_many_changes_is_read_back_as_it_was(store: CheckpointS
     assert again(store).steps() == (step,)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("text", ["", "[", "[,", "7", "{}", "[1,2", "[1,2]]", "[1 2]", "[1,]", "[" * 100_000])
 def test_a_list_of_changes_that_was_tampered_with_is_a_flaw(store: CheckpointStore, text: str) -> None:
     whole = add(store, *(change(number) for number in range(3_000)))
@@ -278,6 +279,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.thorough
 def test_processes_that_write_at_once_neither_mix_nor_lose_records(store: CheckpointStore) -> None:
     command = [sys.executable, "-c", WRITER, str(store.folder)]
     writers = [subprocess.Popen([*command, name, "60"], cwd=Path.cwd()) for name in ("a", "b", "c")]
@@ -294,6 +296,7 @@ def test_processes_that_write_at_once_neither_mix_nor_lose_records(store: Checkp
     assert again(store).flaws() == ()
 
 
+@pytest.mark.thorough
 def test_pruning_while_others_append_loses_nothing(store: CheckpointStore) -> None:
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(store.folder), "a", "150"], cwd=Path.cwd())
     line = again(store)
@@ -305,6 +308,7 @@ def test_pruning_while_others_append_loses_nothing(store: CheckpointStore) -> No
     assert [step.number for step in again(store).steps()] == list(range(line.floor + 1, 151))
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_whatever_is_damaged_the_rest_is_read_and_the_line_goes_on(

@@ -64,6 +64,7 @@ def test_a_file_in_place_of_the_folder_is_one_sentence(tmp_path: Path) -> None:
         CheckpointStore(tmp_path / "checkpoints")
 
 
+@pytest.mark.thorough
 def test_many_may_begin_the_same_store_at_once(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"

@@ -47,6 +47,7 @@ def test_no_word_of_a_person_who_edits_during_a_restore_is_lost(tmp_path: Path) 
         assert typed.lost == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "arguments", ["2 7 git database", *thoroughly(*(f"20 {seed}" for seed in range(1000, 1300, 20)))]
 )

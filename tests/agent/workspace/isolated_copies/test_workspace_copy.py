@@ -298,6 +298,7 @@ async def test_git_works_in_a_copy_and_leaves_the_repository_alone(tmp_path: Pat
     assert git(root, "fsck", "--no-dangling") == ""
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("value", ["{root}", '"{root}"', "../../work", "/"])
 async def test_a_work_tree_in_the_settings_does_not_lead_back(tmp_path: Path, value: str) -> None:
     root = (tmp_path / "work").resolve()

@@ -53,6 +53,7 @@ def filled(work: Workspace, count: int = 60) -> tuple[dict, dict]:
     return earlier, look(work.root)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(8))
 def test_a_killed_restore_is_finished_at_the_next_start(work: Workspace, seed: int) -> None:
     earlier, later = filled(work)
@@ -121,6 +122,7 @@ class Person:
                 return
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_no_byte_of_a_person_who_edits_during_a_restore_is_lost(work: Workspace, seed: int) -> None:
     filled(work)
@@ -161,6 +163,7 @@ def test_a_file_changed_twice_within_the_exchange_is_kept_beside(work: Workspace
     assert sorted(each.name for each in work.root.iterdir()) == ["file", "file.yours-1"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("has_exchange", [True, False])
 def test_file_systems_without_an_exchange_are_served_too(
     work: Workspace, monkeypatch, has_exchange: bool
@@ -201,6 +204,7 @@ apply_restore(work.plan(0), {}, work.store, "session", session="session", label=
 """
 
 
+@pytest.mark.thorough
 def test_a_restore_of_a_workspace_that_is_gone_waits_for_it(work: Workspace, tmp_path: Path) -> None:
     earlier, _ = filled(work)
     arguments = [str(work.root), str(work.store.folder), str(ROOT), "20"]

@@ -135,6 +135,7 @@ MATRIX = [
 ALL = [(tool, step, between) for tool in TOOLS for step in STEPS for between in BETWEEN]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "case", [*MATRIX, *thoroughly(*(each for each in ALL if each not in MATRIX))], ids="-".join
 )

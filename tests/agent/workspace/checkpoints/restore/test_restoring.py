@@ -69,6 +69,7 @@ numbers = st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 9_999
 changes = st.lists(numbers, max_size=12)
 
 
+@pytest.mark.thorough
 @settings(max_examples=15, deadline=None)
 @given(st.lists(changes, min_size=2, max_size=4))
 def test_every_position_is_reached_exactly_and_left_again(rounds: list[list[tuple[int, int, int]]]) -> None:
@@ -247,6 +248,7 @@ def test_objects_of_git_are_never_touched(work: Workspace) -> None:
     assert ".git/objects/ab/one" not in {item.path for item in work.plan(0).items}
 
 
+@pytest.mark.thorough
 def test_a_thousand_files_leave_no_temporary_ones_behind(work: Workspace) -> None:
     for number in range(300):
         (work.root / f"{number}").write_text("old")

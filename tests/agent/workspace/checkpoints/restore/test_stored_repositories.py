@@ -60,6 +60,7 @@ def refs(root: Path) -> dict[str, str]:
     return dict(Refs(disk(root)).tables("repo/.git") or {})
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("between", ["agent", "looked", "fetched", "packed", "commits"])
 async def test_refs_in_tables_go_back_whatever_somebody_did_in_between(
     between: str, stored: Path, opened: Open, root: Path
@@ -171,6 +172,7 @@ async def test_keeping_such_contents_before_the_first_command_is_no_change_by_ot
     assert recorded.coverage.complete, recorded.coverage.sentence()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", EXTENDED)
 async def test_contents_that_extensions_of_git_keep_come_back(
