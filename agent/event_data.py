@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from agent.spending.budget import Measure
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +56,73 @@ class FormReply:
 
     outcome: Literal["answered", "declined", "expired", "cancelled"]
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+Measure = Literal["turns", "tokens", "money", "seconds"]
+"""`turns` are requests to a model; `money` is in US dollars."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request as the provider counted them. None means: it did not say."""
+
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
+    """Part of `input` that was served from the prompt cache."""
+    reasoning: int | None = None
+    """Part of `output` that was spent on reasoning."""
+    written: int | None = None
+    """Part of `input` that was written to the prompt cache, where that is charged for."""
+    cost: float | None = None
+    """US dollars of the request, where the server itself says what it cost."""
+
+
+VerdictKind = Literal["allow", "ask", "deny", "hardline"]
+"""`hardline` is a no that no mode and no person lifts."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictPart:
+    """What is said of one command of a shell line, or of one file it writes."""
+
+    text: str
+    """The part as it would run: quotes and wrappers resolved as far as they are known."""
+    kind: VerdictKind
+    reason: str
+    """One clause that a person understands, such as `pushes to a remote`."""
+    network: bool = False
+    """Whether it wants to reach other programs over the network, as far as is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastSpan:
+    """From the low to the high end."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: ForecastSpan) -> ForecastSpan:
+        return ForecastSpan(self.low + other.low, self.high + other.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What agents take together, if nothing stops them but their ceilings."""
+
+    models: tuple[tuple[str, int], ...]
+    """Each model with the number of agents that use it, in the order in which they are sent."""
+    goals: tuple[str, ...]
+    tokens: ForecastSpan
+    money: ForecastSpan | None
+    """US dollars; None if the price of a model is not known."""
+    left: int | None = None
+    """Tokens that the ceilings leave for all of them together; None is no ceiling."""
+    from_past: int = 0
+    """How many ended agents it was learned from."""
+    single: bool = False
+    """Whether each of them makes one request."""
+
+    @property
+    def agents(self) -> int:
+        return len(self.goals)

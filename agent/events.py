@@ -15,17 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from agent.errors import ModelErrorKind
-from agent.event_data import CeilingReply, Decision, FileChange, Room
+from agent.event_data import CeilingReply, Decision, FileChange, Room, Usage, VerdictPart
 from agent.messages import Attachment
-from agent.model.protocol import Usage
 from agent.modes import ModeName
-from agent.safety.verdict import VerdictPart
 from tools.context import PersonAnswer, Todo
 from tools.results import Display, Outcome
 
 if TYPE_CHECKING:
-    from agent.spending.budget import Measure
-    from agent.subagents.forecast import Forecast
+    from agent.event_data import Forecast, Measure
 
 STREAM_VERSION = 1
 

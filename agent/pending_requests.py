@@ -33,8 +33,8 @@ from tools.context import PersonAnswer
 from tools.redact import mask_known
 
 if TYPE_CHECKING:
+    from agent.event_data import Forecast
     from agent.spending.budget import BudgetReachedError
-    from agent.subagents.forecast import Forecast
 
 NOT_TOLD = Impact()
 

@@ -22,9 +22,8 @@ from agent.assembly.session_plugins import open_plugins
 from agent.assembly.session_references import session_references
 from agent.assembly.session_senses import SessionSenses, offer_ready
 from agent.assembly.session_servers import open_servers
-from agent.assembly.session_training import offer_training
 from agent.assembly.settings_problems import problems_of
-from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
+from agent.assembly.shared_services import MAIN_AGENT, NO_AUTOMATION, Automation, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
 from agent.config.known_secrets import known_secrets
@@ -89,6 +88,7 @@ async def open_engine(
     *listeners: Listener,
     environ: Mapping[str, str] = os.environ,
     database: Database | None = None,
+    automation: Automation = NO_AUTOMATION,
 ) -> Engine:
     """Open a session, new or resumed, ready for its first message, on its own connection or on `database`.
 
@@ -134,7 +134,7 @@ async def open_engine(
         closers=closers,
     )
     try:
-        return await _assemble(base, problems, folder)
+        return await _assemble(base, problems, folder, automation)
     except BaseException:
         for close in reversed(closers):
             await close()
@@ -160,7 +160,9 @@ def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
     return known_secrets(loaded.environ, keys, headers)
 
 
-async def _assemble(base: SharedServices, problems: Sequence[str], folder: SessionFolder) -> Engine:
+async def _assemble(
+    base: SharedServices, problems: Sequence[str], folder: SessionFolder, automation: Automation
+) -> Engine:
     programs, wrong = foreign_programs(base.settings.agents)
     problems = [*problems, *wrong]
     kinds_of_settings = tuple(each.definition for each in programs.values())
@@ -169,7 +171,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str], folder: Sessi
     named = [(each.name, each.description) for each in kinds.definitions.values()]
     base.plugins.offer(base.tools)
     await asyncio.to_thread(offer_ready, base)
-    training = offer_training(base)
+    training = automation.training(base)
     servers, answers, told_of_servers = await open_servers(base)
     further = further_tools(base, servers)
     note_settings(base)
@@ -204,6 +206,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str], folder: Sessi
         further=further,
         programs=programs,
         training=training,
+        jobs=partial(automation.jobs, base),
     )
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.spending.budget import Measure as Measure
-    from agent.subagents.forecast import Forecast as Forecast
-    from agent.subagents.forecast import ForecastSpan as ForecastSpan
+    from agent.event_data import Forecast as Forecast
+    from agent.event_data import ForecastSpan as ForecastSpan
+    from agent.event_data import Measure as Measure
 
 __getattr__ = exports(
     __name__,
-    {
-        "agent.spending.budget": "Measure",
-        "agent.subagents.forecast": "Forecast ForecastSpan",
-    },
+    {"agent.event_data": "Forecast ForecastSpan Measure"},
 )

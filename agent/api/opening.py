@@ -52,6 +52,7 @@ async def open_here(
     from agent.api.local.session import LocalSession
     from agent.home import Home
     from agent.runtime import open_engine
+    from agent.unattended.session_automation import AUTOMATION
 
-    engine = await open_engine(options, *listeners, environ=environ)
+    engine = await open_engine(options, *listeners, environ=environ, automation=AUTOMATION)
     return LocalSession(engine, Home.locate(dict(environ)))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agent.audit.record import AuditTail as AuditTail
     from agent.audit.record import asker as asker
     from agent.audit.record import newest as newest
+    from agent.event_data import VerdictPart as VerdictPart
     from agent.modes import MODES as MODES
     from agent.modes import NAMES as NAMES
     from agent.modes import SUMMARIES as SUMMARIES
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from agent.safety.sandbox.probe import probe as probe
     from agent.safety.undo import NO_UNDO as NO_UNDO
     from agent.safety.verdict import Verdict as Verdict
-    from agent.safety.verdict import VerdictPart as VerdictPart
 
 __getattr__ = exports(
     __name__,
@@ -59,6 +59,7 @@ __getattr__ = exports(
         "agent.safety.sandbox.opening": "try_filter",
         "agent.safety.sandbox.probe": "probe",
         "agent.safety.undo": "NO_UNDO",
-        "agent.safety.verdict": "VerdictPart Verdict",
+        "agent.safety.verdict": "Verdict",
+        "agent.event_data": "VerdictPart",
     },
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any
 from agent.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,
+    NO_JOBS,
     NO_MEMORY,
     NO_SENSES,
     NO_SKILLS,
@@ -51,9 +51,6 @@ from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
 from agent.recall.tool_search import ToolSearch
 from agent.safety.gate import Gate
-from agent.schedule.book import JobBook
-from agent.schedule.needs import JobNeeds
-from agent.schedule.session_jobs import SessionJobs
 from agent.sessions.folded_messages import FoldedMessages
 from agent.sessions.live_session import LiveSession
 from agent.sessions.opening import apart
@@ -76,11 +73,11 @@ from agent.turns.turn_helpers import HelpedDiagnostics, TurnHelpers, helping
 from agent.turns.turn_queue import TurnQueue
 from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
-from agent.unattended.commands import UnattendedCommands
 from agent.web.services import WebServices
 from tools.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
 from tools.editor import NO_EDITOR, EditorSide
+from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError
@@ -121,6 +118,8 @@ class AgentServices:
     """What reads the web; None where it cannot be read."""
     training: TrainingKeeper = NO_TRAINING
     """What starts and follows training runs."""
+    jobs: Callable[[Path], JobKeeper] = lambda _: NO_JOBS
+    """The jobs of the home, for an agent that works in a folder."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's variables, by which skills tell what is missing."""
 
@@ -403,9 +402,7 @@ def _context_factory(
         refuses=_refuses(skills),
         further=services.further,
     )
-    book = JobBook(services.store.database, services.home.schedule, needs=JobNeeds(services.home))
-    later = UnattendedCommands(home=services.home, surface="cron", environ=os.environ)
-    jobs = SessionJobs(book, reach.workspace, later)
+    jobs = services.jobs(reach.workspace)
     senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)

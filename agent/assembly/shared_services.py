@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.absent import NO_JOBS, NO_TRAINING
 from agent.assembly.routes import RoutePlan
 from agent.events import Event
 from agent.home import Home
@@ -16,7 +18,9 @@ from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
 from agent.store.store import Store
 from agent.stream import EventStream
+from tools.job_keeper import JobKeeper
 from tools.registry import Registry
+from tools.training_keeper import TrainingKeeper
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -25,6 +29,22 @@ Closer = Callable[[], Awaitable[None]]
 
 MAIN_AGENT = "main"
 """The session's own agent, as its events and requests name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Automation:
+    """What works while nobody looks, as agents may use it. Who opens a session hands it in.
+
+    A session knows nobody who starts sessions.
+    """
+
+    jobs: Callable[[SharedServices, Path], JobKeeper] = lambda _, __: NO_JOBS
+    """The jobs of the home, for an agent that works in a folder."""
+    training: Callable[[SharedServices], TrainingKeeper] = lambda _: NO_TRAINING
+    """What starts and follows training runs."""
+
+
+NO_AUTOMATION = Automation()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from agent.spending.budget import BudgetReachedError
 from agent.store.nodes import Node
 from agent.store.store import Store
 from agent.unattended.commands import UnattendedCommands
+from agent.unattended.session_automation import AUTOMATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ async def attempt(
             _options(assignment, conditions, folder),
             environ=conditions.environ,
             database=None if shared is None else await shared.database(),
+            automation=AUTOMATION,
         )
         try:
             session = engine.session.id

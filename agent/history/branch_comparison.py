@@ -117,7 +117,7 @@ def _total(usages: Sequence[tuple[str, Mapping[str, Any]]], name: str) -> int | 
 
 
 def _cost(usages: Sequence[tuple[str, Mapping[str, Any]]], prices: Prices) -> float | None:
-    from agent.model.protocol import Usage
+    from agent.event_data import Usage
     from agent.model.usage import COUNTS, request_cost
 
     total = 0.0

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from agent.event_data import Usage
+
 if TYPE_CHECKING:
     from agent.model.trial import RequestTrial
 
@@ -15,22 +17,6 @@ ToolMode = Literal["native", "schema", "text"]
 """How calls travel: the provider's own field, a JSON schema for the whole reply, or plain text."""
 Thinking = Literal["off", "low", "medium", "high"] | int
 """How much a model is to think before it answers; a number is a budget in tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one request as the provider counted them. None means: it did not say."""
-
-    input: int | None = None
-    output: int | None = None
-    cached: int | None = None
-    """Part of `input` that was served from the prompt cache."""
-    reasoning: int | None = None
-    """Part of `output` that was spent on reasoning."""
-    written: int | None = None
-    """Part of `input` that was written to the prompt cache, where that is charged for."""
-    cost: float | None = None
-    """US dollars of the request, where the server itself says what it cost."""
 
 
 @dataclass(frozen=True, slots=True)

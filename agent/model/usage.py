@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from agent.event_data import Usage
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.model.protocol import Usage
 
 TYPICAL_RATIO = 4.0
 """Characters per token before a provider has counted anything."""

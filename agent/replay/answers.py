@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.context.message_history import calls_of, conversation, sealed_of
 from agent.errors import ConfigError, ModelError
+from agent.event_data import Usage
 from agent.messages import Message, ToolCall
 from agent.model.codecs.codec import Codec, DecodedReply, Decoder
 from agent.model.dialect import DEFAULT, Dialect, load
@@ -24,7 +25,6 @@ from agent.model.protocol import (
     TextDelta,
     ToolMode,
     ToolSpec,
-    Usage,
     UsageDelta,
 )
 from agent.model.usage import COUNTS

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from agent.event_data import VerdictKind, VerdictPart
 from agent.safety import hosts
 from agent.safety.effects import Deed, deed
 from agent.safety.git_programs import names_programs
@@ -27,7 +28,7 @@ from agent.safety.reader.reading import Command, Reading
 from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.scope import Scope, shown
 from agent.safety.undo import UndoCoverage
-from agent.safety.verdict import SEVERITY, Verdict, VerdictKind, VerdictPart
+from agent.safety.verdict import SEVERITY, Verdict
 from agent.workspace.checkpoints.git_settings import may_go, passes
 
 MOST_JUDGED = 120

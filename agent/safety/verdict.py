@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-VerdictKind = Literal["allow", "ask", "deny", "hardline"]
-"""`hardline` is a no that no mode and no person lifts."""
+from agent.event_data import VerdictKind, VerdictPart
 
 Judge = Literal["rule", "mode", "grant", "person", "nobody", "model"]
 """Who decided: a rule, the mode, a yes that was given before, a person, nobody because none was there, or
@@ -14,19 +13,6 @@ the side model of the smart mode, which only makes a verdict stricter."""
 
 SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
 """From the mildest to the strictest; of several verdicts the strictest counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictPart:
-    """What is said of one command of a shell line, or of one file it writes."""
-
-    text: str
-    """The part as it would run: quotes and wrappers resolved as far as they are known."""
-    kind: VerdictKind
-    reason: str
-    """One clause that a person understands, such as `pushes to a remote`."""
-    network: bool = False
-    """Whether it wants to reach other programs over the network, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)

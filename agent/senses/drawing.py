@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.net.door import DoorLimits
+from agent.senses.hearing import ServicePayer
 from agent.senses.kinds import picture_ending
 from agent.senses.online import FormPart, Online, ServiceAddress
-from agent.senses.spending import ServiceAccount
 from tools.actions import Fetch
 from tools.results import ToolError
 from tools.senses.services import Made, Permit, PictureOrder, UseService
@@ -35,7 +35,7 @@ class Artist:
     """Draws by what the settings name."""
 
     def __init__(
-        self, settings: ImageSettings, environ: Mapping[str, str], online: Online, account: ServiceAccount
+        self, settings: ImageSettings, environ: Mapping[str, str], online: Online, account: ServicePayer
     ) -> None:
         self._settings = settings
         self._environ = environ

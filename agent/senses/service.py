@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from agent.senses.brought import BroughtService, drawn, heard, spoken
 from agent.senses.drawing import Artist
-from agent.senses.hearing import Transcriber, checked
+from agent.senses.hearing import ServicePayer, Transcriber, checked
 from agent.senses.home_devices import HomeDevices
 from agent.senses.looking import Eyes, look
 from agent.senses.messages import Chats, Messenger
 from agent.senses.online import Online
 from agent.senses.readiness import Readiness
 from agent.senses.speaking import Speaker
-from agent.senses.spending import ServiceAccount
 from tools.results import ToolError
 from tools.senses.services import Made, MessageFile, Permit, PictureOrder
 
@@ -31,7 +30,7 @@ class AgentSenses:
         environ: Mapping[str, str],
         ready: Mapping[str, Readiness],
         online: Online,
-        account: ServiceAccount,
+        account: ServicePayer,
         eyes: Eyes,
         chats: Chats,
         brought: Mapping[str, BroughtService] | None = None,

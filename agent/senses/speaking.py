@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 from agent.net.door import DoorLimits
 from agent.senses.children import command
+from agent.senses.hearing import ServicePayer
 from agent.senses.kinds import sound_ending
 from agent.senses.online import Online, ServiceAddress
-from agent.senses.spending import ServiceAccount
 from tools.results import ToolError
 from tools.senses.services import Made, Permit, UseService
 from tools.senses.spoken import sentences
@@ -50,7 +50,7 @@ class Speaker:
     """Speaks by what the settings name."""
 
     def __init__(
-        self, settings: SpeechSettings, environ: Mapping[str, str], online: Online, account: ServiceAccount
+        self, settings: SpeechSettings, environ: Mapping[str, str], online: Online, account: ServicePayer
     ) -> None:
         self._settings = settings
         self._environ = environ

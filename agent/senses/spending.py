@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from agent.event_data import Usage
 from agent.model.catalog import ModelInfo
-from agent.model.protocol import Usage
 from agent.spending.budget import BudgetAccount, BudgetReachedError, Charge
 from agent.spending.request_log import RequestLog
 from tools.results import ToolError

@@ -13,12 +13,10 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 from agent.errors import HermesError
-
-Measure = Literal["turns", "tokens", "money", "seconds"]
-"""`turns` are requests to a model; `money` is in US dollars."""
+from agent.event_data import Measure
 
 NAMES: Mapping[Measure, str] = {
     "turns": "requests",

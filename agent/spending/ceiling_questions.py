@@ -6,9 +6,10 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable
 
+from agent.event_data import Measure
 from agent.events import Event, Noticed
 from agent.pending_requests import PendingRequests
-from agent.spending.budget import BudgetReachedError, Ceiling, Measure, amount
+from agent.spending.budget import BudgetReachedError, Ceiling, amount
 from agent.spending.decisions import Decisions
 from agent.spending.shared_budgets import DAY_SETTING
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agent.model.protocol import Usage
+from agent.event_data import Usage
 from agent.model.usage import request_cost
 from agent.spending.budget import Charge
 from agent.spending.prices import Prices

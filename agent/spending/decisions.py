@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from agent.errors import StoreError
+from agent.event_data import Measure
 from agent.events import Event, Noticed
 from agent.sessions.live_session import LiveSession
-from agent.spending.budget import BudgetReachedError, Ceiling, Measure
+from agent.spending.budget import BudgetReachedError, Ceiling
 from agent.store.connection import read_once
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.errors import ModelError
+from agent.event_data import Usage
 from agent.model.catalog import ModelInfo
-from agent.model.protocol import Delta, Frame, ModelClient, ModelRequest, ReplyEnd, Usage, UsageDelta
+from agent.model.protocol import Delta, Frame, ModelClient, ModelRequest, ReplyEnd, UsageDelta
 from agent.model.transport.pause import Pause, PausedError
 from agent.model.transport.throttle import Throttle
 from agent.model.usage import LARGEST_RATIO, most_cost, request_cost

@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from agent.event_data import Measure
 from agent.spending import backfill, request_table
-from agent.spending.budget import Budget, Charge, Measure
+from agent.spending.budget import Budget, Charge
 from agent.spending.metering import Metering
 from agent.spending.prices import Prices
 from agent.spending.report import DAY, UsageLine, folded

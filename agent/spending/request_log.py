@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from agent.event_data import Usage
 from agent.model.catalog import ModelInfo
-from agent.model.protocol import Usage
 from agent.model.usage import most_cost, request_cost
 from agent.spending import request_table
 from agent.spending.backfill import UNPAID

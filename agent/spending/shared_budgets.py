@@ -12,11 +12,12 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.event_data import Measure
 from agent.model.catalog import ModelInfo
 from agent.model.usage import most_cost
 from agent.spending import backfill, request_table
 from agent.spending.answer_limit import fitted
-from agent.spending.budget import Budget, BudgetReachedError, Charge, Measure
+from agent.spending.budget import Budget, BudgetReachedError, Charge
 from agent.spending.charges import charge_of
 from agent.spending.prices import Prices
 from agent.spending.request_table import Payer, RequestAmount, RequestSum

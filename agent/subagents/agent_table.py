@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, cast
 
+from agent.event_data import Usage
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.model.protocol import Usage
 from agent.model.usage import COUNTS, request_cost
 from agent.spending.budget import Charge
 from agent.spending.metered_client import PER_MESSAGE, USUAL_OUTPUT, RequestTally

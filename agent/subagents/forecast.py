@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent.event_data import Forecast, ForecastSpan, Usage
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.model.protocol import Usage
 from agent.model.usage import request_cost
 from agent.spending.budget import Budget
 
@@ -35,17 +35,6 @@ CACHED = 0.9
 """Share of what is sent again that providers read from their cache, where it goes well."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForecastSpan:
-    """From the low to the high end."""
-
-    low: float
-    high: float
-
-    def __add__(self, other: ForecastSpan) -> ForecastSpan:
-        return ForecastSpan(self.low + other.low, self.high + other.high)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """An agent that is to be sent."""
@@ -61,28 +50,6 @@ class Planned:
     """Whether it makes one request: it answers a question."""
     reads: int = 0
     """Answers of others that it reads besides, in that request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """What agents take together, if nothing stops them but their ceilings."""
-
-    models: tuple[tuple[str, int], ...]
-    """Each model with the number of agents that use it, in the order in which they are sent."""
-    goals: tuple[str, ...]
-    tokens: ForecastSpan
-    money: ForecastSpan | None
-    """US dollars; None if the price of a model is not known."""
-    left: int | None = None
-    """Tokens that the ceilings leave for all of them together; None is no ceiling."""
-    from_past: int = 0
-    """How many ended agents it was learned from."""
-    single: bool = False
-    """Whether each of them makes one request."""
-
-    @property
-    def agents(self) -> int:
-        return len(self.goals)
 
 
 def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | None = None) -> Forecast:

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agent.errors import StoreError
+from agent.event_data import Forecast, ForecastSpan, Measure
 from agent.events import Room
 from agent.model.catalog import UNKNOWN
 from agent.spending.agent_usage import tokens_of_ended
-from agent.spending.budget import Budget, BudgetAccount, Charge, Measure
+from agent.spending.budget import Budget, BudgetAccount, Charge
 from agent.spending.decisions import Decisions
 from agent.store.nodes import Node
 from agent.subagents.agent_table import ENDED
-from agent.subagents.forecast import Forecast, ForecastSpan, Planned, forecast
+from agent.subagents.forecast import Planned, forecast
 from agent.subagents.live_agent import LiveAgent
 from agent.subagents.records import Task
 from agent.subagents.scheduler import Scheduler

@@ -9,10 +9,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from agent.errors import HermesError
+from agent.event_data import Measure
 from agent.model.protocol import ToolSpec
 from agent.model.transport.pause import Pause
 from agent.model.transport.throttle import Throttle
-from agent.spending.budget import Budget, BudgetAccount, Measure
+from agent.spending.budget import Budget, BudgetAccount
 from agent.store.nodes import Session, title_of
 from agent.subagents import agent_table
 from agent.subagents.agent_copies import NOT_KEPT, AgentCopies

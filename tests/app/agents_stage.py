@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from agent.event_data import Usage
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -22,7 +23,6 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
-from agent.model.protocol import Usage
 from agent.subagents.records import Task
 from tests.support.staged import Staged
 from tools.context import Todo

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from agent.safety.gate import Gate
-from agent.safety.verdict import VerdictPart
 from app.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reached, reasons
 from tools.actions import RunCommand
 from tools.safe_text import reveal

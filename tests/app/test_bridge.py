@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent.event_data import Usage
 from agent.events import (
     AgentProgressed,
     AgentStarted,
@@ -33,7 +34,6 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
-from agent.model.protocol import Usage
 from app.conversation.agent_events import ending
 from app.conversation.bridge import KEPT_RESULTS, Bridge, changed_files
 from app.terminal.output_filter import TerminalAttention

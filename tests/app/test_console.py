@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent.event_data import VerdictPart
 from agent.events import AgentStarted, ApprovalAsked, CeilingReply, Decision
-from agent.safety.verdict import VerdictPart
 from app.cli.console import Console
 from tests.support import story
 

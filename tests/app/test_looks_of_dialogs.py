@@ -10,11 +10,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from agent.event_data import VerdictPart
 from agent.extras import ExtrasChange
 from agent.model.detect import DetectedServer
 from agent.model.local.weights import CATALOGUE, STANDARD
 from agent.model.providers import NoModelError
-from agent.safety.verdict import VerdictPart
 from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.detail import DetailScreen

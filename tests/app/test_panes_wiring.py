@@ -12,6 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.engine import Engine
+from agent.event_data import Usage
 from agent.events import (
     AgentProgressed,
     AgentStarted,
@@ -25,7 +26,6 @@ from agent.events import (
     ToolStarted,
     UsageChanged,
 )
-from agent.model.protocol import Usage
 from app.application import HermesApp
 from app.conversation.agent_screen import AgentScreen
 from app.conversation.session_host import Listener, SessionRequest

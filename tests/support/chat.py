@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError
+from agent.event_data import Usage
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import (
     CallFragment,
@@ -19,7 +20,6 @@ from agent.model.protocol import (
     ReasoningDelta,
     ReplyEnd,
     TextDelta,
-    Usage,
     UsageDelta,
 )
 from agent.model.transport.client import FormatClient

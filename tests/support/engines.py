@@ -12,6 +12,7 @@ from agent.engine import Engine
 from agent.events import Event, TurnEnded
 from agent.options import Options
 from agent.runtime import open_engine
+from agent.unattended.session_automation import AUTOMATION
 from tests.support.model_server import ModelServer
 
 
@@ -39,7 +40,7 @@ class Bench:
             **self.environ,
         }
         chosen = Options(**{"workspace": self.workspace, "approve": "all", **options})
-        engine = await open_engine(chosen, self.events.append, environ=environ)
+        engine = await open_engine(chosen, self.events.append, environ=environ, automation=AUTOMATION)
         try:
             yield engine
         finally:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from agent.event_data import Forecast, ForecastSpan, Usage, VerdictPart
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -33,9 +34,6 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
-from agent.model.protocol import Usage
-from agent.safety.verdict import VerdictPart
-from agent.subagents.forecast import Forecast, ForecastSpan
 from tools.context import Todo
 from tools.results import Detail, DiffDetail, Display, Outcome, TextDetail
 

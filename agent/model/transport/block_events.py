@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.event_data import Usage
 from agent.model.protocol import (
     CallFragment,
     Delta,
@@ -19,7 +20,6 @@ from agent.model.protocol import (
     ReasoningDelta,
     SealedDelta,
     TextDelta,
-    Usage,
     UsageDelta,
 )
 from agent.model.transport.halves import HalfCharacters

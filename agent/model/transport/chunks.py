@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.event_data import Usage
 from agent.model.protocol import (
     CallFragment,
     Delta,
@@ -21,7 +22,6 @@ from agent.model.protocol import (
     ReasoningDelta,
     TextDelta,
     TokensDelta,
-    Usage,
     UsageDelta,
 )
 from agent.model.transport.chunk_seals import BLOCKS, DETAILS, EXTRA, ChunkSeals

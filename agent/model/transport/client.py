@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ModelError
+from agent.event_data import Usage
 from agent.model.addresses import below, is_loopback
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.dialect_book import SpokenDialect
-from agent.model.protocol import AnsweredDelta, Delta, ModelRequest, ReplyEnd, Usage, UsageDelta
+from agent.model.protocol import AnsweredDelta, Delta, ModelRequest, ReplyEnd, UsageDelta
 from agent.model.repairs import Refusal, repairs_for
 from agent.model.transport.answer import AnswerReader
 from agent.model.transport.failures import Failures

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.event_data import Usage
 from agent.model.protocol import (
     CallFragment,
     Delta,
@@ -20,7 +21,6 @@ from agent.model.protocol import (
     ReasoningDelta,
     SealedDelta,
     TextDelta,
-    Usage,
     UsageDelta,
 )
 from agent.model.transport.chunks import usage_of

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from agent.errors import ModelError
+from agent.event_data import Usage
 from agent.messages import Sealed, SealedPart, ToolCall
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.dialect_book import SpokenDialect
@@ -27,7 +28,6 @@ from agent.model.protocol import (
     TextDelta,
     TokensDelta,
     ToolSpec,
-    Usage,
     UsageDelta,
 )
 from agent.model.server_watch import WatchedModel

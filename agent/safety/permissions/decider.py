@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from agent.event_data import VerdictPart
 from agent.modes import Mode, ModeName, canonical
 from agent.safety.assessor import Assessor
 from agent.safety.hardline import Hardline
@@ -24,7 +25,7 @@ from agent.safety.sandbox.leave import steps_over, widens
 from agent.safety.scope import Scope
 from agent.safety.typed_input import follows
 from agent.safety.undo import UndoCoverage
-from agent.safety.verdict import SEVERITY, Judge, Verdict, VerdictPart
+from agent.safety.verdict import SEVERITY, Judge, Verdict
 from tools.actions import (
     Action,
     ChangeFiles,

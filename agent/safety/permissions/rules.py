@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agent.event_data import VerdictPart
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.subjects import RuleSubject, Setting, speller
 from agent.safety.places import absolute, joined
 from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, words
 from agent.safety.reader.reading import Command, Reading
-from agent.safety.verdict import VerdictPart
 from tools.actions import Action, RunCommand
 
 RuleVerdict = Literal["allow", "ask", "deny"]

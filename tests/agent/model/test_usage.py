@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agent.event_data import Usage
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo
-from agent.model.protocol import Usage
 from agent.model.usage import LARGEST_RATIO, LEAST_RATIO, Meter, counted, most_cost, request_cost
 
 PRICED = ModelInfo(context_window=1000, input_price=2.0, output_price=8.0, cached_price=0.5)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.event_data import VerdictKind
 from agent.safety.hardline import Hardline
-from agent.safety.verdict import VerdictKind
 from tests.agent.safety.corpus_files import CLOSED, FOLDER, PLACES, WORKSPACE, assessor, commands
 
 EFFECTS = Path(__file__).parent / "effects"

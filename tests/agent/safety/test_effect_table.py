@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from agent.event_data import VerdictKind
 from agent.home import Home
 from agent.modes import MODES, Mode
 from agent.safety.gate import Gate
 from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.undo import UndoCoverage
-from agent.safety.verdict import SEVERITY, VerdictKind
+from agent.safety.verdict import SEVERITY
 from tests.agent.safety.corpus_files import CLOSED
 from tools.actions import Action, DeletePath, RunCommand, RunScript, WritePath
 

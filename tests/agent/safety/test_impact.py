@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from agent.event_data import VerdictPart
 from agent.safety.impact import MOST_COUNTED, MOST_TOUCHED, ActionEnvironment, Impact, impact
-from agent.safety.verdict import Verdict, VerdictPart
+from agent.safety.verdict import Verdict
 from tools.actions import Fetch, ReadPath, RunCommand, RunScript
 
 ASK = Verdict("ask")

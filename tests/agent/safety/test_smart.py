@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.event_data import Usage, VerdictPart
 from agent.events import Decision
 from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT
-from agent.model.protocol import Usage
 from agent.model.transport.client import FormatClient
 from agent.model.wire import Wire
 from agent.safety.adviser import FAILURES, REST, Adviser
@@ -34,7 +34,7 @@ from agent.safety.smart import (
     question,
     read_answer,
 )
-from agent.safety.verdict import SEVERITY, Verdict, VerdictPart
+from agent.safety.verdict import SEVERITY, Verdict
 from tests.support.model_server import ModelServer, Reply, refuse, say
 from tools.actions import Action, ReadPath, RunCommand, RunScript
 from tools.results import DeniedError

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from random import Random
 
+from agent.event_data import Usage
 from agent.model.catalog import UNKNOWN
-from agent.model.protocol import Usage
 from agent.spending.budget import Budget, BudgetReachedError
 from agent.spending.request_log import request_log_of
 from agent.spending.request_table import Payer

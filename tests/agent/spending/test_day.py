@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.event_data import Usage
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.model.protocol import Usage
 from agent.spending.budget import Budget, BudgetReachedError
 from agent.spending.request_log import RequestLog, request_log_of
 from agent.spending.request_table import AHEAD, Payer, local_day, sums

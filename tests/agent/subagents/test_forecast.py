@@ -3,9 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.event_data import ForecastSpan
 from agent.model.catalog import ModelInfo
 from agent.spending.budget import Budget
-from agent.subagents.forecast import FEW, ForecastSpan, Planned, forecast
+from agent.subagents.forecast import FEW, Planned, forecast
 
 PRICED = ModelInfo(input_price=3.0, output_price=15.0, cached_price=0.3)
 

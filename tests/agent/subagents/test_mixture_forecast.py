@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.event_data import ForecastSpan
 from agent.events import AgentStarted, ApprovalAsked, Decision, ForecastAsked
 from agent.spending.budget import Budget
-from agent.subagents.forecast import LONG_REPLY, REPLY, ForecastSpan, Planned, forecast
+from agent.subagents.forecast import LONG_REPLY, REPLY, Planned, forecast
 from app.questions.budget_words import learned
 from tests.agent.subagents.test_delegation import results
 from tests.agent.subagents.test_forecast import PRICED

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.event_data import Usage
 from agent.messages import Message, ToolCall
 from agent.model.codecs import codec_for
 from agent.model.codecs.codec import DecodedReply
@@ -23,7 +24,6 @@ from agent.model.protocol import (
     ReplyEnd,
     TextDelta,
     ToolSpec,
-    Usage,
     UsageDelta,
 )
 from agent.model.wire import Wire

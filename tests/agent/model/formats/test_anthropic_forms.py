@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.event_data import Usage
 from agent.messages import Attachment, Image, Message, Sealed, SealedPart, ToolCall
 from agent.model.dialect import DEFAULT, load
 from agent.model.formats.anthropic import FORMAT, AnthropicFramer
-from agent.model.protocol import Frame, ModelRequest, Thinking, Usage, UsageDelta
+from agent.model.protocol import Frame, ModelRequest, Thinking, UsageDelta
 from agent.model.repairs import Refusal, repairs_for
 from agent.model.transport.block_events import BlockReader
 from tests.support.images import png

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from agent.event_data import Usage
 from agent.messages import Message, Sealed, SealedPart, ToolCall
 from agent.model.catalog import ModelInfo
 from agent.model.formats.chat import FORMAT
-from agent.model.protocol import ReasoningDelta, SealedDelta, Usage, UsageDelta
+from agent.model.protocol import ReasoningDelta, SealedDelta, UsageDelta
 from agent.model.transport.chunks import ChunkReader
 from agent.model.usage import request_cost
 from tests.support.engines import bench

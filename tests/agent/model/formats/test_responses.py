@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.event_data import Usage
 from agent.events import ReasoningAdded
 from agent.messages import Attachment, Image, Message, Sealed, SealedPart, ToolCall
 from agent.model.dialect import DEFAULT, load
@@ -23,7 +24,6 @@ from agent.model.protocol import (
     SealedDelta,
     TextDelta,
     Thinking,
-    Usage,
     UsageDelta,
 )
 from agent.model.repairs import Refusal, repairs_for

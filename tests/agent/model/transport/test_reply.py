@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError
+from agent.event_data import Usage
 from agent.messages import Message, ToolCall
 from agent.model.codecs.codec import DecodedReply
 from agent.model.formats.chat import FORMAT as CHAT
@@ -24,7 +25,6 @@ from agent.model.protocol import (
     TextDelta,
     ToolMode,
     ToolSpec,
-    Usage,
     UsageDelta,
 )
 from agent.model.transport.client import FormatClient

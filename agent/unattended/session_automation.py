@@ -1,16 +1,20 @@
-"""Training from within a session: on offer where a model can work on tasks, and nobody trains already."""
+"""Jobs and training as a session uses them: handed to it by who opens it."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from agent.absent import NO_TRAINING
+from agent.assembly.shared_services import Automation, SharedServices
+from agent.schedule.book import JobBook
+from agent.schedule.needs import JobNeeds
+from agent.schedule.session_jobs import SessionJobs
 from agent.training_runs.service import SessionTraining
+from agent.unattended.commands import UnattendedCommands
+from tools.job_keeper import JobKeeper
 from tools.training_keeper import TrainingKeeper
-
-if TYPE_CHECKING:
-    from agent.assembly.shared_services import SharedServices
 
 TOOLSET = "rl"
 _UNATTENDED = ("batch", "cron")
@@ -33,3 +37,13 @@ def offer_training(base: SharedServices) -> TrainingKeeper:
         environ,
         base.variables.get("TINKER_API_KEY", ""),
     )
+
+
+def session_jobs(base: SharedServices, workspace: Path) -> JobKeeper:
+    """The jobs of the home, for an agent that works in `workspace`."""
+    book = JobBook(base.store.database, base.home.schedule, needs=JobNeeds(base.home))
+    later = UnattendedCommands(home=base.home, surface="cron", environ=os.environ)
+    return SessionJobs(book, workspace, later)
+
+
+AUTOMATION = Automation(session_jobs, offer_training)
