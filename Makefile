@@ -22,7 +22,7 @@ install:
 uninstall:
 	@sh .ci/command remove
 
-# Runs the suite. One file or one test: make test ARGS="tests/agent/config -k trust". Up to ten tests that failed
+# Runs the suite. One file or one test: make test ARGS="tests/agent/core/config -k trust". Up to ten tests that failed
 # are tried once more, each alone; those that pass then are named at the end, and so are the ten dearest files.
 test:
 	@sh .ci/environment dev
@@ -92,14 +92,14 @@ test-servers:
 # make test-newer-git GIT=$$HOME/git/bin. The suite runs them with the machine's own git, if that is new enough.
 test-newer-git:
 	@sh .ci/environment dev
-	@HERMES_TEST_GIT="$(GIT)" $(PYTEST) -n 0 -rs tests/agent/turns/test_reftable.py $(ARGS)
+	@HERMES_TEST_GIT="$(GIT)" $(PYTEST) -n 0 -rs tests/agent/session/turns/test_reftable.py $(ARGS)
 
 # Runs the same batch on this machine and on an embedded Ray with two workers, in an environment of its own under build/.
 RAY := build/ray/bin/python
 test-ray:
 	@[ -e build/ray/.ready ] || { python3 -m venv build/ray && $(RAY) -m pip install --quiet -e '.[ray]' \
 	  pytest pytest-asyncio pytest-timeout && touch build/ray/.ready; }
-	@$(RAY) -m pytest -p no:cacheprovider --noconftest -m thorough tests/agent/batch/test_ray.py $(ARGS)
+	@$(RAY) -m pytest -p no:cacheprovider --noconftest -m thorough tests/agent/automation/batch/test_ray.py $(ARGS)
 
 # Pins every dependency anew, with hashes. Run it on the oldest supported Python.
 constraints:

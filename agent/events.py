@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from agent.errors import ModelErrorKind
-from agent.event_data import CeilingReply, Decision, FileChange, Room, Usage, VerdictPart
-from agent.messages import Attachment
-from agent.modes import ModeName
+from agent.core.event_data import CeilingReply, Decision, FileChange, Room, Usage, VerdictPart
+from agent.core.messages import Attachment
+from agent.core.modes import ModeName
 from tools.context import PersonAnswer, Todo
 from tools.results import Display, Outcome
 
 if TYPE_CHECKING:
-    from agent.event_data import Forecast, Measure
+    from agent.core.event_data import Forecast, Measure
 
 STREAM_VERSION = 1
 

@@ -30,7 +30,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.probe import probe
 from tools.code.data import CodeJob, CodeLimits

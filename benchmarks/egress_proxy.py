@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.agent.net.doors import TestNetwork, door
+from tests.agent.core.net.doors import TestNetwork, door
 
 SIZE = 100_000_000
 HOST = "example.org"

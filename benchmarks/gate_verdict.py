@@ -23,7 +23,7 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from agent.safety.reader.tree import parse

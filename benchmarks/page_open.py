@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.store.nodes import NewNode
-from agent.store.store import Store
+from agent.core.store.nodes import NewNode
+from agent.core.store.store import Store
 from tests.support.chromium import Browser
 from tests.support.model_process import ServerProcess
 from tests.support.service import Service

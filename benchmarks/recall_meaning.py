@@ -21,11 +21,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.config.schema import Settings
-from agent.recall.opening import open_meaning
-from agent.recall.recall import Recall, SearchMode
-from agent.store.importing import NodeRecord, SessionRecord
-from agent.store.store import Store
+from agent.core.config.schema import Settings
+from agent.session.wiring.recall import open_meaning
+from agent.knowledge.recall.recall import Recall, SearchMode
+from agent.core.store.importing import NodeRecord, SessionRecord
+from agent.core.store.store import Store
 
 PATH = Path(__file__).parent / "data" / "paraphrases.txt"
 DEPTHS = (1, 5, 10, 20)

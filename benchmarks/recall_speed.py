@@ -31,10 +31,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.config.schema import Settings
-from agent.recall.opening import open_meaning
-from agent.recall.recall import Recall
-from agent.store.store import Store
+from agent.core.config.schema import Settings
+from agent.session.wiring.recall import open_meaning
+from agent.knowledge.recall.recall import Recall
+from agent.core.store.store import Store
 from benchmarks.store_search import SYLLABLES, quantile
 
 SESSION = 40

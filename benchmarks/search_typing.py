@@ -33,10 +33,10 @@ from textual import events
 from textual.app import App
 
 from agent.api.local.stored import LocalStored
-from agent.home import Home
-from agent.store.query import Query
-from agent.store.search import SearchHits
-from agent.store.store import Store
+from agent.core.home import Home
+from agent.core.store.query import Query
+from agent.core.store.search import SearchHits
+from agent.core.store.store import Store
 from app.screens.sessions import search
 from app.screens.sessions.search import SearchScreen
 from benchmarks.store_search import fill, quantile

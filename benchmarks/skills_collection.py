@@ -18,9 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.skills.discover import BrokenSkill, SkillIndex, SkillRoot
-from agent.skills.frontmatter import validate
-from agent.skills.skill import Skill, linked_files, read_text
+from agent.knowledge.skills.discover import BrokenSkill, SkillIndex, SkillRoot
+from agent.knowledge.skills.frontmatter import validate
+from agent.knowledge.skills.skill import Skill, linked_files, read_text
 
 
 def loaded(folder: Path) -> Skill | BrokenSkill:

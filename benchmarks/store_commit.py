@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from agent.store.store import Store
+from agent.core.store.store import Store
 
 TEXT = "Read the configuration, change one value, run the tests and say what happened. " * 5
 

@@ -23,8 +23,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from agent.store.nodes import Session
-from agent.store.store import Store
+from agent.core.store.nodes import Session
+from agent.core.store.store import Store
 
 FREQUENT = (
     "the file test error function config build run output value change path server request data "
@@ -57,7 +57,7 @@ def messages(count: int, seed: int = 7) -> Iterator[tuple[str, str]]:
 
 def fill(path: Path, session: Session, count: int) -> None:
     """Bulk insert: the rows and index entries `Store.append` makes, in few transactions and unsynced."""
-    from agent.store.node_text import searchable
+    from agent.core.store.node_text import searchable
 
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous = OFF")

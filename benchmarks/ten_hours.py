@@ -47,7 +47,7 @@ from agent.events import (
     TurnStarted,
     UserMessageAdded,
 )
-from agent.options import Options
+from agent.session.options import Options
 from app.application import HermesApp
 from app.conversation.session_host import Listener, SessionRequest
 from benchmarks.markdown_stream import section

@@ -24,8 +24,8 @@ from textual.geometry import Region
 from textual.screen import ModalScreen
 from textual.strip import Strip
 
-from agent.store.nodes import NewNode
-from agent.store.outline import OutlineRow
+from agent.core.store.nodes import NewNode
+from agent.core.store.outline import OutlineRow
 from app.screens.history.timeline import TimelineScreen
 from tests.app.pages import PageHost
 from tests.app.timeline_stage import Book, opened

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from textual.app import App, ComposeResult
 
-from agent.store.nodes import NewNode, Node
-from agent.store.store import Store
+from agent.core.store.nodes import NewNode, Node
+from agent.core.store.store import Store
 from app.conversation.replay import newest_first
 from app.startup.gc_scheduler import collecting
 from benchmarks.markdown_stream import section

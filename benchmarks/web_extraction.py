@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.web.reading.html import read_html
+from agent.integrations.web.reading.html import read_html
 from tests.support.documentation_pages import documentation_pages, found_cells, found_code
 
 

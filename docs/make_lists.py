@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.config import reference
-from agent.modes import MODES, NAMES, SUMMARIES, canonical
+from agent.core.config import reference
+from agent.core.modes import MODES, NAMES, SUMMARIES, canonical
 from app.commands import registry
 from app.startup.command_line import SUBCOMMANDS
 from tests.support import chat_abilities

@@ -28,13 +28,13 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from agent.api.session import AgentConversation
-from agent.config.schema import Settings
-from agent.context.compaction import CompactionPlan
-from agent.context.fold import ContextFold, fold_text
+from agent.core.config.schema import Settings
+from agent.knowledge.context.compaction import CompactionPlan
+from agent.knowledge.context.fold import ContextFold, fold_text
 from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QueueChanged, TextAdded
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
-from agent.store.nodes import Node
+from agent.core.store.nodes import Node
 from agent.workspace.repository import Checkout
 from app.conversation import active_conversation
 from app.screens import dialog as dialogs

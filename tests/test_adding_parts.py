@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from agent.context.system_prompt import layers
+from agent.knowledge.context.system_prompt import layers
 from agent.events import ToolFinished
 from agent.model.format_registry import FORMATS
 from app.cli.console import Console
@@ -44,7 +44,7 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "side pane": ("panes/clock.py", "app/panes/*_pane.py", "test_a_side_pane"),
     "question": ("questions/weather.py", "app/questions/*_question.py", "test_a_kind_of_question"),
     "event": ("events/tide.py", "agent/events.py", "test_an_event_type"),
-    "context layer": ("layers/house.py", "agent/context/layers/", "test_a_layer_of_the_system_prompt"),
+    "context layer": ("layers/house.py", "agent/knowledge/context/layers/", "test_a_layer_of_the_system_prompt"),
     "wire format": ("formats/loud.py", "agent/model/formats/", "test_a_wire_format"),
     "skin": ("skins/moss.yaml", "themes/builtin/", "test_a_skin"),
 }
@@ -55,7 +55,7 @@ KINDS = (
     PartKind("commands", "app.commands", "_command"),
     PartKind("panes", "app.panes", "_pane"),
     PartKind("questions", "app.questions", "_question"),
-    PartKind("layers", "agent.context.layers"),
+    PartKind("layers", "agent.knowledge.context.layers"),
     PartKind("formats", "agent.model.formats"),
 )
 
@@ -247,7 +247,7 @@ class TideTurned(Event):
     "context layer": '''
 """What this house wants."""
 
-from agent.context.layer import Layer, Part
+from agent.knowledge.context.layer import Layer, Part
 
 LAYER = Layer("house", 45, lambda facts: [Part("House", f"# House\\nBe kind in {facts.workspace}.")])
 ''',

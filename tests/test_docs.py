@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.modes import NAMES
-from agent.store import schema
+from agent.core.modes import NAMES
+from agent.core.store import schema
 from tests.test_house import links
 from tools.discovery import discover
 from tools.registry import registry

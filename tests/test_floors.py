@@ -77,14 +77,14 @@ def test_imports_go_down_only() -> None:
     [
         ("tools", "agent.events", True),
         ("widgets", "agent.events.Event", False),
-        ("widgets", "agent.engine", True),
+        ("widgets", "agent.session.engine", True),
         ("widgets", "tools.safe_text.clean", False),
         ("agent", "widgets.prompt", True),
         ("agent", "textual.app", True),
         ("agent", "tools.safe_text", False),
         ("themes", "tools.safe_text", True),
         ("app", "textual.app", False),
-        ("app", "agent.engine.Engine", True),
+        ("app", "agent.session.engine.Engine", True),
         ("app", "agent.api.options.Engine", False),
     ],
 )
@@ -178,8 +178,8 @@ def test_there_is_one_place_where_the_parts_of_an_agent_are_put_together(part: s
         for _, name in facts(path).calls
         if name == part
     ]
-    replay = ["agent/replay/replaying.py"] if part in REPLAYED else []
-    assert makers == ["agent/assembly/agent.py", *replay]
+    replay = ["agent/session/replay/replaying.py"] if part in REPLAYED else []
+    assert makers == ["agent/session/wiring/agent.py", *replay]
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -239,22 +239,22 @@ def test_parsing_the_command_line_imports_nothing_heavy() -> None:
 
 
 OPENERS = {
-    "agent/net/": "the door and the egress proxy",
+    "agent/core/net/": "the door and the egress proxy",
     "agent/model/": "the models themselves, their weights, their keys",
-    "agent/mcp/host/": "servers that a person configured, in a process of their own",
-    "agent/browser/remote.py": "the running browser that a person's settings name",
-    "agent/skills/hub/http.py": "sources of skills that a person named",
-    "agent/gateways/http.py": "platforms that a person set up, by the address of the settings",
-    "agent/gateways/platforms/": "the same, by their libraries",
-    "agent/training/atropos.py": "the trajectory API that a person named on the command line",
+    "agent/integrations/mcp/host/": "servers that a person configured, in a process of their own",
+    "agent/integrations/browser/remote.py": "the running browser that a person's settings name",
+    "agent/knowledge/skills/hub/http.py": "sources of skills that a person named",
+    "agent/integrations/gateways/http.py": "platforms that a person set up, by the address of the settings",
+    "agent/integrations/gateways/platforms/": "the same, by their libraries",
+    "agent/automation/training/atropos.py": "the trajectory API that a person named on the command line",
     "app/cli/health/model.py": "the provider that a person configured",
 }
-"""What may speak to the network by itself, and to whom. Everything else asks the door (`agent.net.door`)."""
+"""What may speak to the network by itself, and to whom. Everything else asks the door (`agent.core.net.door`)."""
 _OPENING = (
     *("httpx2", "httpx", "httpcore2", "httpcore", "requests", "aiohttp", "urllib3", "http.client", "ftplib"),
     *("urllib.request", "websockets", "primp", "ddgs", "socket.create_connection", "smtplib", "telnetlib"),
 )
-BY_THE_PROXY = {"agent/web/search/ddgs_child.py"}
+BY_THE_PROXY = {"agent/integrations/web/search/ddgs_child.py"}
 """Brings its own transport and is given the proxy of the door."""
 
 

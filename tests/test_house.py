@@ -50,7 +50,7 @@ def test_no_file_outgrows_its_room() -> None:
 
 def own_program(path: Path) -> bool:
     """Whether a file is a program by itself, whose output is its interface."""
-    return path.name.endswith(CHILD_SCRIPT) or named(path).startswith("agent/skills/bundled/")
+    return path.name.endswith(CHILD_SCRIPT) or named(path).startswith("agent/knowledge/skills/bundled/")
 
 
 def test_engine_and_tools_never_print() -> None:

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.subagents.availability import doubts as doubts
-    from agent.subagents.definitions import UNTRUSTED as UNTRUSTED
-    from agent.subagents.definitions import Broken as Broken
-    from agent.subagents.definitions import Catalog as Catalog
-    from agent.subagents.definitions import Definition as Definition
-    from agent.subagents.definitions import Definitions as Definitions
-    from agent.subagents.definitions import Source as Source
-    from agent.subagents.definitions import is_name as is_name
-    from agent.subagents.definitions import parse as parse
-    from agent.subagents.definitions import read_definition as read_definition
+    from agent.session.subagents.availability import doubts as doubts
+    from agent.session.subagents.definitions import UNTRUSTED as UNTRUSTED
+    from agent.session.subagents.definitions import Broken as Broken
+    from agent.session.subagents.definitions import Catalog as Catalog
+    from agent.session.subagents.definitions import Definition as Definition
+    from agent.session.subagents.definitions import Definitions as Definitions
+    from agent.session.subagents.definitions import Source as Source
+    from agent.session.subagents.definitions import is_name as is_name
+    from agent.session.subagents.definitions import parse as parse
+    from agent.session.subagents.definitions import read_definition as read_definition
 
 __getattr__ = exports(
     __name__,
     {
-        "agent.subagents.availability": "doubts",
-        "agent.subagents.definitions": (
+        "agent.session.subagents.availability": "doubts",
+        "agent.session.subagents.definitions": (
             "Broken Catalog Definition Definitions Source UNTRUSTED is_name parse read_definition"
         ),
     },

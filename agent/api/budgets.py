@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.event_data import Forecast as Forecast
-    from agent.event_data import ForecastSpan as ForecastSpan
-    from agent.event_data import Measure as Measure
+    from agent.core.event_data import Forecast as Forecast
+    from agent.core.event_data import ForecastSpan as ForecastSpan
+    from agent.core.event_data import Measure as Measure
 
 __getattr__ = exports(
     __name__,
-    {"agent.event_data": "Forecast ForecastSpan Measure"},
+    {"agent.core.event_data": "Forecast ForecastSpan Measure"},
 )

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.canvas.documents import FENCES as FENCES
-    from agent.canvas.documents import CanvasDocuments as CanvasDocuments
-    from agent.canvas.documents import shown as shown
-    from agent.canvas.events import CanvasChanged as CanvasChanged
+    from agent.knowledge.canvas.documents import FENCES as FENCES
+    from agent.knowledge.canvas.documents import CanvasDocuments as CanvasDocuments
+    from agent.knowledge.canvas.documents import shown as shown
+    from agent.knowledge.canvas.events import CanvasChanged as CanvasChanged
     from tools.canvases import canvases_of as canvases_of
 
 __getattr__ = exports(
     __name__,
     {
-        "agent.canvas.documents": "FENCES CanvasDocuments shown",
-        "agent.canvas.events": "CanvasChanged",
+        "agent.knowledge.canvas.documents": "FENCES CanvasDocuments shown",
+        "agent.knowledge.canvas.events": "CanvasChanged",
         "tools.canvases": "canvases_of",
     },
 )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.history.session_checkpoints import limits as limits
-    from agent.history.session_checkpoints import steps_of_all as steps_of_all
+    from agent.session.history.session_checkpoints import limits as limits
+    from agent.session.history.session_checkpoints import steps_of_all as steps_of_all
     from agent.safety.sandbox.caches import SweptCaches as SweptCaches
     from agent.safety.sandbox.caches import sweep_over as sweep_over
     from agent.workspace.checkpoints import states as states
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
-        "agent.history.session_checkpoints": "limits steps_of_all",
+        "agent.session.history.session_checkpoints": "limits steps_of_all",
         "agent.safety.sandbox.caches": "SweptCaches sweep_over",
         "agent.workspace.checkpoints": "states",
         "agent.workspace.checkpoints.entries": "PathChange PathEntry PathKind Step",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.history.branch_comparison import BranchComparison as BranchComparison
-    from agent.history.branch_comparison import BranchSide as BranchSide
+    from agent.session.history.branch_comparison import BranchComparison as BranchComparison
+    from agent.session.history.branch_comparison import BranchSide as BranchSide
 
 __getattr__ = exports(
     __name__,
     {
-        "agent.history.branch_comparison": "BranchComparison BranchSide",
+        "agent.session.history.branch_comparison": "BranchComparison BranchSide",
     },
 )

@@ -1,4 +1,4 @@
-"""Frames between a surface and its engine (`agent.frames`, `agent.api.wire.pack`)."""
+"""Frames between a surface and its engine (`agent.core.frames`, `agent.api.wire.pack`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from agent import frames
+from agent.core import frames
 from agent.api.wire import WireError, pack
 
 LARGEST = 1 << 29

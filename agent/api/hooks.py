@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.config.declared_hooks import hooks_of as hooks_of
-    from agent.hooks.consent import HookConsent as HookConsent
-    from agent.hooks.declared import Hook as Hook
+    from agent.core.config.declared_hooks import hooks_of as hooks_of
+    from agent.integrations.hooks.consent import HookConsent as HookConsent
+    from agent.core.config.hook_list import Hook as Hook
 
 __getattr__ = exports(
     __name__,
     {
-        "agent.hooks.consent": "HookConsent",
-        "agent.hooks.declared": "Hook",
-        "agent.config.declared_hooks": "hooks_of",
+        "agent.integrations.hooks.consent": "HookConsent",
+        "agent.core.config.hook_list": "Hook",
+        "agent.core.config.declared_hooks": "hooks_of",
     },
 )

@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 from agent.api.opening import open_session
 from agent.events import Event, ToolFinished, TurnEnded
-from agent.options import Options
-from agent.schedule.delivery import JobDelivery, Permit
-from agent.schedule.foreseen import foreseen
-from agent.schedule.heartbeats import Heartbeats, last_session
-from agent.schedule.job import Job, JobRun, checked
-from agent.schedule.job_table import delivered, runs_of
-from agent.schedule.job_table import job as stored_job
-from agent.schedule.job_table import run as stored_run
-from agent.schedule.needs import JobNeeds
-from agent.schedule.runner import JobOutcome, JobRunner, Note
-from agent.schedule.zones import ScheduleError
-from agent.store.connection import Database
-from agent.unattended.commands import UnattendedCommands
+from agent.session.options import Options
+from agent.automation.schedule.delivery import JobDelivery, Permit
+from agent.automation.schedule.foreseen import foreseen
+from agent.automation.schedule.heartbeats import Heartbeats, last_session
+from agent.automation.schedule.job import Job, JobRun, checked
+from agent.automation.schedule.job_table import delivered, runs_of
+from agent.automation.schedule.job_table import job as stored_job
+from agent.automation.schedule.job_table import run as stored_run
+from agent.automation.schedule.needs import JobNeeds
+from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
+from agent.automation.schedule.zones import ScheduleError
+from agent.core.store.connection import Database
+from agent.automation.unattended.commands import UnattendedCommands
 from tools.redact import secret_values
 from tools.results import ToolError
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
-    from agent.config.schema import Settings
-    from agent.home import Home
-    from agent.senses.messages import Messenger
+    from agent.core.config.schema import Settings
+    from agent.core.home import Home
+    from agent.integrations.senses.messages import Messenger
 
 MOST_CONTEXT = 20_000
 """Characters of another job's output that come before a prompt: its end."""
@@ -81,11 +81,11 @@ async def refusals(home: Home, database: Database, job: Job) -> tuple[str, ...]:
 
 
 async def _messenger(home: Home, database: Database) -> Messenger:
-    from agent.config.loader import load
-    from agent.gateways.outgoing import OutgoingMessages
-    from agent.net.door import Door
-    from agent.senses.messages import Chats, Messenger
-    from agent.senses.online import Online
+    from agent.core.config.loader import load
+    from agent.integrations.gateways.outgoing import OutgoingMessages
+    from agent.core.net.door import Door
+    from agent.integrations.senses.messages import Chats, Messenger
+    from agent.integrations.senses.online import Online
 
     loaded = await asyncio.to_thread(load, home, os.environ)
     targets = loaded.settings.messages.targets

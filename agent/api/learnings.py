@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.learnings.book import LearningBook as LearningBook
-    from agent.learnings.book import LearningChange as LearningChange
-    from agent.learnings.book import learning_book as learning_book
-    from agent.learnings.learning import STATUSES as STATUSES
-    from agent.learnings.learning import Learning as Learning
-    from agent.learnings.learning import Status as Status
-    from agent.learnings.learning_store import matching as matching
-    from agent.learnings.record import record as record
-    from agent.learnings.record import standing as standing
+    from agent.knowledge.learnings.book import LearningBook as LearningBook
+    from agent.knowledge.learnings.book import LearningChange as LearningChange
+    from agent.knowledge.learnings.book import learning_book as learning_book
+    from agent.knowledge.learnings.learning import STATUSES as STATUSES
+    from agent.knowledge.learnings.learning import Learning as Learning
+    from agent.knowledge.learnings.learning import Status as Status
+    from agent.knowledge.learnings.learning_store import matching as matching
+    from agent.knowledge.learnings.record import record as record
+    from agent.knowledge.learnings.record import standing as standing
     from tools.learning_notes import LearningNote as LearningNote
 
 __getattr__ = exports(
     __name__,
     {
-        "agent.learnings.book": "LearningBook LearningChange learning_book",
-        "agent.learnings.learning": "STATUSES Learning Status",
-        "agent.learnings.learning_store": "matching",
-        "agent.learnings.record": "record standing",
+        "agent.knowledge.learnings.book": "LearningBook LearningChange learning_book",
+        "agent.knowledge.learnings.learning": "STATUSES Learning Status",
+        "agent.knowledge.learnings.learning_store": "matching",
+        "agent.knowledge.learnings.record": "record standing",
         "tools.learning_notes": "LearningNote",
     },
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.api.frames import read_frame
 from agent.api.wire import WireError, decode_error, encode, pack
-from agent.child_process import start_child
+from agent.core.child_process import start_child
 from agent.errors import HermesError
 
 PATIENCE = 20.0

@@ -12,11 +12,11 @@ from agent.api.session import SessionClient
 if TYPE_CHECKING:
     from agent.api.local.session import LocalSession
     from agent.events import Event
-    from agent.options import Options
+    from agent.session.options import Options
 
 Listener = Callable[["Event"], None]
 READ_FIRST = (
-    *("agent.runtime", "agent.model.demo", "agent.model.formats.chat", "agent.workspace.watcher"),
+    *("agent.session.runtime", "agent.model.demo", "agent.model.formats.chat", "agent.workspace.watcher"),
     *("agent.workspace.change_reporter", "agent.workspace.isolated_copies.copy_folders"),
     *("agent.workspace.checkpoints.detached_states", "agent.workspace.checkpoints.tracked_roots"),
     *("watchdog.observers", "watchdog.events"),
@@ -50,9 +50,9 @@ async def open_here(
 ) -> LocalSession:
     """Open a session whose engine works in this process."""
     from agent.api.local.session import LocalSession
-    from agent.home import Home
-    from agent.runtime import open_engine
-    from agent.unattended.session_automation import AUTOMATION
+    from agent.core.home import Home
+    from agent.session.runtime import open_engine
+    from agent.automation.unattended.session_automation import AUTOMATION
 
     engine = await open_engine(options, *listeners, environ=environ, automation=AUTOMATION)
     return LocalSession(engine, Home.locate(dict(environ)))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.options import PREVIEWED as PREVIEWED
-    from agent.options import Options as Options
+    from agent.session.options import PREVIEWED as PREVIEWED
+    from agent.session.options import Options as Options
 
 __getattr__ = exports(
     __name__,
     {
-        "agent.options": "Options PREVIEWED",
+        "agent.session.options": "Options PREVIEWED",
     },
 )

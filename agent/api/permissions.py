@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.audit.check import AuditReport as AuditReport
-    from agent.audit.check import verify as verify
-    from agent.audit.log import AuditError as AuditError
-    from agent.audit.record import AuditEntry as AuditEntry
-    from agent.audit.record import AuditTail as AuditTail
-    from agent.audit.record import asker as asker
-    from agent.audit.record import newest as newest
-    from agent.event_data import VerdictPart as VerdictPart
-    from agent.modes import MODES as MODES
-    from agent.modes import NAMES as NAMES
-    from agent.modes import SUMMARIES as SUMMARIES
-    from agent.modes import Mode as Mode
-    from agent.modes import ModeName as ModeName
-    from agent.modes import canonical as canonical
-    from agent.modes import following as following
+    from agent.safety.audit.check import AuditReport as AuditReport
+    from agent.safety.audit.check import verify as verify
+    from agent.safety.audit.log import AuditError as AuditError
+    from agent.safety.audit.record import AuditEntry as AuditEntry
+    from agent.safety.audit.record import AuditTail as AuditTail
+    from agent.safety.audit.record import asker as asker
+    from agent.safety.audit.record import newest as newest
+    from agent.core.event_data import VerdictPart as VerdictPart
+    from agent.core.modes import MODES as MODES
+    from agent.core.modes import NAMES as NAMES
+    from agent.core.modes import SUMMARIES as SUMMARIES
+    from agent.core.modes import Mode as Mode
+    from agent.core.modes import ModeName as ModeName
+    from agent.core.modes import canonical as canonical
+    from agent.core.modes import following as following
     from agent.safety.gate import Gate as Gate
     from agent.safety.grants import Grant as Grant
     from agent.safety.permissions.editing import plan_rule as plan_rule
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
-        "agent.audit.log": "AuditError",
-        "agent.audit.check": "AuditReport verify",
-        "agent.audit.record": "AuditEntry AuditTail asker newest",
+        "agent.safety.audit.log": "AuditError",
+        "agent.safety.audit.check": "AuditReport verify",
+        "agent.safety.audit.record": "AuditEntry AuditTail asker newest",
         "agent.safety.gate": "Gate",
         "agent.safety.grants": "Grant",
         "agent.safety.permissions.editing": "plan_rule",
         "agent.safety.permissions.file": "PermissionFile SURFACES parse_file",
-        "agent.modes": "Mode ModeName MODES NAMES SUMMARIES canonical following",
+        "agent.core.modes": "Mode ModeName MODES NAMES SUMMARIES canonical following",
         "agent.safety.permissions.policy": "PROJECT Permissions",
         "agent.safety.permissions.rules": "PermissionRule",
         "agent.safety.permissions.subjects": "Setting",
@@ -60,6 +60,6 @@ __getattr__ = exports(
         "agent.safety.sandbox.probe": "probe",
         "agent.safety.undo": "NO_UNDO",
         "agent.safety.verdict": "Verdict",
-        "agent.event_data": "VerdictPart",
+        "agent.core.event_data": "VerdictPart",
     },
 )

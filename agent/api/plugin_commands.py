@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from agent.plugins.commands import PluginCommand
-    from agent.plugins.failure import PluginFailure
+    from agent.integrations.plugins.commands import PluginCommand
+    from agent.integrations.plugins.failure import PluginFailure
 
 
 class PluginCommands(Protocol):

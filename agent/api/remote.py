@@ -34,9 +34,9 @@ from agent.events import (
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.messages import Attachment
-    from agent.options import Options
-    from agent.store.nodes import Node
+    from agent.core.messages import Attachment
+    from agent.session.options import Options
+    from agent.core.store.nodes import Node
 
 Listener = Callable[[Event], None]
 GO_ON = "What was said is kept; /resume {} goes on with it."

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
 from agent.api.session_history import Choices, SessionHistory
-from agent.event_data import FormReply
+from agent.core.event_data import FormReply
 from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOutcome
 from tools.context import PersonAnswer, Todo
 

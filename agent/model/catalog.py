@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agent.config.schema import ModelInfoSettings as ModelSettings
+    from agent.core.config.schema import ModelInfoSettings as ModelSettings
     from agent.model.protocol import ToolMode
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import ModelError
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.model.protocol import CallFragment, Delta, ModelRequest, ReplyEnd, TextDelta, UsageDelta
 
 FOLDER = "hermes-demo"

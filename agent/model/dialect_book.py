@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.model.addresses import plain_address
 from agent.model.dialect import DEFAULT, FOLDER, Dialect, choose, load
 from agent.model.repairs import Repair

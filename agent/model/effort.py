@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.model.protocol import Thinking
 
 if TYPE_CHECKING:
-    from agent.store.nodes import Node
+    from agent.core.store.nodes import Node
 
 WORDS = ("off", "low", "medium", "high")
 DEFAULT = "default"

@@ -17,10 +17,10 @@ from agent.model.format_registry import FORMATS
 from agent.model.providers import address_of, checked_url, seller
 from agent.model.transport.complaints import kind_of, read_complaint
 from agent.model.transport.failures import Failures
-from agent.variables import filled
+from agent.core.variables import filled
 
 if TYPE_CHECKING:
-    from agent.config.schema import Settings
+    from agent.core.config.schema import Settings
 
 TIME_LIMIT = 20.0
 """Seconds a provider has to answer."""

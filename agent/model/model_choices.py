@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from agent.errors import ConfigError
-from agent.home import Home
+from agent.core.home import Home
 from agent.model.addresses import is_loopback
 from agent.model.builtin_providers import PROVIDERS, TITLES
 from agent.model.catalog import UNKNOWN, ModelInfo
@@ -22,7 +22,7 @@ from agent.model.local.weights import installed, model_file
 from agent.model.providers import BASE_URL, MODEL, Target, resolve
 
 if TYPE_CHECKING:
-    from agent.config.schema import Settings
+    from agent.core.config.schema import Settings
 
 Origin = Literal["settings", "provider", "server", "local", "demo"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.messages import Message
+from agent.core.messages import Message
 from agent.model.protocol import ToolSpec
 
 Guard = Callable[[str, int, str], str | None]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 
 if TYPE_CHECKING:
     from agent.model.trial import RequestTrial
@@ -131,7 +131,7 @@ class ModelRequest:
     """A request whose conversation is already frozen.
 
     `frames` and `system` are wire forms, each serialised exactly once (see
-    `agent.context.prefix_ledger`); `tools` is the wire form of the whole tool list, or
+    `agent.knowledge.context.prefix_ledger`); `tools` is the wire form of the whole tool list, or
     empty. A client joins them and never parses them again.
     """
 

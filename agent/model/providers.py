@@ -18,11 +18,11 @@ from agent.model.builtin_providers import PROVIDERS, TITLES, Provider
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import ToolMode
-from agent.variables import filled, variable_names
+from agent.core.variables import filled, variable_names
 from tools.redact import is_secret_name
 
 if TYPE_CHECKING:
-    from agent.config.schema import ProviderSettings, Settings
+    from agent.core.config.schema import ProviderSettings, Settings
     from agent.model.detect import DetectedServer
 
 BASE_URL = "OPENAI_BASE_URL"

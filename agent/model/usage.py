@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.model.catalog import UNKNOWN, ModelInfo
 
 TYPICAL_RATIO = 4.0

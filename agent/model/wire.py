@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.messages import Message
+from agent.core.messages import Message
 from agent.model.codecs.codec import Codec, Decoder
 from agent.model.dialect import ANY, Dialect
 from agent.model.protocol import Frame, Thinking, ToolSpec

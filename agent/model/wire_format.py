@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent.messages import Message
+from agent.core.messages import Message
 from agent.model.protocol import Delta, FinishReason, Frame, ModelRequest, Thinking, ToolSpec
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent.errors import HermesError
-from agent.event_data import Usage
-from agent.messages import Message
+from agent.core.event_data import Usage
+from agent.core.messages import Message
 from agent.model.protocol import ModelClient, ModelRequest, ReplyEnd, TextDelta, UsageDelta
 from agent.model.wire import Wire
 from agent.safety.smart import LONGEST_ANSWER, SYSTEM, SideModelOpinion, matter, question, read_answer

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from agent.event_data import VerdictKind, VerdictPart
+from agent.core.event_data import VerdictKind, VerdictPart
 from agent.safety import hosts
 from agent.safety.effects import Deed, deed
 from agent.safety.git_programs import names_programs

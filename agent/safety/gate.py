@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent.events import Decision
-from agent.home import Home
-from agent.modes import Mode, ModeName
+from agent.core.home import Home
+from agent.core.modes import Mode, ModeName
 from agent.safety.grants import Grant, Grants, Subject, subject
 from agent.safety.permissions.decider import Decider
 from agent.safety.permissions.policy import PermissionPolicy, Permissions

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from agent.errors import ConfigError, HermesError
-from agent.home import PRIVATE_FILE, from_home, private_folder
+from agent.core.home import PRIVATE_FILE, from_home, private_folder
 from tools.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 from tools.files.atomic import write_atomically
 

@@ -1,7 +1,7 @@
 """Hosts that may be read from and asked about unasked: documentation and the registries' own pages.
 
 Nobody who could be told something by a request reads the logs of these hosts: the names are whole,
-fixed and belong to publishers of documentation and to package registries (`agent/net/hosts.yaml`).
+fixed and belong to publishers of documentation and to package registries (`agent/core/net/hosts.yaml`).
 What may be looked up also holds code hosts, well-known sites and names reserved for examples. Names
 below a foreign domain could carry data out. Whether the network is open is asked for on its own.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from agent.net.hosts import groups
+from agent.core.net.hosts import groups
 from agent.safety.reader.marks import words
 
 _LOOKED_UP = words(

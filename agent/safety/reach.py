@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent.modes import Mode
-from agent.net.hosts import HostList, host_list
+from agent.core.modes import Mode
+from agent.core.net.hosts import HostList, host_list
 from tools.actions import ReachHost
 from tools.results import DeniedError
 from tools.sandbox import PermitHost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.event_data import VerdictKind, VerdictPart
+from agent.core.event_data import VerdictKind, VerdictPart
 
 Judge = Literal["rule", "mode", "grant", "person", "nobody", "model"]
 """Who decided: a rule, the mode, a yes that was given before, a person, nobody because none was there, or

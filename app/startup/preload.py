@@ -32,7 +32,7 @@ here whose package imports it: who imports the package at that moment would wait
 module for the package.
 """
 SURFACE = (
-    *("agent.config.loader", "app.conversation.bridge", "app.commands.keys"),
+    *("agent.core.config.loader", "app.conversation.bridge", "app.commands.keys"),
     *("themes.loader", "themes.contrast", "app.commands.agent_actions"),
     *("app.questions.dialog_stage", "app.conversation.git_branch", "app.cli.options"),
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent.api.history import Node
     from agent.api.home import Home
 
-PARTS = ("agent.options", "agent.store.store", "app.conversation.replay", *DRAWING)
+PARTS = ("agent.session.options", "agent.core.store.store", "app.conversation.replay", *DRAWING)
 """What it takes; the tools, which know how their calls look, come with them."""
 
 Show = Callable[[Sequence["Node"]], None]

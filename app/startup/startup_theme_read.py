@@ -93,7 +93,7 @@ def is_look(look: Look) -> bool:
 
 
 def home_of(environ: Mapping[str, str]) -> str:
-    """The home folder, as `agent.home` has it."""
+    """The home folder, as `agent.core.home` has it."""
     named = environ.get("HERMES_HOME", "")
     return os.path.expanduser(named) if named else os.path.expanduser("~/.hermes")  # noqa: PTH111
 

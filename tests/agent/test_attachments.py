@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attachments import (
+from agent.core.attachments import (
     LIMIT,
     AttachmentError,
     AttachmentStore,
@@ -27,10 +27,10 @@ from agent.attachments import (
 )
 from agent.errors import ExitCode
 from agent.events import Noticed, PrefixBroken, QueueChanged, TurnEnded, UsageChanged, UserMessageAdded
-from agent.home import Home
-from agent.messages import Attachment
+from agent.core.home import Home
+from agent.core.messages import Attachment
 from agent.model.transport.complaints import Complaint, kind_of
-from agent.store.export import trajectory
+from agent.core.store.export import trajectory
 from tests.support.engines import Bench, bench
 from tests.support.images import GIF, JPEG, WEBP, png, write
 from tests.support.replies import by_step, call, say

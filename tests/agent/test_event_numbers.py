@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.event_numbers import EventNumbers
-from agent.store.store import Store
+from agent.session.conversation.event_numbers import EventNumbers
+from agent.core.store.store import Store
 from tests.support.engines import bench
 from tests.support.replies import by_step, say
 
 _GIVEN_UNTIL_KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from agent.event_numbers import EventNumbers
-from agent.store.store import Store
+from agent.session.conversation.event_numbers import EventNumbers
+from agent.core.store.store import Store
 
 async def main():
     store = await Store.open(Path(sys.argv[1]))

@@ -7,8 +7,9 @@ import dataclasses
 import json
 from pathlib import Path
 
-from agent import events, server_events
-from agent.canvas import events as canvas_events
+from agent import events
+from agent.integrations import server_events
+from agent.knowledge.canvas import events as canvas_events
 from agent.events import ApprovalAsked, Event, QuestionAsked, ToolFinished
 from tools.results import DiffDetail, Display
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.engine import Engine
+from agent.session.engine import Engine
 from agent.events import ApprovalAsked, Decision, ToolFinished
 from tests.agent.workspace.checkpoints.torture import CHANGES, Seen, different, git_state, look, plant
 from tests.support.engines import Bench, bench

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.server_events import DialectLearned
+from agent.integrations.server_events import DialectLearned
 from tests.support.engines import bench
 from tests.support.model_server import ChatForm, Reply, Rules, refuse, say
 

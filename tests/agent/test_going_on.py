@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.turns.turn_runner import CUT_OFF
+from agent.session.turns.turn_runner import CUT_OFF
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 

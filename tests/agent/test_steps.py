@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import Noticed, StepTaken
-from agent.store.store import Store
+from agent.core.store.store import Store
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.restore.pending import begun, held

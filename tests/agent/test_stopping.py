@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.sessions.live_session import LiveSession
+from agent.session.conversation.live_session import LiveSession
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, refuse
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent.config.loader import load
+from agent.core.config.loader import load
 from agent.events import Noticed, PrefixBroken, ToolFinished, ToolStarted
-from agent.further_tools import divided, size
-from agent.home import Home
-from agent.mcp.catalog import listed, save_catalog
-from agent.mcp.declared import declared_servers
+from agent.session.further_tools import divided, size
+from agent.core.home import Home
+from agent.integrations.mcp.catalog import listed, save_catalog
+from agent.integrations.mcp.declared import declared_servers
 from agent.model.protocol import ToolSpec
 from tests.support import plain_server
 from tests.support.engines import Bench, bench

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -23,7 +23,7 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
-from agent.subagents.records import Task
+from agent.session.subagents.records import Task
 from tests.support.staged import Staged
 from tools.context import Todo
 from tools.results import Display, TextDetail

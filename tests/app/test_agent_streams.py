@@ -15,7 +15,7 @@ from agent.events import (
     ToolStarted,
     UserMessageAdded,
 )
-from agent.store.nodes import Node
+from agent.core.store.nodes import Node
 from app.conversation.agent_screen import known
 from app.conversation.agent_streams import PROGRESS_KEPT, AgentStreams, Flight
 from app.panes.task_lists import TodoTree

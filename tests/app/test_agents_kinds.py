@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agent.home import Home
-from agent.spending.budget import Budget
-from agent.subagents.definitions import UNTRUSTED, Definition
+from agent.core.home import Home
+from agent.session.spending.budget import Budget
+from agent.session.subagents.definitions import UNTRUSTED, Definition
 from app.conversation.mentions import agents_of
 from app.screens.agents.agent_files import AgentKind
 from app.screens.agents.agent_menu import AgentMenu

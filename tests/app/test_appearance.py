@@ -12,7 +12,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.color import Color
 
-from agent.config.schema import DisplaySettings
+from agent.core.config.schema import DisplaySettings
 from agent.errors import ConfigError
 from app.screens.skins import appearance
 from tests.app.skin_stage import dressed, running

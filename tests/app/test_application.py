@@ -14,12 +14,12 @@ from textual import events
 from textual.pilot import Pilot
 
 from agent.api.opening import open_session
-from agent.context.compaction import CompactionPlan
+from agent.knowledge.context.compaction import CompactionPlan
 from agent.errors import ConfigError
 from agent.events import RequestResolved, ToolFinished, TurnEnded
 from agent.model.demo import TOUR_REQUEST
 from agent.model.providers import NoModelError
-from agent.options import Options
+from agent.session.options import Options
 from app.application import HermesApp
 from app.commands import actions
 from app.conversation.active_conversation import transcript

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.event_data import VerdictPart
+from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from agent.safety.gate import Gate
 from app.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reached, reasons

@@ -10,7 +10,7 @@ from agent.api.session import Attempt
 from agent.errors import ConfigError
 from app.commands.attempts import AttemptsRequest, read, told
 from app.screens import dialog as dialogs
-from tests.agent.attempts.test_parallel_attempts import Engineer, write
+from tests.agent.session.attempts.test_parallel_attempts import Engineer, write
 from tests.app.test_application import stage
 from tests.app.test_going_back import files, notices
 from tests.support.sessions import engine_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.audit.log import AuditLog, files
+from agent.safety.audit.log import AuditLog, files
 from tests.support import command
 from tests.support.model_process import ServerProcess
 

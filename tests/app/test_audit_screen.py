@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.audit.log import AuditLog, files
+from agent.safety.audit.log import AuditLog, files
 from app.screens import audit as screens
 from app.screens.audit import AuditScreen
 from app.screens.detail import DetailScreen

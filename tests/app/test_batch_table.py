@@ -8,9 +8,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from agent.batch.results import TaskResult
-from agent.batch.run import BatchProgress
-from agent.checks.check import CheckResult
+from agent.automation.batch.results import TaskResult
+from agent.automation.batch.run import BatchProgress
+from agent.automation.checks.check import CheckResult
 from app.cli.batch_lines import line_of
 from app.cli.batch_table import LiveTable
 

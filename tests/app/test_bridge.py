@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.events import (
     AgentProgressed,
     AgentStarted,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.event_data import VerdictPart
+from agent.core.event_data import VerdictPart
 from agent.events import AgentStarted, ApprovalAsked, CeilingReply, Decision
 from app.cli.console import Console
 from tests.support import story

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent.context.context_table import ContextLayer, ContextTable, Totals
-from agent.context.prefix_ledger import Break
-from agent.context.quarantine import KeptPassage
+from agent.knowledge.context.context_table import ContextLayer, ContextTable, Totals
+from agent.knowledge.context.prefix_ledger import Break
+from agent.knowledge.context.quarantine import KeptPassage
 from agent.errors import HermesError
 from app.screens.confirm import ConfirmDialog
 from app.screens.context import ContextScreen, bar, filled, part, rows_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.schedule.heartbeat import FILE
+from agent.automation.schedule.heartbeat import FILE
 from app.main import main
 from tests.support.command import environment, events, run
 from tests.support.model_server import ModelServer, by_step, say

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.home import Home
-from agent.store.schema import APPLICATION_ID
+from agent.core.home import Home
+from agent.core.store.schema import APPLICATION_ID
 from app.cli import doctor
 from app.cli.health import isolation, model, state, system
 from app.cli.health.check import HealthFinding, HealthSubject, examine, output_of

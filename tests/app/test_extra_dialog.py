@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from agent.api import extras as extras_api
 from agent.errors import HermesError
-from agent.extras import ExtrasChange
+from agent.integrations.extras import ExtrasChange
 from app.application import HermesApp
 from app.commands import serve_command
 from app.screens import extra_dialog

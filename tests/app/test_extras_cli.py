@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.extras import adding, checked, removing
+from agent.integrations.extras import adding, checked, removing
 from app.cli.pip_progress import PipProgress, with_raw_progress
 from tests.support import command
 from tools.extras import EXTRAS
@@ -30,7 +30,7 @@ def test_a_mistyped_extra_gets_a_guess_and_nothing_is_run(tmp_path: Path) -> Non
 def test_an_extra_of_a_checkout_is_installed_with_its_pins_and_hashes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agent.extras.is_installed", lambda name: False)
+    monkeypatch.setattr("agent.integrations.extras.is_installed", lambda name: False)
     change = adding(checked(["serve"]))
     assert "--require-hashes" in change.command
     pins = Path(change.command[-1])

@@ -23,7 +23,7 @@ from agent.api.opening import open_session
 from agent.errors import HermesError
 from agent.model.key_check import KeyCheck, KeyProvider
 from agent.model.providers import NoModelError, UnusableModelError
-from agent.options import Options
+from agent.session.options import Options
 from app.application import HermesApp
 from app.conversation.session_host import Listener, SessionRequest
 from app.questions import request_queue

@@ -18,7 +18,7 @@ from app.screens.history.hunks import HunkScreen
 from app.screens.history.restoring import RestoringScreen
 from app.screens.history.rewind import RewindScreen, SaidRows
 from app.screens.history.timeline_dialogs import TimelinePick
-from tests.agent.history.test_navigation import Engineer
+from tests.agent.session.history.test_navigation import Engineer
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say
 from tests.support.sessions import engine_of

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agent.engine import Engine
+from agent.session.engine import Engine
 from app.application import HermesApp
 from app.conversation.session_host import Listener, SessionRequest
 from app.conversation.session_screen import PANES_MODULE, SessionScreen

@@ -20,14 +20,14 @@ from textual.widgets import OptionList
 
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.stored import LocalStored
-from agent.audit.log import AuditLog
-from agent.config.loader import load
+from agent.safety.audit.log import AuditLog
+from agent.core.config.loader import load
 from agent.events import ApprovalAsked, Noticed
-from agent.home import Home
+from agent.core.home import Home
 from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice
 from agent.safety.grants import Grants
-from agent.store.store import Store
+from agent.core.store.store import Store
 from app.commands.shell import run_shell
 from app.screens import dialog as dialogs
 from app.screens.approvals import ApprovalsScreen

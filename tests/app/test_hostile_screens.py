@@ -13,10 +13,10 @@ from textual.widgets import OptionList
 
 from agent.api.local.stored import LocalStored
 from agent.events import FileChange, FilesChanged
-from agent.home import Home
+from agent.core.home import Home
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
-from agent.store.store import Store
+from agent.core.store.store import Store
 from agent.workspace.repository import checkout
 from app.screens import dialog as dialogs
 from app.screens.context import ContextScreen

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.attachments import AttachmentStore
-from agent.home import Home
+from agent.core.attachments import AttachmentStore
+from agent.core.home import Home
 from app.conversation.attachments import sources
 from app.conversation.images import picture_loader
 from tests.support.images import png

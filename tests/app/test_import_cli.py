@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.config.document import parse
+from agent.core.config.document import parse
 from app.main import main
 from tests.support import other_agents
 from tests.support.engines import bench

@@ -16,7 +16,7 @@ from textual.dom import DOMNode
 
 import app
 import widgets
-from agent.config.schema import Settings
+from agent.core.config.schema import Settings
 from app.commands.keys import ALIASES, NEVER_WITHOUT, Keys, bindables, resolve
 from app.screens.help import HelpScreen
 from app.screens.settings.preferences import adopt

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agent.config.schema import LearningSettings
-from agent.learnings.book import LearningBook, learning_book
-from agent.learnings.learning import Learning
-from agent.store.store import Store
+from agent.core.config.schema import LearningSettings
+from agent.knowledge.learnings.book import LearningBook, learning_book
+from agent.knowledge.learnings.learning import Learning
+from agent.core.store.store import Store
 from app.screens import dialog as dialogs
 from app.screens.confirm import TextDialog
 from app.screens.learnings import LearningSource, LearningsScreen

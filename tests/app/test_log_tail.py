@@ -14,7 +14,7 @@ from app.screens.log_tail import LINE_CHARS, TAIL_BYTES, LogTail, UnreadableLogE
 
 
 def record(message: str, level: str = "INFO") -> str:
-    return f"2026-11-22 14:02:11,123 4711 {level} agent.engine {message}\n"
+    return f"2026-11-22 14:02:11,123 4711 {level} agent.session.engine {message}\n"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_a_record_is_taken_apart(log: Path) -> None:
     assert (line.level, line.time, line.name, line.message) == (
         logging.WARNING,
         "14:02:11",
-        "agent.engine",
+        "agent.session.engine",
         "it began",
     )
 

@@ -10,8 +10,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from agent.event_data import VerdictPart
-from agent.extras import ExtrasChange
+from agent.core.event_data import VerdictPart
+from agent.integrations.extras import ExtrasChange
 from agent.model.detect import DetectedServer
 from agent.model.local.weights import CATALOGUE, STANDARD
 from agent.model.providers import NoModelError

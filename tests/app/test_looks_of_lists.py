@@ -9,8 +9,8 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.api.local.stored import LocalStored
-from agent.home import Home
-from agent.store.store import Store
+from agent.core.home import Home
+from agent.core.store.store import Store
 from app.screens import dialog as dialogs
 from app.screens.dialog import Dialog
 from app.screens.sessions import sessions

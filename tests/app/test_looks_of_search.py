@@ -11,8 +11,8 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.api.local.stored import LocalStored
-from agent.home import Home
-from agent.recall.recall import Recall
+from agent.core.home import Home
+from agent.knowledge.recall.recall import Recall
 from app.screens.sessions.search import SearchScreen
 from tests.support import found
 from tests.support.staged import Staged, scene

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agent.memory.entries import MemoryOperation
-from agent.memory.origins import Origin
-from agent.memory.scopes import Scope
-from agent.memory.service import MemoryFiles
+from agent.knowledge.memory.entries import MemoryOperation
+from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.scopes import Scope
+from agent.knowledge.memory.service import MemoryFiles
 from app.screens import dialog as dialogs
 from app.screens.confirm import TextDialog
 from app.screens.memory import MemoryRows, MemoryScreen, MemorySource

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.errors import HermesError
-from agent.store.operations import Operation
+from agent.core.store.operations import Operation
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.plan_items import PlanItem

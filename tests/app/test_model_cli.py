@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.api import models
-from agent.home import Home
+from agent.core.home import Home
 from agent.model.local import weights as catalogue
 from app.main import main
 from tests.agent.model.local.hub import Hub, serving

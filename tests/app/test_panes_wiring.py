@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from agent.engine import Engine
-from agent.event_data import Usage
+from agent.session.engine import Engine
+from agent.core.event_data import Usage
 from agent.events import (
     AgentProgressed,
     AgentStarted,

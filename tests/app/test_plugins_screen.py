@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agent.home import Home
-from agent.plugins.problem import PluginError
-from agent.plugins.shelf import find
+from agent.core.home import Home
+from agent.integrations.plugins.problem import PluginError
+from agent.integrations.plugins.shelf import find
 from app.commands.plugins_command import DiskPlugins
 from app.screens import dialog as dialogs
 from app.screens.dialog import Dialog

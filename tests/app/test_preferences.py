@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.schema import Settings
+from agent.core.config.schema import Settings
 from agent.errors import ConfigError
 from agent.events import Noticed
-from agent.home import Home
+from agent.core.home import Home
 from app.screens.settings.preferences import adopt, takes_effect_at_once
 from app.screens.settings.settings import SettingsScreen
 from tests.app.test_application import Stage, stage

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.home import Home
-from agent.store.nodes import Node
-from agent.store.store import Store
+from agent.core.home import Home
+from agent.core.store.nodes import Node
+from agent.core.store.store import Store
 from app.startup.resume_preview import ResumedSession, changing, resume_preview
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,11 +20,11 @@ CODE = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from agent.home import Home
+from agent.core.home import Home
 from app.startup.resume_preview import ResumedSession, resume_preview
 
 def show(path):
-    print([node.content for node in path], "agent.runtime" in sys.modules, "openai" in sys.modules)
+    print([node.content for node in path], "agent.session.runtime" in sys.modules, "openai" in sys.modules)
 
 asyncio.run(resume_preview(Home(Path(sys.argv[2])), ResumedSession(None, Path(sys.argv[3])), show))
 """

@@ -15,8 +15,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from agent.store.locks import SessionLock
-from agent.store.store import Store
+from agent.core.store.locks import SessionLock
+from agent.core.store.store import Store
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.restore import pending

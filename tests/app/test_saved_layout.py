@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.engine import Engine
-from agent.home import Home
+from agent.session.engine import Engine
+from agent.core.home import Home
 from app.application import HermesApp
 from app.conversation.saved_layout import LARGEST, SavedLayout
 from app.conversation.session_host import Listener, SessionRequest

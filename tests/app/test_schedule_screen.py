@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from textual.screen import Screen
 
-from agent.schedule.book import JobBook
-from agent.schedule.deciding import instant
-from agent.schedule.job_table import ask_for, begin, end
-from agent.store.store import Store
+from agent.automation.schedule.book import JobBook
+from agent.automation.schedule.deciding import instant
+from agent.automation.schedule.job_table import ask_for, begin, end
+from agent.core.store.store import Store
 from app.conversation import job_watch
 from app.conversation.job_watch import RunStarter, look
 from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
 from app.screens.schedule import ScheduleScreen, about
-from tests.agent.schedule.sample import job
+from tests.agent.automation.schedule.sample import job
 from tests.app.pages import PageHost
 from tests.support.staged import Staged, drawn
 from tests.support.thorough import thoroughly

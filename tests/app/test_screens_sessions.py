@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from agent.api.local.stored import LocalStored
-from agent.home import Home
-from agent.store.locks import SessionLock
-from agent.store.store import Store
+from agent.core.home import Home
+from agent.core.store.locks import SessionLock
+from agent.core.store.store import Store
 from app.screens import dialog as dialogs
 from app.screens.sessions.sessions import SessionsScreen, age
 from tests.support.waiting import until

@@ -12,11 +12,11 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from agent.api.local.stored import LocalStored
-from agent.home import Home
-from agent.recall.recall import Recall
-from agent.store.query import parse
-from agent.store.search import SearchHit, SearchHits
-from agent.store.store import Store
+from agent.core.home import Home
+from agent.knowledge.recall.recall import Recall
+from agent.core.store.query import parse
+from agent.core.store.search import SearchHit, SearchHits
+from agent.core.store.store import Store
 from app.screens.sessions.search import ChosenHit, ChosenNote, SearchScreen
 from app.screens.sessions.search_rows import HitRows, around, found_by, kind_of, when
 from tests.support import found

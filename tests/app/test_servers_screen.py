@@ -12,11 +12,11 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agent.errors import HermesError
-from agent.event_data import FormReply
-from agent.mcp.forms import form_fields
-from agent.mcp.health import Health
-from agent.mcp.server_state import ServerState, ToolState
-from agent.server_events import FormAsked, ServerLogged
+from agent.core.event_data import FormReply
+from agent.integrations.mcp.forms import form_fields
+from agent.integrations.mcp.health import Health
+from agent.integrations.mcp.server_state import ServerState, ToolState
+from agent.integrations.server_events import FormAsked, ServerLogged
 from app.questions.form_dialog import FormDialog
 from app.questions.form_question import QUESTION
 from app.screens import dialog as dialogs

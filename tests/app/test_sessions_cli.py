@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from agent.home import Home
-from agent.store.locks import SessionLock
-from agent.store.nodes import Session
-from agent.store.store import Store
+from agent.core.home import Home
+from agent.core.store.locks import SessionLock
+from agent.core.store.nodes import Session
+from agent.core.store.store import Store
 from app.main import main
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,9 +12,9 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from agent.config.edit import set_setting, unset_setting
-from agent.config.loader import load
-from agent.home import Home
+from agent.core.config.edit import set_setting, unset_setting
+from agent.core.config.loader import load
+from agent.core.home import Home
 from app.screens import dialog as dialogs
 from app.screens.settings.preferences import Snapshot
 from app.screens.settings.settings import SettingsScreen

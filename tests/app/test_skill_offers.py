@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agent.home import Home
-from agent.skills.hub.opening import SkillSources, SourcePlace
-from agent.skills.hub.quarantine import Candidate
-from agent.skills.hub.service import SearchResult, SkillHub
-from agent.skills.hub.source import SkillOffer
+from agent.core.home import Home
+from agent.knowledge.skills.hub.opening import SkillSources, SourcePlace
+from agent.knowledge.skills.hub.quarantine import Candidate
+from agent.knowledge.skills.hub.service import SearchResult, SkillHub
+from agent.knowledge.skills.hub.source import SkillOffer
 from app.commands.skill_market import HubMarket
 from app.screens.confirm import ConfirmDialog
 from app.screens.skill_candidate import CandidateScreen

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agent.api.config import load
-from agent.home import Home
+from agent.core.home import Home
 from app.commands.skills_command import DiskShelf
 from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
@@ -38,8 +38,8 @@ class OwnShelf(DiskShelf):
     def load(self) -> Any:
         from dataclasses import replace
 
-        from agent.skills.catalog import skill_catalog
-        from agent.skills.discover import SkillIndex
+        from agent.knowledge.skills.catalog import skill_catalog
+        from agent.knowledge.skills.discover import SkillIndex
 
         settings = load(self.home, {}, self.workspace).settings
         catalog = skill_catalog(self.home, self.workspace, settings)

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agent.errors import ConfigError
-from agent.home import Home
+from agent.core.home import Home
 from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.skins import skin_files

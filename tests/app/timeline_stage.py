@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.errors import StoreError
-from agent.store.marks import NodeMark
-from agent.store.nodes import BranchHead, Kind, Node
-from agent.store.outline import OutlineRow
-from agent.store.store import Store
+from agent.core.store.marks import NodeMark
+from agent.core.store.nodes import BranchHead, Kind, Node
+from agent.core.store.outline import OutlineRow
+from agent.core.store.store import Store
 from app.screens.history.timeline_services import FileDifferenceRow, Sides, What
 from tools.files.diffs import diff_texts
 

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from textual.pilot import Pilot
 
 from agent.events import Event, TextAdded, ToolFinished, ToolStarted
-from agent.web.reading.html import read_html
+from agent.integrations.web.reading.html import read_html
 from app.conversation.images import picture_loader
 from app.screens.browser import BrowserScreen
 from tests.support import story

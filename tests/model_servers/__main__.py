@@ -22,9 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.attachments import AttachmentStore
+from agent.core.attachments import AttachmentStore
 from agent.events import Noticed, ReasoningAdded, TextAdded, ToolFinished, UsageChanged
-from agent.home import Home
+from agent.core.home import Home
 from tests.model_servers import real
 from tests.support.engines import Bench
 from tests.support.images import png

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.home import Home
+from agent.core.home import Home
 from agent.model.local.weights import model_file
 from tests.support.surroundings import HERMES_HOME
 

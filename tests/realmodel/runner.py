@@ -10,8 +10,8 @@ from pathlib import Path
 from time import monotonic
 
 from agent.events import Event, Noticed, RequestStarted, ToolStarted, TurnEnded, UsageChanged
-from agent.options import Options
-from agent.runtime import open_engine
+from agent.session.options import Options
+from agent.session.runtime import open_engine
 from tests.realmodel.tasks import Task, Turn, furnish
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from agent.messages import Message
+from agent.core.messages import Message
 from agent.model.codecs.schema import SchemaCodec
 from agent.model.local.profile import LOCAL
 from agent.model.local.server import Endpoint, LocalServer

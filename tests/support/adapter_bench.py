@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.config.gateways import MessengerSettings
-from agent.gateways.adapter import Adapter, GatewayContext, Incoming
-from agent.gateways.kinds import gateway_kind, make_adapter
+from agent.core.config.gateways import MessengerSettings
+from agent.integrations.gateways.adapter import Adapter, GatewayContext, Incoming
+from agent.integrations.gateways.kinds import gateway_kind, make_adapter
 
 PATIENCE = 20.0
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from agent.events import AgentProgressed, Event
 from agent.model.transport.throttle import Throttle
-from agent.spending import request_table
-from agent.spending.budget import Budget, BudgetAccount
-from agent.spending.spending import Spending
-from agent.subagents.delegate_service import DelegateService
-from agent.subagents.forecast_question import FirstRequest, Forecaster
-from agent.subagents.live_agent import LiveAgent
-from agent.subagents.records import Task
-from agent.subagents.scheduler import AgentLimits, Scheduler
-from agent.turns.turn_queue import TurnQueue
+from agent.session.spending import request_table
+from agent.session.spending.budget import Budget, BudgetAccount
+from agent.session.spending.spending import Spending
+from agent.session.subagents.delegate_service import DelegateService
+from agent.session.subagents.forecast_question import FirstRequest, Forecaster
+from agent.session.subagents.live_agent import LiveAgent
+from agent.session.subagents.records import Task
+from agent.session.subagents.scheduler import AgentLimits, Scheduler
+from agent.session.turns.turn_queue import TurnQueue
 from tests.support.engines import bench
 from tests.support.faults import FAULTS
 from tests.support.replies import Reply, call, refuse, say, usage_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import (
     CallFragment,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from agent.engine import Engine
+from agent.session.engine import Engine
 from tests.support.engines import Bench
 from tests.support.faults import FAULTS
 from tests.support.replies import Reply, calls, say

@@ -18,7 +18,7 @@ import sys
 import threading
 from pathlib import Path
 
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.gate import Gate
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage

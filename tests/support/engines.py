@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.engine import Engine
+from agent.session.engine import Engine
 from agent.events import Event, TurnEnded
-from agent.options import Options
-from agent.runtime import open_engine
-from agent.unattended.session_automation import AUTOMATION
+from agent.session.options import Options
+from agent.session.runtime import open_engine
+from agent.automation.unattended.session_automation import AUTOMATION
 from tests.support.model_server import ModelServer
 
 

@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from agent.engine import Engine
+from agent.session.engine import Engine
 from agent.events import TurnEnded
 from agent.workspace.isolated_copies.copy_records import holders
 from tests.support import command

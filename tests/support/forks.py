@@ -40,16 +40,16 @@ CHILD = re.compile(
     r"import sys; sys\.path\[:\] = \[.*\]; (?:from tools\.umask import make_private; make_private\(\); )?"
     r"from ([\w.]+) import main; main\(\)"
 )
-"""What a process of ours runs (`agent.child_process`)."""
+"""What a process of ours runs (`agent.core.child_process`)."""
 OF_OURS = {
-    "agent.api.child": "agent.runtime",
-    "agent.batch.worker": "agent.batch.worker",
-    "agent.mcp.host.main": "agent.mcp.host.connection",
+    "agent.api.child": "agent.session.runtime",
+    "agent.automation.batch.worker": "agent.automation.batch.worker",
+    "agent.integrations.mcp.host.main": "agent.integrations.mcp.host.connection",
 }
 """Processes that are forked, and what each is to have imported."""
-STARTING = {"batch": "agent.batch.worker", "mcp": "agent.mcp.host.connection"}
+STARTING = {"batch": "agent.automation.batch.worker", "mcp": "agent.integrations.mcp.host.connection"}
 """Commands that start processes of ours, and what these are to have imported."""
-PROGRAM = ("agent.runtime", "agent.model.transport.client", "openai", "yaml", "pydantic", "app.application")
+PROGRAM = ("agent.session.runtime", "agent.model.transport.client", "openai", "yaml", "pydantic", "app.application")
 """What a command imports late, beside its own module."""
 ANSWER = struct.Struct("i")
 MOST_STREAMS = 16

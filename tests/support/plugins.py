@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agent.home import Home
-from agent.plugins.enabling import Agreement, PluginEnvironment, enable
-from agent.plugins.registrations import Registrations
-from agent.plugins.shelf import find
+from agent.core.home import Home
+from agent.integrations.plugins.enabling import Agreement, PluginEnvironment, enable
+from agent.integrations.plugins.registrations import Registrations
+from agent.integrations.plugins.shelf import find
 
 
 def write_plugin(folder: Path, handler: str, capabilities: str = "{}", **files: str) -> Path:

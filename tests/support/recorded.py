@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agent.engine import Engine
+from agent.session.engine import Engine
 from agent.errors import HermesError
 from tests.support.compacting import ASKED_TO_CONDENSE, SUMMARY
 from tests.support.engines import Bench

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.history.session_checkpoints import steps_of_all
+from agent.session.history.session_checkpoints import steps_of_all
 from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from agent.schedule import job_table as table
-from agent.schedule.book import JobBook
-from agent.schedule.job import Job, JobRun
-from agent.schedule.runner import JobOutcome, JobRunner, Note
-from agent.store.store import Store
-from tests.agent.schedule.reference import Minutes, Spec
+from agent.automation.schedule import job_table as table
+from agent.automation.schedule.book import JobBook
+from agent.automation.schedule.job import Job, JobRun
+from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
+from agent.core.store.store import Store
+from tests.agent.automation.schedule.reference import Minutes, Spec
 
 ZONES = (
     "Europe/Berlin",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agent.api.local.session import LocalSession
-from agent.engine import Engine
+from agent.session.engine import Engine
 
 
 def engine_of(app: Any) -> Engine:

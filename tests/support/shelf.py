@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from agent.store.store import Store
+from agent.core.store.store import Store
 
 NOW = 1_770_000_000.0
 """The time at which the ages are right, in seconds since the epoch."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from agent.event_data import Forecast, ForecastSpan, Usage, VerdictPart
+from agent.core.event_data import Forecast, ForecastSpan, Usage, VerdictPart
 from agent.events import (
     AgentEnded,
     AgentProgressed,

@@ -13,12 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agent.attachments import AttachmentStore
-from agent.context.compaction import plan_mask
-from agent.context.message_history import sealed_data
+from agent.core.attachments import AttachmentStore
+from agent.knowledge.context.compaction import plan_mask
+from agent.knowledge.context.message_history import sealed_data
 from agent.errors import ModelError
 from agent.events import Event, PrefixBroken
-from agent.messages import Attachment
+from agent.core.messages import Attachment
 from agent.model.codecs import codec_for
 from agent.model.format_registry import FORMATS
 from agent.model.profile import STANDARD
@@ -28,9 +28,9 @@ from agent.model.transport.reply import ModelReply, ModelRoute
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.model.wire import Wire
-from agent.sessions.live_session import LiveSession
-from agent.store.store import Store
-from agent.turns.dialogue import Dialogue
+from agent.session.conversation.live_session import LiveSession
+from agent.core.store.store import Store
+from agent.session.turns.dialogue import Dialogue
 from tests.agent.model.offer import TOOLS
 from tests.support.images import write
 from tests.support.messages_form import MessagesForm

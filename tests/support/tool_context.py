@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.absent import (
+from agent.session.wiring.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,
     NO_DIAGNOSTICS,
@@ -27,8 +27,8 @@ from agent.absent import (
     NO_SKILLS,
     NO_WEB,
 )
-from agent.canvas.board import LiveCanvases
-from agent.canvas.documents import CanvasDocuments
+from agent.knowledge.canvas.board import LiveCanvases
+from agent.knowledge.canvas.documents import CanvasDocuments
 from agent.events import Event
 from tools.actions import Action, SpawnAgent
 from tools.browser.browsers import Browsers

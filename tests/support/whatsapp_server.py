@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from agent.gateways.adapter import PlatformCall
+from agent.integrations.gateways.adapter import PlatformCall
 from tests.support.chat_platform import ShownMessage
 
 TOKEN, SECRET, WORD, PHONE = "EAAJB-token", "app-secret", "my-word", "106540352242922"

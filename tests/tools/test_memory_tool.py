@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.memory.keeper import SessionMemory
-from agent.memory.service import MemoryFiles
+from agent.knowledge.memory.keeper import SessionMemory
+from agent.knowledge.memory.service import MemoryFiles
 from tests.support.tool_context import FakeAsker, FakeContext
 from tools import memory_tool
 from tools.actions import Action

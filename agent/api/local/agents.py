@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from agent.api.session import AgentConversation, AgentCopy, Choices
-from agent.engine import Engine
+from agent.session.engine import Engine
 from agent.errors import HermesError
 from agent.events import AgentEnded, AgentStarted, CopyChanged, Event
-from agent.sessions.live_session import LiveSession
-from agent.store.operations import Operation
-from agent.subagents.live_agent import LiveAgent
-from agent.subagents.records import TURN_OUTCOMES
+from agent.session.conversation.live_session import LiveSession
+from agent.core.store.operations import Operation
+from agent.session.subagents.live_agent import LiveAgent
+from agent.session.subagents.records import TURN_OUTCOMES
 from agent.workspace.checkpoints.restore.apply import Restored
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from tools.results import ToolError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent.api.session import Attempt
-from agent.attempts.parallel_attempts import LiveAttempt
-from agent.engine import Engine
+from agent.session.attempts.parallel_attempts import LiveAttempt
+from agent.session.engine import Engine
 
 
 class LocalAttempts:

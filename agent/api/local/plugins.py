@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent.events import Event, Noticed
-from agent.plugins.commands import PluginCommand
-from agent.plugins.failure import PluginFailure
-from agent.plugins.session_plugins import SessionPlugins
+from agent.integrations.plugins.commands import PluginCommand
+from agent.integrations.plugins.failure import PluginFailure
+from agent.integrations.plugins.session_plugins import SessionPlugins
 
 
 class LocalPlugins:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.mcp.server_state import ServerState
-from agent.mcp.service import McpService
+from agent.integrations.mcp.server_state import ServerState
+from agent.integrations.mcp.service import McpService
 
 
 class LocalServers:

@@ -18,19 +18,19 @@ from agent.api.local.stored import LocalStored
 from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, Reply, SessionHistory, StoredSessions
-from agent.engine import Engine
+from agent.session.engine import Engine
 from agent.errors import StoreError
 from agent.events import Event, Noticed, TurnEnded
-from agent.home import PRIVATE_FILE, Home, private_folder
-from agent.messages import Attachment
-from agent.modes import Mode, ModeName
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.core.messages import Attachment
+from agent.core.modes import Mode, ModeName
 
 if TYPE_CHECKING:
-    from agent.context.context_table import ContextTable
-    from agent.history.branch_comparison import BranchComparison
+    from agent.knowledge.context.context_table import ContextTable
+    from agent.session.history.branch_comparison import BranchComparison
     from agent.model.catalog import ModelInfo
-    from agent.spending.overview import SpendingOverview
-    from agent.store.nodes import Node
+    from agent.session.spending.overview import SpendingOverview
+    from agent.core.store.nodes import Node
 
 _WHOLE = 1 << 30
 """More nodes than a path has."""
@@ -161,7 +161,7 @@ class LocalSession:
         return await self.engine.context()
 
     async def usage(self) -> SpendingOverview:
-        from agent.spending.overview import overview
+        from agent.session.spending.overview import overview
 
         return await overview(self.engine.metering)
 
@@ -169,7 +169,7 @@ class LocalSession:
         return await self.engine.session.whole_path()
 
     async def compare(self, left: str, right: str) -> BranchComparison:
-        from agent.history.branch_comparison import compare
+        from agent.session.history.branch_comparison import compare
 
         session = self.engine.session
         one = (left, await session.store.path(session.id, left))
@@ -181,7 +181,7 @@ class LocalSession:
         return replace(found, files=files)
 
     async def export(self, node: int) -> Path:
-        from agent.export.html_page import page_of
+        from agent.session.export.html_page import page_of
         from tools.registry import registry
 
         session, store, travel = self.engine.session.record, self.engine.session.store, self.engine.travel

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from agent.home import Home
-from agent.recall.recall import Recall, SearchMode
-from agent.sessions.deleting import delete_session
-from agent.store.export import masked
-from agent.store.nodes import Node, Session
-from agent.store.search import PATIENCE, Filters, Order, SearchHits
-from agent.store.store import Store
+from agent.core.home import Home
+from agent.knowledge.recall.recall import Recall, SearchMode
+from agent.session.conversation.deleting import delete_session
+from agent.core.store.export import masked
+from agent.core.store.nodes import Node, Session
+from agent.core.store.search import PATIENCE, Filters, Order, SearchHits
+from agent.core.store.store import Store
 
 
 class LocalStored:

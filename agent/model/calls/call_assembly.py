@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.messages import ToolCall
+from agent.core.messages import ToolCall
 from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 from agent.model.protocol import CallFragment, ToolSpec
 

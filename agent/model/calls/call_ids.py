@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from agent.messages import ToolCall
+from agent.core.messages import ToolCall
 
 LONGEST = 64
 FORMS = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from agent.messages import ToolCall
+from agent.core.messages import ToolCall
 from agent.model.calls.call_marks import TAG
 from agent.model.calls.call_text import DraftedCall, read_calls
 from agent.model.calls.harmony import HarmonyReply

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agent.messages import Message, ToolCall
+from agent.core.messages import Message, ToolCall
 from agent.model.protocol import Delta, ToolMode, ToolSpec
 
 

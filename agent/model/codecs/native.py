@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from agent.messages import Message, ToolCall
+from agent.core.messages import Message, ToolCall
 from agent.model.calls.call_assembly import Assembled, CallAssembler, NewId
 from agent.model.calls.harmony import read_harmony
 from agent.model.calls.repair import without_surrogates

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Container
 from dataclasses import replace
 
-from agent.messages import Image, Message
+from agent.core.messages import Image, Message
 from agent.model.dialect import ImageRules
 
 COUNTED = 5_000

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from agent.messages import Message
+from agent.core.messages import Message
 from agent.model.codecs.codec import Decoder
 from agent.model.codecs.pictures import without_images
 from agent.model.codecs.schema_reader import ANSWER, SchemaDecoder

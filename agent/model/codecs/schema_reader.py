@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 
-from agent.messages import ToolCall
+from agent.core.messages import ToolCall
 from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 from agent.model.calls.rescue import find_calls
 from agent.model.codecs.codec import DecodedReply

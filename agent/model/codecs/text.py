@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.messages import Message, ToolCall
+from agent.core.messages import Message, ToolCall
 from agent.model.calls.call_assembly import CUT_OFF, NO_NAME, UNNAMED, Assembled, mended_arguments
 from agent.model.calls.call_text import read_calls
 from agent.model.calls.lenient_json import LenientError, LenientReader

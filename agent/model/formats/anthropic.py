@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.messages import Image, Message, Sealed, SealedPart
+from agent.core.messages import Image, Message, Sealed, SealedPart
 from agent.model.calls.call_ids import CallIds
 from agent.model.claude_thinking import keeps_thoughts, least_output, thinking_fields
 from agent.model.codecs.pictures import base64_of, without_lost

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.messages import Message, ToolCall
+from agent.core.messages import Message, ToolCall
 from agent.model.calls.call_ids import CallIds
 from agent.model.codecs.pictures import content_parts, without_lost
 from agent.model.dialect import ANY, Dialect

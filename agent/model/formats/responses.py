@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.messages import Image, Message, SealedPart
+from agent.core.messages import Image, Message, SealedPart
 from agent.model.calls.call_ids import CallIds
 from agent.model.codecs.pictures import base64_of, without_lost
 from agent.model.dialect import ANY, Dialect

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from agent.errors import HermesError
-from agent.home import PRIVATE_FILE
+from agent.core.home import PRIVATE_FILE
 
 CHUNK = 1 << 20
 

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from agent.messages import Message, ToolCall
+from agent.core.messages import Message, ToolCall
 from agent.model.profile import Profile
 
 _PROMPT = """\

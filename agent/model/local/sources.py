@@ -16,7 +16,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from agent.home import PRIVATE_FOLDER
+from agent.core.home import PRIVATE_FOLDER
 from agent.model.local.partial_file import CHUNK, Advance, PartialFile
 from agent.model.local.weights import Weights
 

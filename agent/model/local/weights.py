@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from agent.errors import ConfigError
-from agent.home import Home
+from agent.core.home import Home
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.model.protocol import (
     CallFragment,
     Delta,

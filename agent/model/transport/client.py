@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ModelError
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.model.addresses import below, is_loopback
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.dialect_book import SpokenDialect

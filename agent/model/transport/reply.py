@@ -11,8 +11,8 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from agent.errors import ModelError
-from agent.event_data import Usage
-from agent.messages import Sealed, SealedPart, ToolCall
+from agent.core.event_data import Usage
+from agent.core.messages import Sealed, SealedPart, ToolCall
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.dialect_book import SpokenDialect
 from agent.model.protocol import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent.event_data import VerdictPart
-from agent.modes import Mode, ModeName, canonical
+from agent.core.event_data import VerdictPart
+from agent.core.modes import Mode, ModeName, canonical
 from agent.safety.assessor import Assessor
 from agent.safety.hardline import Hardline
 from agent.safety.path_cache import cached_paths

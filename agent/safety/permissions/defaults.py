@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agent.modes import Mode
+from agent.core.modes import Mode
 from agent.safety import hosts
 from agent.safety.assessor import Assessor
 from agent.safety.permissions.subjects import Setting

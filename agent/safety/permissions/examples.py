@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.config.problem import shown
+from agent.core.config.problem import shown
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.rules import PermissionRule, RuleSet
 from agent.safety.permissions.subjects import Setting

@@ -22,9 +22,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from agent.config.document import UnusableError, decode, parse
-from agent.config.problem import SettingPlace, SettingProblem, shown
-from agent.modes import MODES, Mode, canonical
+from agent.core.config.document import UnusableError, decode, parse
+from agent.core.config.problem import SettingPlace, SettingProblem, shown
+from agent.core.modes import MODES, Mode, canonical
 from agent.safety.permissions.examples import failing
 from agent.safety.permissions.rules import Origin, PermissionRule, RuleVerdict
 from agent.safety.permissions.subjects import RuleSubject, Setting

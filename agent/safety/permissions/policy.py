@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.config import settings_file, trust
-from agent.config.problem import SettingProblem
-from agent.home import Home
-from agent.modes import Mode, stricter
+from agent.core.config import settings_file, trust
+from agent.core.config.problem import SettingProblem
+from agent.core.home import Home
+from agent.core.modes import Mode, stricter
 from agent.safety.permissions.file import PermissionFile, parse_file
 from agent.safety.permissions.rules import Origin, PermissionRule, RuleSet
 from agent.safety.permissions.subjects import KNOWN_TOOLS, RuleSubject, Setting

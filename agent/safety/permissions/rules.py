@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agent.event_data import VerdictPart
+from agent.core.event_data import VerdictPart
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.subjects import RuleSubject, Setting, speller
 from agent.safety.places import absolute, joined

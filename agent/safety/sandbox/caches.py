@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.home import Home, private_folder
+from agent.core.home import Home, private_folder
 from tools.files.descriptors import open_folder
 
 if TYPE_CHECKING:
-    from agent.config.schema import SandboxSettings
+    from agent.core.config.schema import SandboxSettings
 
 _TABLE = Path(__file__).with_name("caches.yaml")
 _MOST = 30_000

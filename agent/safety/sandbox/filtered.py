@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent.net.addresses import canonical
+from agent.core.net.addresses import canonical
 from agent.safety.sandbox.network_space import PROXY_PORT, OpenedSpace, SpaceSockets, open_space
 from tools.results import ToolError
 from tools.sandbox import NetworkSpace, PermitHost
 
 if TYPE_CHECKING:
-    from agent.net.connecting import Network
-    from agent.net.exchange import Decide, ProxyRefusal
-    from agent.net.forwarding import PortForwarder
-    from agent.net.proxy import EgressProxy
+    from agent.core.net.connecting import Network
+    from agent.core.net.exchange import Decide, ProxyRefusal
+    from agent.core.net.forwarding import PortForwarder
+    from agent.core.net.proxy import EgressProxy
 
 _PROXY = f"http://127.0.0.1:{PROXY_PORT}"
 VARIABLES: Mapping[str, str] = {
@@ -158,8 +158,8 @@ class FilteredNetwork:
             opened.close()
 
     def _open(self) -> None:
-        from agent.net.forwarding import PortForwarder, offer
-        from agent.net.proxy import EgressProxy
+        from agent.core.net.forwarding import PortForwarder, offer
+        from agent.core.net.proxy import EgressProxy
 
         opened = open_space(self._bubblewrap, self._services)
         proxy = EgressProxy(

@@ -2,7 +2,7 @@
 
 Which names are guarded says `agent.safety.guarded`, the list of the file tools. Names at which nothing
 stands cannot be covered without leaving something in the person's project; what a program makes there
-is taken away after the call (`agent.turns.guarded_changes`).
+is taken away after the call (`agent.session.turns.guarded_changes`).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.home import Home
-from agent.net.hosts import own_networks, services
-from agent.net.upstream import way_out
+from agent.core.home import Home
+from agent.core.net.hosts import own_networks, services
+from agent.core.net.upstream import way_out
 from agent.safety.sandbox.boundary import NetworkWish, Opened, SessionBoundary
 from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.caches import WorkspaceCaches
@@ -20,7 +20,7 @@ from tools.results import ToolError
 from tools.sandbox import Sandbox, SandboxLimits
 
 if TYPE_CHECKING:
-    from agent.config.schema import SandboxSettings
+    from agent.core.config.schema import SandboxSettings
 
 
 def open_boundary(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agent.home import from_home
+from agent.core.home import from_home
 
 _TAIL = 20_000
 """Characters at the end of the output that are looked at."""

@@ -12,7 +12,7 @@ from agent.workspace.checkpoints.garbage_collection import Collected, collecting
 from agent.workspace.checkpoints.store import CheckpointStore
 
 if TYPE_CHECKING:
-    from agent.config.schema import CheckpointSettings
+    from agent.core.config.schema import CheckpointSettings
 
 log = logging.getLogger(__name__)
 

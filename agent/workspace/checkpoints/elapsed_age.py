@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.home import PRIVATE_FILE
+from agent.core.home import PRIVATE_FILE
 from agent.workspace.checkpoints.objects import TEMPORARY, write_all
 from tools.files.descriptors import read_bytes
 

@@ -26,7 +26,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from agent.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.git_index import is_sha256
 from tools.files.descriptors import read_bytes
 

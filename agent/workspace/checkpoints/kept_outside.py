@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.home import Home
+from agent.core.home import Home
 from agent.workspace.checkpoints.entries import PathEntry, PathKind, is_outside
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import TOP

@@ -23,7 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent.errors import ConfigError, StoreError
-from agent.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 
 RAW, ZLIB = b"\0", b"\1"
 LEVEL = 1

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError, StoreError
-from agent.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.entries import (
     Coverage,
     PathChange,

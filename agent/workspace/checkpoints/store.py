@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent.errors import ConfigError, StoreError
-from agent.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.git_keep import only_here
 from agent.workspace.checkpoints.locks import WAIT_SECONDS, lock
 from agent.workspace.checkpoints.objects import (

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import ConfigError, StoreError
-from agent.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 
 HELD = "held"
 """The file that tells for whom a copy is kept."""

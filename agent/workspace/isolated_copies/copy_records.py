@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import StoreError
-from agent.home import PRIVATE_FILE
+from agent.core.home import PRIVATE_FILE
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry, entry_of, entry_record
 from agent.workspace.checkpoints.manifest import Stamp
 from agent.workspace.isolated_copies.copy_folders import HELD

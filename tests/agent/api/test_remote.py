@@ -20,9 +20,9 @@ from agent.api.opening import open_session
 from agent.api.session import SessionClient
 from agent.errors import HermesError
 from agent.events import ApprovalAsked, Decision, Noticed, QueueChanged, TextAdded, TurnEnded
-from agent.mcp.server_state import ServerState
+from agent.integrations.mcp.server_state import ServerState
 from agent.model.providers import NoModelError
-from agent.options import Options
+from agent.session.options import Options
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say

@@ -23,8 +23,8 @@ from agent.errors import HermesError, ModelError
 from agent.events import Event
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
-from agent.store.nodes import Node
-from agent.store.outline import OutlineRow
+from agent.core.store.nodes import Node
+from agent.core.store.outline import OutlineRow
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
 
 
@@ -64,9 +64,9 @@ def test_classes_keep_what_they_are() -> None:
     "value",
     [
         {"~c": "subprocess:Popen", "~f": {"args": ["true"]}},
-        {"~c": "agent.store.nodes:title_of", "~f": {}},
+        {"~c": "agent.core.store.nodes:title_of", "~f": {}},
         {"~c": "agent.events:asyncio", "~f": {}},
-        {"~c": "agent.store.nodes:Node", "~f": {"id": 1, "surplus": 2}},
+        {"~c": "agent.core.store.nodes:Node", "~f": {"id": 1, "surplus": 2}},
         {"~e": ["agent.workspace.checkpoints.entries:Kind", "NOTHING"]},
         {"~x": 1},
         {"~b": 7},

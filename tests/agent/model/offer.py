@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.messages import Message
+from agent.core.messages import Message
 from agent.model.codecs.codec import Codec
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import ToolSpec

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.config.edit import set_setting
-from agent.home import Home
+from agent.core.config.edit import set_setting
+from agent.core.home import Home
 from tests.support.delivery import Recorded
 from tests.support.engines import bench
 from tests.support.model_server import ModelServer, Reply, refuse, say

@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from agent.config.schema import ModelInfoSettings as ModelSettings
+from agent.core.config.schema import ModelInfoSettings as ModelSettings
 from agent.model.builtin_providers import PROVIDERS
 from agent.model.catalog import UNKNOWN, ModelInfo, lookup, normalise
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError
-from agent.messages import Message, ToolCall
+from agent.core.messages import Message, ToolCall
 from agent.model.codecs import codec_for
 from agent.model.demo import FILE, FOLDER, INTRODUCTION, TOUR, DemoClient
 from agent.model.formats.chat import FORMAT as CHAT

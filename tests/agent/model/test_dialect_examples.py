@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.messages import Message, ToolCall
+from agent.core.messages import Message, ToolCall
 from agent.model.codecs import codec_for
 from agent.model.dialect import Dialect, load, names
 from agent.model.dialect_book import SpokenDialect

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.schema import Settings
+from agent.core.config.schema import Settings
 from agent.errors import ConfigError
-from agent.home import Home
+from agent.core.home import Home
 from agent.model.builtin_providers import PROVIDERS
 from agent.model.catalog import lookup
 from agent.model.detect import DetectedServer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.config.schema import Settings
+from agent.core.config.schema import Settings
 from agent.errors import ConfigError, ExitCode
 from agent.model.addresses import is_loopback
 from agent.model.builtin_providers import PROVIDERS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo
 from agent.model.usage import LARGEST_RATIO, LEAST_RATIO, Meter, counted, most_cost, request_cost
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.event_data import VerdictKind
+from agent.core.event_data import VerdictKind
 from agent.safety.hardline import Hardline
 from tests.agent.safety.corpus_files import CLOSED, FOLDER, PLACES, WORKSPACE, assessor, commands
 

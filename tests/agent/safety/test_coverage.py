@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.gate import Gate
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.event_data import VerdictKind
-from agent.home import Home
-from agent.modes import MODES, Mode
+from agent.core.event_data import VerdictKind
+from agent.core.home import Home
+from agent.core.modes import MODES, Mode
 from agent.safety.gate import Gate
 from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.undo import UndoCoverage

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from agent.events import Decision
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.gate import Gate, Mode, Ruling, Verdict
 from tools.actions import (
     Action,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import Decision
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.gate import Gate, Ruling
 from agent.safety.grants import Grants
 from agent.safety.verdict import Verdict

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.event_data import VerdictPart
+from agent.core.event_data import VerdictPart
 from agent.safety.impact import MOST_COUNTED, MOST_TOUCHED, ActionEnvironment, Impact, impact
 from agent.safety.verdict import Verdict
 from tools.actions import Fetch, ReadPath, RunCommand, RunScript

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.events import Decision
-from agent.modes import Mode, ModeName
-from agent.net.hosts import HostList, entry
+from agent.core.modes import Mode, ModeName
+from agent.core.net.hosts import HostList, entry
 from agent.safety import reach
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
@@ -233,7 +233,7 @@ async def test_a_fault_while_asking_is_a_no(there: LoopThread):
     ],
 )
 def test_rules_decide_about_hosts(tmp_path: Path, rules: str, host: str, port: int, kind: str):
-    from agent.home import Home
+    from agent.core.home import Home
     from agent.safety.permissions.policy import Permissions
 
     home = Home(tmp_path / "home")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.event_data import Usage, VerdictPart
+from agent.core.event_data import Usage, VerdictPart
 from agent.events import Decision
 from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT

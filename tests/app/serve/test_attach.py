@@ -16,8 +16,8 @@ from agent.api.opening import open_session
 from agent.api.options import Options
 from agent.errors import HermesError
 from agent.events import Decision, Event
-from agent.home import Home
-from agent.store.store import Store
+from agent.core.home import Home
+from agent.core.store.store import Store
 from app.cli.serve.doors import TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.session_hub import SessionHub

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.canvas.documents import CanvasDocuments
+from agent.knowledge.canvas.documents import CanvasDocuments
 from tests.support.chromium import Browser
 from tests.support.model_process import ServerProcess
 from tests.support.service import Head, Service, call

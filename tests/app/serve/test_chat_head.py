@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from agent.config.loader import load
-from agent.home import Home
-from agent.store.store import Store
+from agent.core.config.loader import load
+from agent.core.home import Home
+from agent.core.store.store import Store
 from app.cli.serve.gateway_host import Messengers
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.session_hub import SessionHub
@@ -227,7 +227,7 @@ async def test_a_chat_that_could_not_be_attached_whole_hears_the_rest_later(
 
 async def test_a_group_keeps_its_session_under_another_id(stage: Stage) -> None:
     """Telegram gives a group that becomes a supergroup a new one."""
-    from agent.gateways.adapter import Incoming, Place, Sender
+    from agent.integrations.gateways.adapter import Incoming, Place, Sender
 
     async with stage.service() as messengers:
         stage.signal.write("//first", group="old")

@@ -17,11 +17,11 @@ import uvicorn
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from agent.store.locks import SessionLock
-from agent.store.store import Store
+from agent.core.store.locks import SessionLock
+from agent.core.store.store import Store
 from app.cli.serve import connection
 from app.cli.serve.credentials import Credentials
-from tests.agent.net.test_door_tls import signed
+from tests.agent.core.net.test_door_tls import signed
 from tests.app.serve.conftest import SCRIPT
 from tests.support import command
 from tests.support.model_process import ServerProcess

@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from agent.net.upstream import use_network
-from tests.agent.net.doors import PUBLIC, TestNetwork
+from agent.core.net.upstream import use_network
+from tests.agent.core.net.doors import PUBLIC, TestNetwork
 from tests.support.browser_stage import MISSING, Asked, BrowserStage, Reply
 from tests.support.refused_hosts import HOSTS, LED_THERE, SAMPLE
 from tests.support.thorough import thoroughly

@@ -85,10 +85,10 @@ def test_no_process_is_left_wherever_hermes_is_killed(tmp_path: Path) -> None:
 
 
 def test_profiles_of_killed_programs_are_removed_by_the_next_one(tmp_path: Path) -> None:
-    from agent.browser.profile import open_profile
+    from agent.integrations.browser.profile import open_profile
 
     code = (
-        "import os, sys; from pathlib import Path; from agent.browser.profile import open_profile; "
+        "import os, sys; from pathlib import Path; from agent.integrations.browser.profile import open_profile; "
         "open_profile(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "b")], check=False)

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.probe import probe
 from tests.tools.code.conftest import Scripts, living, out_of_time_with

@@ -12,7 +12,7 @@ import pytest
 import tools.files.read_file_tool
 import tools.files.search_tool
 import tools.files.write_file_tool  # noqa: F401 registers
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.sandbox.boundary import NetworkMode, NetworkWish, SessionBoundary
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tests.support.tool_context import deny_all

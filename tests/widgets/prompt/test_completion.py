@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.references import references
+from agent.knowledge.context.references import references
 from tests.widgets.prompt.host import COMMANDS
 from widgets.prompt.completer import Mention, mention_at
 from widgets.prompt.completion import PathIndex, hits, mention_of, rank_commands

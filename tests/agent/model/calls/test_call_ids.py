@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.messages import ToolCall
+from agent.core.messages import ToolCall
 from agent.model.calls.call_ids import CallIds
 
 ID = st.one_of(st.sampled_from(["", "call_0", "call_0_2", "a b", "ü"]), st.text(max_size=80))

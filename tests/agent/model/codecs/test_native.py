@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.event_data import Usage
-from agent.messages import Message, ToolCall
+from agent.core.event_data import Usage
+from agent.core.messages import Message, ToolCall
 from agent.model.codecs import codec_for
 from agent.model.codecs.codec import DecodedReply
 from agent.model.codecs.native import NativeCodec, NativeDecoder

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.messages import Message, ToolCall
+from agent.core.messages import Message, ToolCall
 from agent.model.codecs import codec_for
 from agent.model.codecs.codec import DecodedReply
 from agent.model.codecs.schema import NEXT_STEP, SchemaCodec, flat_result, reply_schema, simple_schema

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.event_data import Usage
-from agent.messages import Attachment, Image, Message, Sealed, SealedPart, ToolCall
+from agent.core.event_data import Usage
+from agent.core.messages import Attachment, Image, Message, Sealed, SealedPart, ToolCall
 from agent.model.dialect import DEFAULT, load
 from agent.model.formats.anthropic import FORMAT, AnthropicFramer
 from agent.model.protocol import Frame, ModelRequest, Thinking, UsageDelta

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.event_data import Usage
-from agent.messages import Message, Sealed, SealedPart, ToolCall
+from agent.core.event_data import Usage
+from agent.core.messages import Message, Sealed, SealedPart, ToolCall
 from agent.model.catalog import ModelInfo
 from agent.model.formats.chat import FORMAT
 from agent.model.protocol import ReasoningDelta, SealedDelta, UsageDelta

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.events import ReasoningAdded
-from agent.messages import Attachment, Image, Message, Sealed, SealedPart, ToolCall
+from agent.core.messages import Attachment, Image, Message, Sealed, SealedPart, ToolCall
 from agent.model.dialect import DEFAULT, load
 from agent.model.formats.responses import FORMAT
 from agent.model.protocol import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.home import Home
+from agent.core.home import Home
 from agent.model.local.weights import SMALL, STANDARD, installed, model_file
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.event_data import Usage
+from agent.core.event_data import Usage
 from agent.model.calls.call_assembly import CallAssembler
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, SealedDelta, TextDelta, UsageDelta
 from agent.model.transport.chunks import ChunkReader

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError
-from agent.event_data import Usage
-from agent.messages import Message, ToolCall
+from agent.core.event_data import Usage
+from agent.core.messages import Message, ToolCall
 from agent.model.codecs.codec import DecodedReply
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import (

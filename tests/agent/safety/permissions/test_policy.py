@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import trust
-from agent.home import Home
+from agent.core.config import trust
+from agent.core.home import Home
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from tools.actions import Fetch, ReadPath, RunCommand, WritePath

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.home import Home, private_folder
+from agent.core.home import Home, private_folder
 from agent.safety.sandbox.boundary import NetworkMode, SessionBoundary
 from tools.sandbox import Need, Sandbox, SandboxLimits, Wrapped
 

@@ -7,10 +7,10 @@ import socket
 import subprocess
 import time
 
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.filtered import FilteredNetwork
-from tests.agent.net.doors import TestNetwork, read_all, server
+from tests.agent.core.net.doors import TestNetwork, read_all, server
 from tests.agent.safety.sandbox.cell import Cell
 from tools.sandbox import Need
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent.home import Home
+from agent.core.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.landlock import Landlock

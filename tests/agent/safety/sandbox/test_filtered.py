@@ -19,7 +19,7 @@ from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.sandbox.network_space import entering, open_space
 from agent.safety.sandbox.refusals import explain
-from tests.agent.net.doors import TestNetwork, read_all, server
+from tests.agent.core.net.doors import TestNetwork, read_all, server
 from tests.agent.safety.sandbox.cell import Cell, room
 from tests.agent.safety.sandbox.filtering import LISTED, filter_around, hello, listed
 from tests.agent.safety.sandbox.kinds import KINDS

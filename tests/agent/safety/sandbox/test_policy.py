@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import Decision
-from agent.modes import ModeName
+from agent.core.modes import ModeName
 from agent.safety.gate import Gate
 from agent.safety.sandbox import bubblewrap, landlock, seccomp
 from agent.safety.sandbox.launch import landlock_version

@@ -25,7 +25,7 @@ if os.geteuid() == 0 and SYSTEM:
             work.mkdir()
             os.chown(work, NOBODY, NOBODY)
             leave = shutil.ignore_patterns("__pycache__")
-            for part in ("agent", "tools", "tests/agent/safety/sandbox", "tests/agent/net"):
+            for part in ("agent", "tools", "tests/agent/safety/sandbox", "tests/agent/core/net"):
                 shutil.copytree(ROOT / part, code / part, ignore=leave)
             subprocess.run(["chmod", "-R", "a+rX", code], check=True)
             done = subprocess.run(

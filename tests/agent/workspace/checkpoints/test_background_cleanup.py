@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.schema import CheckpointSettings
+from agent.core.config.schema import CheckpointSettings
 from agent.workspace.checkpoints import background_cleanup
 from agent.workspace.checkpoints.background_cleanup import keep_tidy
 from agent.workspace.checkpoints.store import CheckpointStore

@@ -1,1 +1,0 @@
-"""The parts of an engine, put together floor by floor by `agent.runtime`."""

@@ -1,0 +1,233 @@
+"""One attempt at a task: a session that is opened or gone on with, its answer, its checks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.core.attachments import AttachmentStore
+from agent.automation.batch.folder import lay_workspace
+from agent.automation.batch.judging import BatchJudge
+from agent.automation.batch.results import ResultFolder, TaskResult
+from agent.automation.batch.shared_store import SharedStore
+from agent.automation.batch.task import BatchTask
+from agent.automation.checks.check import CheckResult
+from agent.automation.checks.checking import Evidence, carry_out
+from agent.session.engine import Engine
+from agent.errors import HermesError, StoreError
+from agent.events import TurnEnded
+from agent.core.home import Home
+from agent.core.messages import Attachment
+from agent.core.modes import ModeName
+from agent.session.options import Options
+from agent.session.runtime import open_engine
+from agent.session.spending.budget import BudgetReachedError
+from agent.core.store.nodes import Node
+from agent.core.store.store import Store
+from agent.automation.unattended.commands import UnattendedCommands
+from agent.automation.unattended.session_automation import AUTOMATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedTask:
+    """A task that a worker is to work on. `name` is what it is kept under."""
+
+    task: BatchTask
+    name: str
+    shown: str
+    attempt: int = 1
+    session: str = ""
+    """The session to go on with; empty for a new one."""
+    source: str = ""
+    """A folder whose content its folder begins with."""
+    toolsets: tuple[str, ...] = ()
+    """What a distribution drew; empty: what the task names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What holds for all tasks of a run."""
+
+    folder: ResultFolder
+    settings: Mapping[str, Any]
+    environ: Mapping[str, str]
+    approve: ModeName | None = None
+    model: str = ""
+    judge: str = ""
+    """The model that judges; empty: the usual one."""
+    base: Path = Path()
+    """The folder of the task file; images are found from there."""
+
+
+async def attempt(
+    assignment: AssignedTask, conditions: Conditions, shared: SharedStore | None = None
+) -> TaskResult:
+    """Work on a task until its turn has ended. Never raises for anything a task or a model does.
+
+    Nothing that is stored is asked for again. `shared` is the store of the process it works in; None: a
+    connection of its own.
+    """
+    began = time.monotonic()
+    ended, path, session = (
+        TurnEnded(outcome="failed", text="", session="", usage={}, error="", exit_code=1),
+        (),
+        "",
+    )
+    cost: float | None = None
+    task, folder = assignment.task, conditions.folder.workspace(assignment.name)
+    try:
+        await asyncio.to_thread(lay_workspace, folder, task.files, assignment.source)
+        engine = await open_engine(
+            _options(assignment, conditions, folder),
+            environ=conditions.environ,
+            database=None if shared is None else await shared.database(),
+            automation=AUTOMATION,
+        )
+        try:
+            session = engine.session.id
+            conditions.folder.note_begun(assignment.name, session, assignment.attempt)
+            ended = await _turn(engine, assignment, conditions)
+            path = tuple(engine.session.path)
+            cost = (await engine.metering.spending.of_session(session)).money
+        finally:
+            await engine.aclose()
+    except (HermesError, OSError) as error:
+        ended = TurnEnded(outcome="failed", text="", session=session, usage={}, error=str(error), exit_code=1)
+    checks: tuple[CheckResult, ...] = ()
+    if ended.outcome == "done":
+        evidence = Evidence(
+            answer=ended.text,
+            folder=folder,
+            calls=_called(path),
+            prompt=task.prompt,
+            judge=partial(_judged, conditions, shared, task.prompt),
+            run=partial(_checked, conditions, folder),
+        )
+        try:
+            checks = await carry_out(task.checks, evidence)
+        except (BudgetReachedError, StoreError) as error:
+            outcome = "budget" if isinstance(error, BudgetReachedError) else "failed"
+            ended = replace(ended, outcome=outcome, error=str(error))
+    return TaskResult(
+        id=assignment.shown,
+        key=assignment.name,
+        outcome=ended.outcome,
+        text=ended.text,
+        usage=_usage(path),
+        seconds=round(time.monotonic() - began, 3),
+        attempts=assignment.attempt,
+        checks=checks,
+        session=session,
+        error=ended.error,
+        cost=cost,
+        toolsets=assignment.toolsets or task.toolsets,
+    )
+
+
+async def _checked(conditions: Conditions, folder: Path, command: str, seconds: float) -> tuple[int, str]:
+    """The exit code of a check that is a command, and what it printed, or why it was refused."""
+    commands = UnattendedCommands(
+        home=Home(conditions.folder.home),
+        surface="batch",
+        environ=conditions.environ,
+        approve=conditions.approve,
+        offline=True,
+    )
+    ended = await commands.run(command, folder, seconds, why="check")
+    return ended.code, ended.refused or ended.output
+
+
+async def _judged(
+    conditions: Conditions, shared: SharedStore | None, prompt: str, rubric: Any, answer: str
+) -> CheckResult:
+    """What a model says of an answer."""
+    home = Home(conditions.folder.home)
+    judge = BatchJudge(
+        home=home,
+        environ=conditions.environ,
+        settings=conditions.settings,
+        model=conditions.judge or conditions.model,
+    )
+    if shared is not None:
+        return await judge.meets(prompt, rubric, answer, await shared.database())
+    async with await Store.open(home.database) as store:
+        return await judge.meets(prompt, rubric, answer, store.database)
+
+
+def _options(assignment: AssignedTask, conditions: Conditions, folder: Path) -> Options:
+    task = assignment.task
+    settings = {name: dict(section) for name, section in conditions.settings.items()}
+    if toolsets := assignment.toolsets or task.toolsets:
+        settings.setdefault("tools", {})["enabled"] = list(toolsets)
+    own = {name: getattr(task.budget, name) for name in ("turns", "tokens", "money")}
+    if own := {name: value for name, value in own.items() if value is not None}:
+        settings.setdefault("budget", {})["session"] = own
+    return Options(
+        workspace=folder.resolve(),
+        model=task.model or conditions.model or None,
+        resume=assignment.session or None,
+        approve=conditions.approve,
+        surface="batch",
+        settings=settings,
+    )
+
+
+async def _turn(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
+    turn = asyncio.ensure_future(_begun(engine, assignment, conditions))
+    seconds = assignment.task.budget.seconds
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.shield(turn)
+    except TimeoutError:
+        engine.interrupt()
+        ended = await turn
+        if ended.outcome != "interrupted":
+            return ended
+        error = f"The {seconds:g} seconds of the task are over."
+        return TurnEnded(
+            outcome="budget", text=ended.text, session=ended.session, usage={}, error=error, exit_code=1
+        )
+    except asyncio.CancelledError:
+        engine.interrupt()
+        with suppress(asyncio.CancelledError):
+            await turn
+        raise
+
+
+async def _begun(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
+    path = engine.session.path
+    if not any(node.kind == "user" for node in path):
+        shown = await asyncio.to_thread(_images, assignment.task, conditions)
+        return await engine.run(assignment.task.prompt, shown)
+    ended = await engine.go_on()
+    if ended is not None:
+        return ended
+    answer = next((node for node in reversed(path) if node.kind == "assistant"), None)
+    text = answer.content if answer is not None else ""
+    return TurnEnded(outcome="done", text=text, session=engine.session.id, usage={}, error="", exit_code=0)
+
+
+def _images(task: BatchTask, conditions: Conditions) -> Sequence[Attachment]:
+    if not task.image:
+        return ()
+    return (AttachmentStore(Home(conditions.folder.home).attachments).take(conditions.base / task.image),)
+
+
+def _called(path: Sequence[Node]) -> list[str]:
+    return [
+        call["name"] for node in path if node.kind == "assistant" for call in node.data.get("calls") or ()
+    ]
+
+
+def _usage(path: Sequence[Node]) -> dict[str, int]:
+    counted = [node.data.get("usage") or {} for node in path if node.kind == "assistant"]
+    usage = {"requests": len(counted), "calls": len(_called(path))}
+    for name in ("input", "output", "cached"):
+        usage[name] = sum(each.get(name) or 0 for each in counted)
+    return usage

@@ -1,0 +1,103 @@
+"""The home of a batch's sessions and the folders in which its tasks work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.core.config.environment import environment
+from agent.core.config.loader import LoadedSettings
+from agent.errors import HermesError
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.session.spending.budget import Budget
+
+
+class WorkspaceNotLaidError(HermesError):
+    """The folder of a task cannot be made."""
+
+
+_COPIED = ("config.yaml", "permissions.yaml", "SOUL.md")
+_LINKED = ("skills", "models", "plugins")
+_ERRNO = re.compile(r"^\[Errno \d+\] |: '.*'$", re.DOTALL)
+"""What the text of an `OSError` has around its cause."""
+
+
+def lay_home(folder: Path, home: Home) -> None:
+    """Make `folder` a home with the person's settings, rules and skills, and sessions of its own."""
+    private_folder(folder)
+    for name in _COPIED:
+        source, target = home.root / name, folder / name
+        if source.is_file():
+            shutil.copyfile(source, target)
+            target.chmod(PRIVATE_FILE)
+        else:
+            target.unlink(missing_ok=True)
+    for name in _LINKED:
+        source, target = home.root / name, folder / name
+        if source.is_dir() and not os.path.lexists(target):
+            target.symlink_to(source)
+
+
+def variables(home: Home, folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of its sessions: the person's with `.env`, and the home of the batch."""
+    return {**environment(home, environ), "HERMES_HOME": str(folder)}
+
+
+def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: str) -> dict[str, Any]:
+    """Settings of every session of a batch, over those of the person.
+
+    What outlives a session and what a person looks at is off. What tasks do to files is kept, because only
+    what can be taken back passes without a yes. `total` bounds all sessions together,
+    `runner` is where commands run.
+    """
+    settings: dict[str, Any] = {
+        "memory": {"enabled": False},
+        "learnings": {"enabled": False},
+        "watcher": {"enabled": False},
+        "sandbox": {"hidden": [*loaded.settings.sandbox.hidden, str(home.root)]},
+    }
+    ceilings = {name: value for name, value in (("tokens", total.tokens), ("money", total.money)) if value}
+    if ceilings:
+        settings["budget"] = {"total": ceilings}
+    if runner in ("docker", "ssh"):
+        # Not in the folder that the person's settings name: each task has one of its own.
+        settings["terminal"] = {"backend": runner, "workdir": ""}
+    return settings
+
+
+def lay_workspace(folder: Path, files: Mapping[str, str], source: str = "") -> None:
+    """Make the folder of a task with its files over a copy of `source`.
+
+    One that is there is left as it is: a task goes on in it. Raises `WorkspaceNotLaidError`.
+    """
+    try:
+        if not folder.exists():
+            _laid(folder, files, source)
+    except shutil.Error as error:
+        # All that could not be copied, each with its cause as text; its message is a list in Python.
+        path, _, cause = error.args[0][0]
+        told = _ERRNO.sub("", str(cause))
+        raise WorkspaceNotLaidError(f"{path} cannot be copied for the task: {told}.") from error
+    except OSError as error:
+        place, cause = error.filename or folder, error.strerror or error
+        raise WorkspaceNotLaidError(f"The folder of the task cannot be made: {place}: {cause}.") from error
+
+
+def _laid(folder: Path, files: Mapping[str, str], source: str) -> None:
+    private_folder(folder.parent)
+    made = folder.with_name(f".{folder.name}")
+    shutil.rmtree(made, ignore_errors=True)
+    if source:
+        shutil.copytree(source, made, symlinks=True)
+        made.chmod(0o700)
+    else:
+        made.mkdir(mode=0o700)
+    for path, text in files.items():
+        target = made / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+    made.rename(folder)

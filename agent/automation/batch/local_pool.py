@@ -1,0 +1,178 @@
+"""Worker processes on this machine. One that dies is replaced, and what it had is begun again."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import Any, Protocol
+
+from agent.automation.batch.attempt import AssignedTask, Conditions
+from agent.automation.batch.results import ResultsNotWrittenError, TaskResult
+from agent.automation.batch.worker import LONGEST_LINE, assignment_json, conditions_json, result_of
+from agent.errors import HermesError
+from tools.umask import person_umask
+
+_START = (
+    "import sys; sys.path[:] = {path!r}; from tools.umask import make_private; make_private(); "
+    "from agent.automation.batch.worker import main; main()"
+)
+_PATIENCE = 10.0
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ConnectionError)
+"""What a line raises that is no answer of a worker, or too long."""
+
+
+class WorkerDiedError(HermesError):
+    """The process that worked on a task ended without an answer."""
+
+
+class Pool(Protocol):
+    """Where attempts are carried out."""
+
+    async def attempt(self, assignment: AssignedTask) -> TaskResult:
+        """Work on a task. Raises `WorkerDiedError` when nobody can tell what became of it."""
+        ...
+
+    async def aclose(self) -> None:
+        """End everything that still works."""
+        ...
+
+
+class LocalPool:
+    """As many processes as `count`, started when there is work for them. They inherit `lock`."""
+
+    def __init__(self, conditions: Conditions, count: int, lock: int) -> None:
+        self._workers = [_Worker(conditions, lock) for _ in range(count)]
+
+    async def attempt(self, assignment: AssignedTask) -> TaskResult:
+        worker = min(self._workers, key=lambda each: each.load)
+        return await worker.attempt(assignment)
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(each.aclose() for each in self._workers))
+
+
+class _Worker:
+    def __init__(self, conditions: Conditions, lock: int) -> None:
+        self._conditions = conditions
+        self._lock = lock
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._waiting: dict[int, asyncio.Future[TaskResult]] = {}
+        self._numbers = itertools.count()
+        self.load = 0
+
+    async def attempt(self, assignment: AssignedTask) -> TaskResult:
+        self.load += 1
+        try:
+            async with self._starting:
+                process = await self._running()
+            number = next(self._numbers)
+            future = self._waiting[number] = asyncio.get_running_loop().create_future()
+            try:
+                await _send(process, {"number": number, "assignment": assignment_json(assignment)})
+                return await future
+            finally:
+                self._waiting.pop(number, None)
+        finally:
+            self.load -= 1
+
+    async def _running(self) -> asyncio.subprocess.Process:
+        if self._process is not None and self._process.returncode is None and not _over(self._reading):
+            return self._process
+        path = self._conditions.folder.root / "worker.log"
+        try:
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise ResultsNotWrittenError(path, error) from error
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                "-c",
+                _START.format(path=sys.path),
+                str(self._lock),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                umask=person_umask(),
+                limit=LONGEST_LINE,
+                pass_fds=(self._lock,),
+            )
+        except OSError as error:
+            raise HermesError(f"A worker cannot be started: {error.strerror}.") from error
+        finally:
+            os.close(log)
+        self._process = process
+        self._reading = asyncio.create_task(self._read(process))
+        await _send(process, conditions_json(self._conditions))
+        return process
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        try:
+            while line := await process.stdout.readline():
+                self._take(json.loads(line))
+        except _UNREADABLE:
+            # Nothing it says can be told apart any more: what it has is begun again elsewhere.
+            with suppress(ProcessLookupError):
+                process.kill()
+        code = await process.wait()
+        for future in list(self._waiting.values()):
+            if not future.done():
+                future.set_exception(WorkerDiedError(f"The worker of this task {_ending(code)}."))
+
+    def _take(self, said: Any) -> None:
+        """Hand an answer to whoever waits for it. Raises one of `_UNREADABLE` for what is none."""
+        future = self._waiting.get(said["number"])
+        if future is None or future.done():
+            return
+        if "fault" in said:
+            told = f"The worker failed ({said['fault']}); worker.log has the details."
+            future.set_exception(WorkerDiedError(told))
+        else:
+            future.set_result(result_of(said["result"]))
+
+    async def aclose(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        if self._reading is not None:
+            await self._reading
+
+
+def _ending(code: int) -> str:
+    """How a process ended, as a clause."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _over(task: asyncio.Task[None] | None) -> bool:
+    return task is None or task.done()
+
+
+async def _send(process: asyncio.subprocess.Process, given: Any) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(json.dumps(given).encode() + b"\n")
+        await process.stdin.drain()
+    except (ConnectionError, RuntimeError) as error:
+        raise WorkerDiedError(f"The worker of this task is gone: {error}.") from error

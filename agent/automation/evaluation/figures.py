@@ -1,0 +1,218 @@
+"""The result of a run over a suite, as `result.json` holds it, and what a report says of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from agent.automation.batch.results import TaskResult
+from agent.errors import ConfigError
+from agent.automation.evaluation.agreement import Calibration
+from agent.automation.evaluation.statistics import bootstrap, pass_at, wilson
+
+RESULT = "result.json"
+VERSION = 1
+_LARGEST = 500_000_000
+"""Bytes of a result that is read."""
+_OF_ALL = ("suite", "runs", "seed", "model", "version")
+_TEXTS = ("task", "outcome", "session", "error")
+_COUNTS = ("run", "calls", "tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """One run of one task. `score` is the share of checks that hold, `cost` in US dollars."""
+
+    task: str
+    run: int
+    passed: bool
+    score: float
+    calls: int
+    tokens: int
+    cost: float | None
+    seconds: float
+    outcome: str
+    checks: tuple[Mapping[str, Any], ...] = ()
+    session: str = ""
+    error: str = ""
+
+    @property
+    def judged(self) -> bool:
+        """Whether a model judged it."""
+        return any(_by_judge(check) for check in self.checks)
+
+    @property
+    def why(self) -> str:
+        """Why a run did not pass: its error, else the first check that failed, else its outcome."""
+        broken = next((check for check in self.checks if check["passed"] is False), None)
+        if self.error or broken is None:
+            return self.error or self.outcome
+        return " – ".join(part for part in (broken["check"], broken["detail"]) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResult:
+    """All runs over a suite, with what they were made with.
+
+    `skills` and `memory` tell whether sessions had those of the home, `judge` how far the model that judges
+    agrees with labelled pairs.
+    """
+
+    suite: str
+    runs: int
+    seed: int
+    model: str
+    version: str
+    runs_of_tasks: tuple[RunFigures, ...]
+    skills: bool = True
+    memory: bool = False
+    judge: Calibration | None = None
+
+    def judged(self) -> frozenset[str]:
+        """Names of the tasks that a model judged."""
+        return frozenset(each.task for each in self.runs_of_tasks if each.judged)
+
+    def doubt(self) -> str:
+        """Why scores of the judge do not count, as a sentence; empty where they do, or where none judged."""
+        if not self.judged():
+            return ""
+        if self.judge is None:
+            return "Scores of the judge do not count: it was not calibrated; run the suite anew to do so."
+        return self.judge.agreement.doubt()
+
+    def by_task(self) -> dict[str, list[RunFigures]]:
+        """The runs of each task."""
+        found: dict[str, list[RunFigures]] = {}
+        for each in self.runs_of_tasks:
+            found.setdefault(each.task, []).append(each)
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the whole: shares with their intervals, sums."""
+        tasks = self.by_task()
+        rates = [fmean(run.passed for run in runs) for runs in tasks.values()]
+        passed = sum(each.passed for each in self.runs_of_tasks)
+        low, high = wilson(passed, len(self.runs_of_tasks)) if self.runs == 1 else bootstrap(rates, self.seed)
+        costs = [each.cost for each in self.runs_of_tasks]
+        return {
+            "tasks": len(tasks),
+            "runs": len(self.runs_of_tasks),
+            "completed": fmean(each.outcome == "done" for each in self.runs_of_tasks),
+            "passed": fmean(rates),
+            "interval": [low, high],
+            "pass_at": {
+                str(k): fmean(pass_at(k, len(runs), sum(r.passed for r in runs)) for runs in tasks.values())
+                for k in sorted({1, self.runs})
+            },
+            "score": fmean(each.score for each in self.runs_of_tasks),
+            "calls": sum(each.calls for each in self.runs_of_tasks),
+            "tokens": sum(each.tokens for each in self.runs_of_tasks),
+            "cost": None if None in costs else sum(cost or 0.0 for cost in costs),
+            "seconds": sum(each.seconds for each in self.runs_of_tasks),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": VERSION,
+            **{name: getattr(self, name) for name in (*_OF_ALL, "skills", "memory")},
+            "judge": None if self.judge is None else self.judge.to_json(),
+            "judged": sorted(self.judged()),
+            "summary": self.summary(),
+            "results": [{**asdict(each), "pass": each.passed} for each in self.runs_of_tasks],
+        }
+
+
+def figures_of(task: str, run: int, result: TaskResult) -> RunFigures:
+    """The figures of a result of the batch runner."""
+    told = [check for check in result.checks if check.passed is not None]
+    done = result.outcome == "done"
+    score = (sum(bool(check.passed) for check in told) / len(told) if told else 1.0) if done else 0.0
+    return RunFigures(
+        task=task,
+        run=run,
+        passed=result.passed,
+        score=score,
+        calls=result.usage.get("calls", 0),
+        tokens=result.usage.get("input", 0) + result.usage.get("output", 0),
+        cost=result.cost,
+        seconds=result.seconds,
+        outcome=result.outcome,
+        checks=tuple(asdict(check) for check in result.checks),
+        session=result.session,
+        error=result.error,
+    )
+
+
+def read_result(where: Path) -> SuiteResult:
+    """A result by its file or folder. Raises `ConfigError`."""
+    path = where / RESULT if where.is_dir() else where
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise ValueError
+        result = _result(json.loads(data.decode("utf-8")))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise ConfigError(f"{path} is no result of `hermes eval run`.") from None
+    if not result.runs_of_tasks:
+        raise ConfigError(f"{path} holds no runs.")
+    return result
+
+
+def _result(given: Any) -> SuiteResult:
+    """The result that `to_json` wrote. Raises `ValueError`, `KeyError` or `TypeError` for anything else."""
+    runs = [_run(each) for each in given["results"]]
+    named = {name: given[name] for name in _OF_ALL}
+    named |= {"skills": given.get("skills", True), "memory": given.get("memory", False)}
+    _require(named, ("suite", "model", "version"), str)
+    _require(named, ("runs", "seed"), int)
+    _require(named, ("skills", "memory"), bool)
+    judge = given.get("judge")
+    result = SuiteResult(
+        **named, runs_of_tasks=tuple(runs), judge=None if judge is None else Calibration.from_json(judge)
+    )
+    expected = list(range(1, result.runs + 1))
+    if any(sorted(run.run for run in each) != expected for each in result.by_task().values()):
+        raise ValueError("a run of a task is missing, or there twice")
+    return result
+
+
+def _run(given: Mapping[str, Any]) -> RunFigures:
+    fields = {name: value for name, value in given.items() if name != "pass"}
+    run = RunFigures(**{**fields, "checks": tuple(given["checks"])})
+    values = asdict(run)
+    _require(values, _TEXTS, str)
+    _require(values, _COUNTS, int)
+    _require(values, ("passed",), bool)
+    _require(values, ("score", "seconds"), int | float)
+    _require(values, ("cost",), int | float | None)
+    for check in run.checks:
+        _require(check, ("check", "detail"), str)
+        _require(check, ("passed",), bool | None)
+    return run
+
+
+def _require(fields: Mapping[str, Any], names: Sequence[str], kind: Any) -> None:
+    """Raise `TypeError` for a field of another kind, `ValueError` for a number that is no measure."""
+    for name in names:
+        value = fields[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, bool | None)):
+            raise TypeError(name)
+        if isinstance(value, int | float) and (not math.isfinite(value) or (value < 0 and name != "seed")):
+            raise ValueError(name)
+
+
+def _by_judge(check: Mapping[str, Any]) -> bool:
+    return str(check["check"]).removeprefix("not ").startswith("judge: ")
+
+
+def ordered(found: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
+    """By task and run."""
+    return tuple(sorted(found, key=lambda each: (each.task, each.run)))

@@ -1,0 +1,145 @@
+"""A result as one page that needs nothing else: figures, the judge, a plot, a row for every task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from statistics import fmean
+
+from agent.automation.evaluation.figures import RunFigures, SuiteResult
+from tools.safe_text import clean
+
+_STYLE = Path(__file__).with_name("report.css")
+_COLUMNS = ("Score", "Calls", "Tokens", "Seconds")
+
+
+def page(result: SuiteResult) -> str:
+    """The whole page. Outside text is never markup in it."""
+    summary = result.summary()
+    judged, grey = result.judged(), bool(result.doubt())
+    low, high = summary["interval"]
+    cost = "–" if summary["cost"] is None else f"${summary['cost']:.2f}"
+    off = "off" if grey else ""
+    figures = [
+        ("Passed", f"{summary['passed']:.1%}", off),
+        ("95 % interval", f"{low:.0%} to {high:.0%}", off),
+        *((f"pass@{k}", f"{value:.1%}", off) for k, value in summary["pass_at"].items() if k != "1"),
+        ("Completed", f"{summary['completed']:.1%}", ""),
+        ("Tool calls", f"{summary['calls']:,}", ""),
+        ("Tokens", f"{summary['tokens']:,}", ""),
+        ("Cost", cost, ""),
+        ("Time", f"{summary['seconds']:,.0f} s", ""),
+    ]
+    rows = "".join(_row(name, runs, grey=grey and name in judged) for name, runs in result.by_task().items())
+    columns = "".join(f"<th class=n>{name}</th>" for name in _COLUMNS)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_text(result.suite)}</title><style>{_STYLE.read_text('utf-8')}</style></head><body>"
+        f'<h1>{_text(result.suite)}</h1><p class="dim">{_text(_conditions(result))}</p>{_figures(figures)}'
+        f"{_judge(result)}{_plot(result)}"
+        f'<div class="wide"><table><thead><tr><th>Task</th><th>Outcome</th>{columns}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div></body></html>\n"
+    )
+
+
+def _conditions(result: SuiteResult) -> str:
+    """What the result was made with, in a line."""
+    tasks, runs = len(result.by_task()), len(result.runs_of_tasks)
+    parts = [
+        f"{tasks:,} task{'' if tasks == 1 else 's'}",
+        f"{runs:,} run{'' if runs == 1 else 's'}",
+        f"seed {result.seed}",
+        result.model,
+        f"{'with' if result.skills else 'without'} skills",
+        f"{'with' if result.memory else 'without'} memory",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _figures(figures: Sequence[tuple[str, str, str]]) -> str:
+    shown = "".join(
+        f'<div><dt>{_text(name)}</dt><dd class="{tone}">{_text(value)}</dd></div>'
+        for name, value, tone in figures
+    )
+    return f"<dl>{shown}</dl>"
+
+
+def _judge(result: SuiteResult) -> str:
+    """How far the model that judges agrees with labelled pairs, and what that means for the scores."""
+    judged = len(result.judged())
+    if not judged:
+        return '<h2>Judge</h2><p class="dim">No judge.</p>'
+    parts = ["<h2>Judge</h2>"]
+    if result.judge is not None:
+        said, found = result.judge, result.judge.agreement
+        low, high = found.interval
+        about = f"{said.model}, {found.pairs:,} labelled pairs ({said.source}), measured {said.measured[:10]}"
+        parts.append(f'<p class="dim">{_text(about)}</p>')
+        parts.append(
+            _figures(
+                [
+                    ("Agreement", f"{found.agreement:.1%}", ""),
+                    ("Kappa", f"{found.kappa:.2f}", "" if found.counts else "bad"),
+                    ("95 % interval", f"{low:.2f} to {high:.2f}", ""),
+                    ("Changed with the order", f"{found.disagreed:.1%}", ""),
+                    ("Abstained", f"{found.abstained:.1%}", ""),
+                ]
+            )
+        )
+    if doubt := result.doubt():
+        grey = f"the share that passed, and {judged:,} of {len(result.by_task()):,} tasks"
+        parts.append(f'<p class="bad">{_text(doubt)} What rests on them is grey: {grey}.</p>')
+    return "".join(parts)
+
+
+def _outcome(run: RunFigures) -> str:
+    """How a run ended, in the words of `result.json`; one that is done need not have passed."""
+    if run.passed:
+        return "passed"
+    return "not passed" if run.outcome == "done" else run.outcome
+
+
+def _row(name: str, runs: list[RunFigures], *, grey: bool) -> str:
+    passed = sum(each.passed for each in runs)
+    label = _outcome(runs[0]) if len(runs) == 1 else f"{passed} of {len(runs)}"
+    failed = next((each for each in runs if not each.passed), None)
+    why = f'<br><span class="dim">{_text(failed.why[:300])}</span>' if failed is not None else ""
+    figures = [
+        f"{fmean(each.calls for each in runs):.1f}",
+        f"{fmean(each.tokens for each in runs):,.0f}",
+        f"{fmean(each.seconds for each in runs):.1f}",
+    ]
+    tone = "off" if grey else "good" if passed == len(runs) else "bad"
+    score = f'<td class="n{" off" if grey else ""}">{fmean(each.score for each in runs):.2f}</td>'
+    cells = "".join(f"<td class=n>{value}</td>" for value in figures)
+    return f"<tr><td>{_text(name)}{why}</td><td class={tone}>{label}</td>{score}{cells}</tr>"
+
+
+def _plot(result: SuiteResult) -> str:
+    """A bar for each task: the share of its runs that passed."""
+    tasks = list(result.by_task().items())
+    unsure = result.judged() if result.doubt() else frozenset[str]()
+    width, height, gap = 1000, 90, 2
+    room = width / len(tasks)
+    bar = max(1.0, room - gap)
+    parts = []
+    for place, (name, runs) in enumerate(tasks):
+        rate = fmean(each.passed for each in runs)
+        x, top = place * room, height * (1 - rate)
+        title = f"<title>{_text(name)}: {rate:.0%}</title>"
+        filled = "off" if name in unsure else "bar"
+        for tone, y, tall in (("rest", 0.0, height), (filled, top, height - top)):
+            place_of = f'x="{x:.1f}" y="{y:.1f}" width="{bar:.1f}" height="{tall:.1f}"'
+            parts.append(f'<rect class="{tone}" {place_of}>{title}</rect>')
+    label = (
+        "Share of the runs that passed, one bar for each task in the order of the table; a full bar is 100 %"
+    )
+    label += "; grey where it rests on the judge" if unsure else ""
+    drawn = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    return f"<figure><figcaption>{label}.</figcaption>{drawn}</figure>"
+
+
+def _text(text: str) -> str:
+    return escape(clean(text))

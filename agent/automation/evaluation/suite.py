@@ -1,0 +1,171 @@
+"""Suites as folders: `suite.yaml`, and for each task `tasks/NAME/task.yaml` and `workspace/`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agent.automation.batch.task import BatchTask, task_of, with_image
+from agent.errors import ConfigError
+from agent.automation.evaluation.agreement import CalibrationSet, pairs_in
+from agent.automation.evaluation.suite_file import read_mapping
+
+_MOST_RUNS = 1_000
+_LONGEST_NAME = 200
+"""Bytes of the name of a task: the folders of its runs are called after it."""
+_BUNDLED = Path(__file__).with_name("suites")
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteTask:
+    """A task of a suite. `workspace` is the folder that is copied for it, if there is one."""
+
+    name: str
+    task: BatchTask
+    workspace: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite: its tasks by name, and how often each runs.
+
+    `pairs` are those its judge is calibrated with; None: those that ship.
+    """
+
+    name: str
+    description: str
+    runs: int
+    tasks: tuple[SuiteTask, ...]
+    pairs: CalibrationSet | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether a model judges in any of its tasks."""
+        return any(check.kind == "judge" for each in self.tasks for check in each.task.checks)
+
+
+def bundled() -> list[str]:
+    """Names of the suites that ship with the program."""
+    return sorted(path.name for path in _BUNDLED.iterdir() if (path / "suite.yaml").is_file())
+
+
+def read_suite(where: str) -> Suite:
+    """A suite by folder, or by the name of one that ships. Raises `ConfigError` naming file and fault."""
+    root = Path(where)
+    if not (root / "suite.yaml").is_file() and where in bundled():
+        root = _BUNDLED / where
+    if not root.is_dir():
+        raise ConfigError(f"{where} is no folder of a suite; there are {', '.join(bundled())}, or a path.")
+    path = root / "suite.yaml"
+    head = read_mapping(path, ("name", "description", "runs", "defaults", "pairs"))
+    runs = head.get("runs", 1)
+    if isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= _MOST_RUNS:
+        raise ConfigError(f"{path}: `runs` has to be a number from 1 to {_MOST_RUNS}.")
+    defaults = head.get("defaults") or {}
+    if not isinstance(defaults, Mapping):
+        raise ConfigError(f"{path}: `defaults` is a mapping.")
+    name, description = (head.get(key) or "" for key in ("name", "description"))
+    if not isinstance(name, str) or not isinstance(description, str):
+        raise ConfigError(f"{path}: `name` and `description` have to be text.")
+    tasks = tuple(_task(folder, defaults) for folder in _folders(root))
+    return Suite(name or root.resolve().name, description, runs, tasks, _pairs(root, head.get("pairs")))
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        every = sorted((root / "tasks").iterdir())
+        folders = [path for path in every if path.is_dir() and not path.name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError):
+        folders = []
+    except OSError as error:
+        raise ConfigError(f"{root / 'tasks'} cannot be read: {error.strerror}.") from error
+    if not folders:
+        raise ConfigError(f"{root} has no tasks: each is a file tasks/NAME/task.yaml.")
+    for folder in folders:
+        name = folder.name
+        if not name.isprintable() or len(os.fsencode(name)) > _LONGEST_NAME:
+            raise ConfigError(
+                f"{root / 'tasks'}: {name[:40]!r} is no name for a task; names are printable "
+                f"and have at most {_LONGEST_NAME} bytes."
+            )
+        if not _within(folder, root):
+            raise ConfigError(f"{folder} is a link that leads out of the suite; put a copy there.")
+    return folders
+
+
+def _pairs(root: Path, given: object) -> CalibrationSet | None:
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given.strip() or "\0" in given:
+        raise ConfigError(f"{root / 'suite.yaml'}: `pairs` is the path of a file of labelled pairs.")
+    path = root / given
+    if not _within(path, root):
+        raise ConfigError(f"{root / 'suite.yaml'}: `pairs` leads out of the suite; put the file there.")
+    return pairs_in(path)
+
+
+def _task(folder: Path, defaults: Mapping[str, Any]) -> SuiteTask:
+    path = folder / "task.yaml"
+    given = {**defaults, **read_mapping(path, None)}
+    if given.get("id", folder.name) != folder.name:
+        raise ConfigError(f"{path}: a task is called after its folder, {folder.name}; leave `id` out.")
+    try:
+        task = with_image(task_of({**given, "id": folder.name}), folder)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}.") from None
+    if task.image:
+        image = str((folder / task.image).absolute())
+        task = replace(task, image=image, given={**task.given, "image": image})
+    workspace = folder / "workspace"
+    if not os.path.lexists(workspace):
+        return SuiteTask(folder.name, task, None)
+    key = hashlib.sha256(f"{task.key} {_content_of(workspace)}".encode()).hexdigest()[:24]
+    return SuiteTask(folder.name, replace(task, key=key), workspace)
+
+
+def _content_of(workspace: Path) -> str:
+    """A hash of all that is in a workspace.
+
+    Raises `ConfigError` for what cannot be read or copied, or would lead out of the copy.
+    """
+    if workspace.is_symlink() or not workspace.is_dir():
+        raise ConfigError(f"{workspace} has to be a folder.")
+    digest = hashlib.sha256()
+    try:
+        for folder, folders, files in os.walk(workspace, onerror=_raise):
+            folders.sort()
+            for path in (Path(folder) / name for name in sorted((*folders, *files))):
+                kind = path.lstat().st_mode
+                content = _content(path, kind, workspace)
+                entry = (os.fsencode(path.relative_to(workspace)), oct(kind).encode(), content)
+                digest.update(b"\0".join(entry) + b"\0")
+    except OSError as error:
+        raise ConfigError(f"{error.filename} cannot be read: {error.strerror}.") from error
+    return digest.hexdigest()
+
+
+def _content(path: Path, kind: int, workspace: Path) -> bytes:
+    if stat.S_ISLNK(kind):
+        target = path.readlink()
+        if target.is_absolute() or not _within(path, workspace):
+            raise ConfigError(f"{path} is a link that leads out of `workspace`; put a copy there.")
+        return os.fsencode(target)
+    if stat.S_ISREG(kind):
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    if not stat.S_ISDIR(kind):
+        raise ConfigError(f"{path} is no file, folder or link, and cannot be copied.")
+    return b""
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _within(path: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

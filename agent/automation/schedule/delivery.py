@@ -1,0 +1,118 @@
+"""Delivery of what a run said: into a file, to a command such as a mailer, as a message."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import stat
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from agent.errors import HermesError
+from agent.automation.schedule.job import Job, JobRun
+from agent.automation.schedule.zones import ScheduleError
+from agent.automation.unattended.commands import UnattendedCommands
+from tools.actions import Action, WritePath
+from tools.results import DeniedError, ToolError
+
+MAIL_SECONDS = 120
+LONGEST_MESSAGE = 3_900
+"""Characters of an output that go into a message: its beginning."""
+
+_NO_FILE = "no regular file"
+
+Permit = Callable[[Action], Awaitable[None]]
+Send = Callable[[JobRun, str, str, str, Permit], Awaitable[object]]
+"""Sends a text of a run to a target under a title, if the gate lets it. Raises `ToolError`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDelivery:
+    """Hands stored outputs on. Each way passes the gate; nobody is there to say yes."""
+
+    commands: UnattendedCommands
+    send: Send
+
+    async def __call__(self, job: Job, run: JobRun) -> str:
+        """Hand an output on; a sentence about what went wrong, empty if nothing did."""
+        kind, _, target = job.intent.deliver.partition(":")
+        text = run.output or run.error
+        cwd = await asyncio.to_thread(working_folder, job.intent.cwd)
+        allow, why = job.intent.allow, f"job {job.id}"
+        try:
+            if kind == "file":
+                path = await asyncio.to_thread(resolved, cwd, target)
+                await self.commands.permit(written(path), cwd, allow=allow, why=why)
+                await asyncio.to_thread(append, path, _section(job, run, text))
+            elif kind == "mail":
+                ended = await self.commands.run(
+                    target, cwd, MAIL_SECONDS, data=text.encode(), allow=allow, why=why
+                )
+                if ended.refused or ended.code:
+                    return f"Delivery by {target[:60]!r} failed: {ended.said}"
+            elif kind == "message":
+                permit = partial(self.commands.permit, folder=cwd, allow=allow, why=why)
+                await self.send(run, target, _shortened(text, run), job.title, permit)
+        except DeniedError as error:
+            return f"Delivery to {target[:60]!r}: {self.commands.told(error)}"
+        except ToolError as error:
+            return f"Delivery to {target[:60]!r} failed: {error}"
+        except HermesError as error:
+            # Settings or rules that cannot be read, for example.
+            return f"Delivery to {target[:60]!r} failed: {error}"
+        except OSError as error:
+            return f"{target[:200]} cannot be written: {error.strerror}"
+        return ""
+
+
+def working_folder(cwd: str) -> Path:
+    """Where a job works, resolved. Looks at the disk."""
+    return Path(cwd or Path.home()).resolve()
+
+
+def resolved(cwd: Path, target: str) -> Path:
+    """The file that a delivery names, without links. Looks at the disk. Raises `ScheduleError`."""
+    try:
+        path = (cwd / Path(target).expanduser()).resolve()
+        # One that cannot be looked at cannot be written either; a pipe would wait for who reads it.
+        if path.exists() and not path.is_file():
+            raise ValueError(_NO_FILE)
+    except (OSError, RuntimeError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise ScheduleError(
+            f"The file {target[:60]!r} cannot be used ({said}); give another path to deliver to."
+        ) from None
+    return path
+
+
+def written(path: Path) -> WritePath:
+    """The action of a delivery into a file."""
+    return WritePath(tool="write_file", path=path, creates=not path.exists())
+
+
+def append(path: Path, text: str) -> None:
+    """Put a text at the end of a regular file, made where it is missing. Raises `OSError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The path was resolved before it was judged: a link that came since is not followed,
+    # and a pipe not waited for.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(path, flags, 0o600), "a", encoding="utf-8") as out:
+        if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):
+            raise OSError(errno.EINVAL, _NO_FILE)
+        out.write(text)
+
+
+def _section(job: Job, run: JobRun, text: str) -> str:
+    """An output as a file gets it: under a heading of its own."""
+    due = datetime.fromtimestamp(run.due / 1000).astimezone().isoformat(" ", "minutes")
+    return f"## {job.title}, {due}\n\n{text.rstrip()}\n\n"
+
+
+def _shortened(text: str, run: JobRun) -> str:
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[:LONGEST_MESSAGE]}…\n(the rest: hermes cron log {run.job})"

@@ -1,0 +1,364 @@
+"""Jobs and runs as rows of the store. Plain functions on a connection, run as transactions."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from sqlite3 import Connection
+from typing import Any
+
+from agent.automation.schedule.deciding import DueTime, decide, following, never_due
+from agent.automation.schedule.job import Job, JobIntent, JobRun, JobState, unreadable
+from agent.automation.schedule.zones import ScheduleError
+from agent.core.store.nodes import storable
+
+_RUN = ", ".join(field.name for field in fields(JobRun))
+_JOBS = "SELECT id, intent, state, anchor, looked, next, runs FROM jobs"
+MOST_CUTS = 3
+KEPT_RUNS = 200
+"""Runs of one job whose receipts are kept."""
+LOOKED_AT_AGAIN = 3600
+"""Seconds until a job whose schedule no longer parses is looked at again."""
+BACKOFF = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)
+"""Seconds until a delivery that failed is tried again."""
+
+
+def jobs(connection: Connection) -> list[Job]:
+    """All jobs, those due first, finished ones last."""
+    rows = connection.execute(f"{_JOBS} ORDER BY state = 'done', next IS NULL, next, id")
+    return [_job(row) for row in rows]
+
+
+def job(connection: Connection, id: str) -> Job:
+    """The job of an id, the start of one, or a name. Raises `ScheduleError`."""
+    row = connection.execute(f"{_JOBS} WHERE id = ?", (id,)).fetchone()
+    if row is not None:
+        return _job(row)
+    found = [each for each in jobs(connection) if id and each.intent.name == id]
+    found = found or [each for each in jobs(connection) if id and each.id.startswith(id)]
+    if len(found) != 1:
+        what = "is more than one job" if found else "is no job"
+        raise ScheduleError(f"{id[:40]!r} {what}; `hermes cron list` shows them.")
+    return found[0]
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    id, stored, state, anchor, looked, next_, runs = row
+    intent = JobIntent.from_json(stored)
+    # Known from here on: on the event loop, lists of many jobs would make a key wait.
+    unreadable(*intent.timing)
+    return Job(
+        id=id,
+        intent=intent,
+        state=state,
+        anchor=anchor,
+        looked=looked,
+        next=next_,
+        runs=runs,
+    )
+
+
+def add(connection: Connection, intent: JobIntent, now: int) -> Job:
+    """Keep a new job. Raises `ScheduleError` where its name is taken."""
+    require_free(connection, intent.name)
+    new = Job(
+        id=secrets.token_hex(4), intent=intent, state="active", anchor=now, looked=now, next=None, runs=0
+    )
+    new = replace(new, next=following(new, now))
+    connection.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(new))
+    return new
+
+
+def require_free(connection: Connection, name: str, owner: str = "") -> None:
+    """Raises `ScheduleError` where a job other than `owner` (an id) has the name."""
+    if name and any(each.intent.name == name and each.id != owner for each in jobs(connection)):
+        raise ScheduleError(f"There is a job {name[:40]!r} already; give another name, or edit it.")
+
+
+def put(connection: Connection, changed: Job) -> Job:
+    """Write a job anew."""
+    connection.execute("REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(changed))
+    return changed
+
+
+def _row(job: Job) -> tuple[Any, ...]:
+    intent = storable(job.intent.to_json())
+    return (job.id, intent, job.state, job.anchor, job.looked, job.next, job.runs)
+
+
+def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job:
+    """Pause a job or let it go on; what was due meanwhile is not made up for."""
+    found = job(connection, id)
+    if found.state == state:
+        return found
+    looked = max(found.looked, now)
+    soonest = following(found, looked) if state == "active" else None
+    if state == "active" and soonest is None:
+        raise never_due(found)
+    return put(connection, replace(found, state=state, looked=looked, next=soonest))
+
+
+def remove(connection: Connection, id: str) -> Job:
+    """Forget a job and its runs."""
+    found = job(connection, id)
+    connection.execute("DELETE FROM jobs WHERE id = ?", (found.id,))
+    connection.execute("DELETE FROM job_runs WHERE job = ?", (found.id,))
+    return found
+
+
+def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: int) -> Job:
+    """Keep a job again that was removed, with its runs; what was due meanwhile is not made up for.
+
+    Raises `ScheduleError` where its name was given to another one.
+    """
+    if removed.intent.name and any(each.intent.name == removed.intent.name for each in jobs(connection)):
+        raise ScheduleError(f"There is another job {removed.intent.name[:40]!r} now; rename that one first.")
+    looked = max(now, removed.looked)
+    try:
+        soonest = following(removed, looked) if removed.state == "active" else None
+    except ScheduleError:
+        soonest = removed.next
+    state: JobState = "done" if removed.state == "active" and soonest is None else removed.state
+    for each in runs:
+        values = {**asdict(each), "receipt": json.dumps(dict(each.receipt))}
+        connection.execute(
+            f"INSERT OR IGNORE INTO job_runs ({_RUN}) VALUES ({', '.join(f':{name}' for name in values)})",
+            values,
+        )
+    return put(connection, replace(removed, state=state, looked=looked, next=soonest))
+
+
+def decide_due(connection: Connection, now: int, grace: float) -> int:
+    """Claim what is due, one row for each job and due time; how many runs wait now because of it."""
+    rows = connection.execute(
+        f"{_JOBS} WHERE state = 'active' AND next <= ? ORDER BY next", (now,)
+    ).fetchall()
+    waiting = 0
+    for due in map(_job, rows):
+        try:
+            waiting += _decide(connection, due, now, grace)
+        except ScheduleError as error:
+            _put_off(connection, due, now, str(error))
+    return waiting
+
+
+def _put_off(connection: Connection, broken: Job, now: int, why: str) -> None:
+    """Tell once, as a run that failed, why a job cannot be due; look again later: its zone may come back."""
+    told = connection.execute(
+        "SELECT 1 FROM job_runs WHERE job = ? AND why = 'due' AND state = 'failed' AND due > ?",
+        (broken.id, broken.looked * 1000),
+    ).fetchone()
+    if told is None:
+        # No due time of the schedule: those are whole seconds, and are made up for once it parses again.
+        due = (broken.next or now) * 1000 + 1
+        delivery = "" if broken.intent.deliver == "none" else "waiting"
+        connection.execute(
+            "INSERT OR IGNORE INTO job_runs "
+            "(job, due, why, state, earliest, started, ended, error, delivery) "
+            "VALUES (?, ?, 'due', 'failed', ?, ?, ?, ?, ?)",
+            (broken.id, due, now, now, now, storable(broken.problem or why), delivery),
+        )
+    connection.execute("UPDATE jobs SET next = ? WHERE id = ?", (now + LOOKED_AT_AGAIN, broken.id))
+
+
+def _decide(connection: Connection, due: Job, now: int, grace: float) -> int:
+    busy = connection.execute(
+        "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (due.id,)
+    ).fetchone()
+    decision = decide(due, now, grace, busy is not None)
+    for at, why, reason in decision.skip:
+        _claim(connection, due.id, at, why, "skipped", reason)
+    for at, why in decision.run:
+        _claim(connection, due.id, at, why, "waiting", "")
+    state: JobState = "active" if decision.next is not None else "done"
+    runs = due.runs + len(decision.run)
+    put(connection, replace(due, state=state, looked=decision.looked, next=decision.next, runs=runs))
+    connection.execute(
+        "DELETE FROM job_runs WHERE job = ? AND delivery != 'waiting' "
+        "AND state NOT IN ('waiting', 'running') "
+        "AND id NOT IN (SELECT id FROM job_runs WHERE job = ? ORDER BY due DESC LIMIT ?)",
+        (due.id, due.id, KEPT_RUNS),
+    )
+    return len(decision.run)
+
+
+def _claim(connection: Connection, id: str, at: DueTime, why: str, state: str, error: str) -> None:
+    connection.execute(
+        "INSERT OR IGNORE INTO job_runs (job, due, why, state, earliest, error) VALUES (?, ?, ?, ?, ?, ?)",
+        (id, at.due * 1000, why, state, at.begins, error),
+    )
+
+
+def ask_for(connection: Connection, id: str, now_ms: int, why: str = "asked") -> JobRun:
+    """A run now, whatever the schedule says. Raises `ScheduleError` while one is under way."""
+    found = job(connection, id)
+    busy = connection.execute(
+        "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (found.id,)
+    ).fetchone()
+    if busy is not None:
+        raise ScheduleError(f"The job {found.title!r} is at work already; wait for it.")
+    # Due times of the schedule are whole seconds, so one asked for never takes the place of one.
+    due = now_ms
+    while due % 1000 == 0 or _is_taken(connection, found.id, due):
+        due += 1
+    cursor = connection.execute(
+        "INSERT INTO job_runs (job, due, why, state, earliest) VALUES (?, ?, ?, 'waiting', ?)",
+        (found.id, due, why, due // 1000),
+    )
+    assert cursor.lastrowid is not None
+    return run(connection, cursor.lastrowid)
+
+
+def _is_taken(connection: Connection, job: str, due: int) -> bool:
+    row = connection.execute("SELECT 1 FROM job_runs WHERE job = ? AND due = ?", (job, due)).fetchone()
+    return row is not None
+
+
+def run(connection: Connection, id: int) -> JobRun:
+    """One run. Raises `ScheduleError` where it is gone, as with its job."""
+    row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        raise ScheduleError(f"There is no run {id}; `hermes cron log` shows them.")
+    return _run(row)
+
+
+def _run(row: tuple[Any, ...]) -> JobRun:
+    values = dict(zip((field.name for field in fields(JobRun)), row, strict=True))
+    return JobRun(**{**values, "receipt": json.loads(values["receipt"])})
+
+
+def open_runs(connection: Connection) -> list[JobRun]:
+    """Runs that are not over: those that began first, then in the order in which they are due."""
+    rows = connection.execute(
+        f"SELECT {_RUN} FROM job_runs WHERE state IN ('waiting', 'running') ORDER BY state, due, id"
+    )
+    return [_run(row) for row in rows]
+
+
+def runs_of(connection: Connection, id: str, count: int) -> list[JobRun]:
+    """The newest runs of a job, newest first; of all jobs where `id` is empty."""
+    rows = connection.execute(
+        f"SELECT {_RUN} FROM job_runs WHERE ? IN ('', job) ORDER BY due DESC, id DESC LIMIT ?", (id, count)
+    )
+    return [_run(row) for row in rows]
+
+
+def begin(connection: Connection, id: int, now: float) -> JobRun | None:
+    """Take a run up: for the first time, or again after a cut. None: there is nothing to do."""
+    row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        return None
+    found = _run(row)
+    if found.state == "waiting":
+        if _waits_for_another(connection, found):
+            return None
+        connection.execute("UPDATE job_runs SET state = 'running', started = ? WHERE id = ?", (now, id))
+    elif found.state == "running":
+        cuts = found.cuts + 1
+        if cuts >= MOST_CUTS:
+            end(connection, id, "interrupted", now, "", f"cut off {cuts} times", {}, "")
+            return None
+        connection.execute("UPDATE job_runs SET cuts = ? WHERE id = ?", (cuts, id))
+    else:
+        return None
+    return run(connection, id)
+
+
+def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
+    """Whether a run of the job, perhaps one that was cut off a moment ago, has to be over first."""
+    row = connection.execute(
+        "SELECT 1 FROM job_runs, jobs WHERE jobs.id = job AND job = ? AND job_runs.state = 'running' "
+        f"AND {_stored('overlap', 'skip')} != 'parallel'",
+        (wanted.job,),
+    ).fetchone()
+    return row is not None
+
+
+def _stored(name: str, default: str) -> str:
+    """SQL for a value of an intent; a text that is no JSON would fail the query for all jobs."""
+    return f"coalesce(CASE WHEN json_valid(intent) THEN json_extract(intent, '$.{name}') END, '{default}')"
+
+
+def in_session(connection: Connection, id: int, session: str) -> None:
+    """Note the session a run works in."""
+    connection.execute("UPDATE job_runs SET session = ? WHERE id = ?", (session, id))
+
+
+def end(
+    connection: Connection,
+    id: int,
+    state: str,
+    now: float,
+    output: str,
+    error: str,
+    receipt: Mapping[str, Any],
+    delivery: str,
+) -> None:
+    """A run is over: what came of it, and whether that is to be delivered."""
+    connection.execute(
+        "UPDATE job_runs SET state = ?, ended = ?, output = ?, error = ?, receipt = ?, delivery = ? "
+        "WHERE id = ? AND state = 'running'",
+        (state, now, storable(output), storable(error), storable(json.dumps(receipt)), delivery, id),
+    )
+
+
+def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job, JobRun]]:
+    """Runs whose output waits to be delivered now: `notice`, or what is not one."""
+    rows = connection.execute(
+        f"SELECT {_RUN} FROM job_runs WHERE delivery = 'waiting' AND retry <= ? ORDER BY due", (now,)
+    ).fetchall()
+    if not rows:
+        return []
+    known = {each.id: each for each in jobs(connection)}
+    found = [(known.get(each.job), each) for each in map(_run, rows)]
+    return [
+        (job, each)
+        for job, each in found
+        if job is not None and (job.intent.deliver == "notice") == (kinds == "notice")
+    ]
+
+
+def delivered(connection: Connection, id: int, now: float, problem: str) -> None:
+    """A delivery was tried; it is tried again later where there was a problem."""
+    row = connection.execute("SELECT tries FROM job_runs WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        # The job was removed meanwhile.
+        return
+    (tries,) = row
+    if not problem:
+        state, error = "done", ""
+    else:
+        state, error = ("waiting" if tries < len(BACKOFF) else "failed"), problem
+    retry = now + BACKOFF[min(tries, len(BACKOFF) - 1)]
+    connection.execute(
+        "UPDATE job_runs SET delivery = ?, tries = ?, retry = ?, "
+        "error = CASE ? WHEN '' THEN error ELSE ? END WHERE id = ?",
+        (state, tries + 1, retry, error, storable(error), id),
+    )
+
+
+def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
+    """Whether jobs or runs exist that need looking after, and when the next thing is due."""
+    (soonest,) = connection.execute("SELECT min(next) FROM jobs WHERE state = 'active'").fetchone()
+    (earliest,) = connection.execute(
+        "SELECT min(earliest) FROM job_runs WHERE state IN ('waiting', 'running')"
+    ).fetchone()
+    (retry,) = connection.execute(
+        "SELECT min(retry) FROM job_runs, jobs WHERE jobs.id = job AND delivery = 'waiting' "
+        f"AND {_stored('deliver', 'notice')} != 'notice'"
+    ).fetchone()
+    times = [each for each in (soonest, earliest, retry) if each is not None]
+    return bool(times), min(times) if times else None
+
+
+def next_after(connection: Connection, now: float) -> float | None:
+    """When the next thing that is not due yet becomes due (seconds, UTC)."""
+    (soonest,) = connection.execute(
+        "SELECT min(due) FROM (SELECT next AS due FROM jobs WHERE state = 'active' "
+        "UNION ALL SELECT earliest FROM job_runs WHERE state = 'waiting' "
+        "UNION ALL SELECT retry FROM job_runs WHERE delivery = 'waiting') WHERE due > ?",
+        (now,),
+    ).fetchone()
+    return soonest

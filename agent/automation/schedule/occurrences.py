@@ -1,0 +1,112 @@
+"""Instants (UTC) at which schedules are due, strictly after a given one. Pure.
+
+Times of the day (`0 9 * * *`) are wall time: one that a zone skips is due once, at the first minute after the
+gap; one that comes twice is due the first time. Steps of the clock (a wildcard in minute or hour, `every`)
+follow elapsed time: they are due at each instant whose wall time matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from agent.automation.schedule.cron_fields import CronFields, parse_cron
+from agent.automation.schedule.expression import Schedule
+from agent.automation.schedule.plain_words import SingleTime
+from agent.automation.schedule.zones import changes, first_instant, offset_at, wall, zone
+
+END = datetime(9999, 1, 1, tzinfo=UTC)
+"""Where the calendar ends for steps of the clock."""
+DAY = timedelta(days=1)
+
+
+def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = None) -> Iterator[datetime]:
+    """The instants (UTC) strictly later than `after`, in order; ends with the calendar.
+
+    `anchor` is when the schedule began to count (for a delay and an interval); without one it is `after`.
+    """
+    after = after.astimezone(UTC)
+    start = after if anchor is None else anchor.astimezone(UTC)
+    try:
+        if schedule.cron is not None:
+            where = zone(schedule.zone)
+            found = _fixed if schedule.cron.fixed else _elapsed
+            yield from found(schedule.cron, where, after)
+        elif schedule.every is not None:
+            yield from _interval(schedule.every, start, after)
+        elif schedule.single is not None:
+            at = _single(schedule.single, zone(schedule.zone), start)
+            if at is not None and at > after:
+                yield at
+        else:
+            at = start + schedule.delay if schedule.delay is not None else schedule.instant()
+            if at > after:
+                yield at
+    except OverflowError:
+        # The calendar has an end.
+        return
+
+
+def next_due(
+    schedule: Schedule, after: datetime, count: int, anchor: datetime | None = None
+) -> list[datetime]:
+    """At most `count` instants of `due_after`."""
+    return list(islice(due_after(schedule, after, anchor), count))
+
+
+def _single(single: SingleTime, where: ZoneInfo, start: datetime) -> datetime | None:
+    """When a single time of the clock is due that was asked for at `start`; None if it never comes."""
+    if single.days is None:
+        return next(_fixed(parse_cron(single.fields), where, start), None)
+    day = wall(where, start).replace(hour=single.hour, minute=single.minute, second=0, microsecond=0)
+    return first_instant(where, day + single.days * DAY)
+
+
+def _interval(every: timedelta, start: datetime, after: datetime) -> Iterator[datetime]:
+    passed = max(0, (after - start) // every) if after >= start else -1
+    at = start + every * (passed + 1)
+    if at == start:
+        # The first one is a whole interval after the start.
+        at += every
+    while True:
+        yield at
+        at += every
+
+
+def _fixed(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    last = after
+    for local in cron.wall_times(wall(where, after)):
+        # Several skipped times are one: the first minute after the gap.
+        if (at := first_instant(where, local)) > last:
+            yield at
+            last = at
+
+
+def _elapsed(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    begin = after
+    while begin < END:
+        # No offset is as much as a day: before this there is nothing. Years without a match are passed over.
+        nearest = next(cron.wall_times(begin.replace(tzinfo=None) - DAY), None)
+        if nearest is None:
+            return
+        begin = max(begin, nearest.replace(tzinfo=UTC) - DAY)
+        for start, end, offset in _stretches(where, begin):
+            first, last = ((each + offset).replace(tzinfo=None) for each in (start, end))
+            for local in cron.wall_times(first, last):
+                at = (local - offset).replace(tzinfo=UTC)
+                if after < at and start <= at < end:
+                    yield at
+            begin = end
+
+
+def _stretches(where: ZoneInfo, begin: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
+    """From `begin` to the end of its month (of UTC), the stretches during which one offset holds."""
+    month = begin.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    after_it = (month + timedelta(days=32)).replace(day=1)
+    offset = offset_at(where, begin)
+    for end in (*changes(where, month, after_it), after_it):
+        if end > begin:
+            yield begin, end, offset
+            begin, offset = end, offset_at(where, end)

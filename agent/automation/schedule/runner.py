@@ -1,0 +1,321 @@
+"""The runner: claims what is due, carries it out, goes on with what was cut off, delivers.
+
+Any number of processes may do so at once: a due time is claimed by one unique row, and a run belongs to
+whoever holds its lock, which the kernel frees when a process dies. One that finds a run `running` whose lock
+is free goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.errors import HermesError
+from agent.automation.schedule import job_table as table
+from agent.automation.schedule.job import Job, JobRun, RunState
+from agent.automation.schedule.runner_lock import lease
+from agent.core.store.connection import Database
+from agent.core.store.locks import SessionLock
+
+log = logging.getLogger(__name__)
+
+TAKE_OVER = 10.0
+"""Seconds after which a runner that waits looks whether the lease is free."""
+OTHERS_RUN = 0.5
+"""Seconds after which a run that another process carries out is looked at again."""
+MOST_DELIVERIES = 8
+"""Outputs that are handed on at once: of each job one at a time, in their order."""
+SILENT = ("[SILENT]", "HEARTBEAT_OK")
+"""Answers that are not delivered."""
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """What came of a run."""
+
+    state: RunState
+    output: str
+    error: str = ""
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+
+
+_BEAT = ""
+"""The key of the beat among deliveries; no job is called so."""
+
+Note = Callable[[str], Awaitable[None]]
+"""Keeps the session that a run works in."""
+Work = Callable[[Job, JobRun, Note], Awaitable[JobOutcome]]
+Deliver = Callable[[Job, JobRun], Awaitable[str]]
+"""Hands the output on; a sentence about what went wrong, empty if nothing did."""
+
+
+@dataclass(kw_only=True)
+class JobRunner:
+    """Looks at the clock and does what is due. One use only."""
+
+    database: Database
+    folder: Path
+    work: Work
+    deliver: Deliver
+    told: Callable[[Job, JobRun], None] = lambda _job, _run: None
+    """Hears of each run that is over."""
+    clock: Callable[[], float] = time.time
+    tick: float = 15.0
+    grace: float = 120.0
+    at_once: int = 2
+    beat: Callable[[], Awaitable[float | None]] | None = None
+    """Lets the heartbeat look; seconds (UTC) of the next beat, None where there is no heartbeat."""
+    _tasks: dict[int, asyncio.Task[None]] = field(init=False, default_factory=dict)
+    """Runs under way."""
+    _beside: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
+    """Deliveries under way, by job, and the beat: none of them stops the clock being looked at."""
+    _beats: float | None = field(init=False, default=None)
+    _looked_after: float = field(init=False, default=-math.inf)
+    """When the heartbeat was last let look, by the clock of the event loop."""
+    _ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Something that was under way when the clock was looked at is over."""
+    _failure: BaseException | None = field(init=False, default=None)
+    _awaited: set[int] = field(init=False, default_factory=set)
+    """Runs that somebody waits for and `told` did not hear of."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Do what is due until told to stop; while another runner holds the lease, wait for it.
+
+        At the end runs are cut off, to be gone on with; deliveries are waited for.
+        """
+        holds = lease(self.folder)
+        async with self._waiting_for_deliveries():
+            try:
+                while not stop.is_set():
+                    if holds.acquire():
+                        await self._look()
+                        pause = await self._until_next()
+                    else:
+                        pause = min(self.tick, TAKE_OVER)
+                    await self._wait(pause, stop)
+            finally:
+                for task in self._tasks.values():
+                    task.cancel()
+                await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+                holds.release()
+
+    async def once(self) -> None:
+        """Do what is due now, and wait for it."""
+        self._looked_after = -math.inf
+        await self._finish_due()
+
+    async def carry_through(self, id: int) -> JobRun:
+        """Do what is due now until a run is over, whoever carries it out; `told` hears of it in any case.
+
+        Raises `ScheduleError` where its job is removed meanwhile.
+        """
+        self._awaited.add(id)
+        await self.once()
+        while (run := await self.database.read(lambda c: table.run(c, id))).state in ("waiting", "running"):
+            await asyncio.sleep(OTHERS_RUN)
+            # The other process may have ended.
+            await self._finish_due()
+        if id in self._awaited:
+            self.told(await self.database.read(lambda c: table.job(c, run.job)), run)
+        return run
+
+    async def _finish_due(self) -> None:
+        async with self._waiting_for_deliveries():
+            while True:
+                await self._look()
+                if not (self._tasks or self._beside or self._ended.is_set()):
+                    return
+                # Something else may become due meanwhile.
+                await self._wait(await self._until_next())
+
+    @asynccontextmanager
+    async def _waiting_for_deliveries(self) -> AsyncIterator[None]:
+        """Wait in the end for deliveries and beat under way; they are cut off only where this is."""
+        try:
+            yield
+            while self._beside:
+                await asyncio.wait(self._beside.values())
+        finally:
+            for task in self._beside.values():
+                task.cancel()
+            await asyncio.gather(*self._beside.values(), return_exceptions=True)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    async def _wait(self, seconds: float, *others: asyncio.Event) -> None:
+        waiting = [asyncio.ensure_future(each.wait()) for each in (self._ended, *others)]
+        try:
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+
+    async def _until_next(self) -> float:
+        """Seconds to sleep: until the next thing is due, at most a tick, as the clock may be set."""
+        now = self.clock()
+        # What is due and not begun waits for a place, or for another process.
+        soonest = await self.database.read(lambda c: table.next_after(c, now))
+        if self._beats is not None and self._beats > now:
+            soonest = min(soonest or self._beats, self._beats)
+        return self.tick if soonest is None else max(0.05, min(self.tick, soonest - now))
+
+    async def _look(self) -> None:
+        """Claim what is due, and begin it and its delivery."""
+        self._raise_failure()
+        self._ended.clear()
+        now = self.clock()
+        whole = int(now)
+        self._look_after()
+        exists, soonest = await self.database.read(lambda c: table.waits(c, now))
+        if not exists or soonest is None or soonest > now:
+            return
+        await self.database.write(lambda c: table.decide_due(c, whole, self.grace))
+        for run in await self.database.read(table.open_runs):
+            if len(self._tasks) >= self.at_once:
+                break
+            if run.id not in self._tasks and run.earliest <= now:
+                await self._begin(run)
+        await self._hand_on()
+
+    def _look_after(self) -> None:
+        """Let the heartbeat look: a tick after it did, and when the next beat is due."""
+        at = asyncio.get_running_loop().time()
+        is_due = self._beats is not None and self._beats <= self.clock()
+        if self.beat is None or _BEAT in self._beside or not (is_due or at - self._looked_after >= self.tick):
+            return
+        self._looked_after = at
+        self._start(_BEAT, self._keep_beats(self.beat))
+
+    async def _keep_beats(self, beat: Callable[[], Awaitable[float | None]]) -> None:
+        self._beats = await beat()
+
+    def _start(
+        self, key: str, work: Coroutine[Any, Any, None], release: Callable[[], None] = lambda: None
+    ) -> None:
+        """Let something go on beside the clock. What it raises ends the runner: the store is out of order."""
+
+        def over(task: asyncio.Task[None]) -> None:
+            self._beside.pop(key, None)
+            release()
+            if not task.cancelled() and task.exception() is not None:
+                self._failure = task.exception()
+            self._ended.set()
+
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside[key] = task
+        task.add_done_callback(over)
+
+    async def _begin(self, run: JobRun) -> None:
+        try:
+            job = await self.database.read(lambda c: table.job(c, run.job))
+        except HermesError:
+            return
+        locks = [SessionLock(self.folder, f"run-{run.id}")]
+        if job.intent.overlap != "parallel":
+            locks.append(SessionLock(self.folder, f"job-{job.id}"))
+        if not all(lock.acquire() for lock in locks):
+            _release(locks)
+            return
+        now = self.clock()
+        begun = await self.database.write(lambda c: table.begin(c, run.id, now))
+        if begun is None:
+            _release(locks)
+            return
+        task = asyncio.get_running_loop().create_task(self._carry_out(job, begun, locks))
+        self._tasks[run.id] = task
+        task.add_done_callback(lambda _task: self._over(run.id))
+
+    def _over(self, id: int) -> None:
+        self._tasks.pop(id, None)
+        self._ended.set()
+
+    async def _carry_out(self, job: Job, run: JobRun, locks: list[SessionLock]) -> None:
+        async def note(session: str) -> None:
+            await self.database.write(lambda c: table.in_session(c, run.id, session))
+
+        try:
+            try:
+                outcome = await self.work(job, run, note)
+            except HermesError as error:
+                outcome = JobOutcome("failed", "", str(error))
+            except Exception as error:
+                log.exception("a run failed")
+                outcome = JobOutcome("failed", "", f"Internal error ({type(error).__name__}).")
+            text = outcome.output or outcome.error
+            silent = job.intent.deliver == "none" or outcome.output.strip() in SILENT or not text
+            silent = silent or (run.is_beat and await self._said_before(run, outcome))
+            ended = self.clock()
+            await self.database.write(
+                lambda c: table.end(
+                    c,
+                    run.id,
+                    outcome.state,
+                    ended,
+                    outcome.output,
+                    outcome.error,
+                    outcome.receipt,
+                    "" if silent else "waiting",
+                )
+            )
+            with suppress(HermesError):
+                # The job may have been removed meanwhile.
+                self.told(job, await self.database.read(lambda c: table.run(c, run.id)))
+                self._awaited.discard(run.id)
+        finally:
+            _release(locks)
+
+    async def _said_before(self, run: JobRun, outcome: JobOutcome) -> bool:
+        """Whether the beat before failed alike: each one tells its reasons again, and a person was told."""
+        if outcome.state != "failed" or outcome.output:
+            return False
+        runs = await self.database.read(lambda c: table.runs_of(c, run.job, 2))
+        return any(each.id != run.id and each.error == outcome.error for each in runs)
+
+    async def _hand_on(self) -> None:
+        """Begin to deliver what waits for it, from what is stored: no model is asked."""
+        now = self.clock()
+        for job, run in await self.database.read(lambda c: table.to_deliver(c, now, "others")):
+            if len(self._beside.keys() - {_BEAT}) >= MOST_DELIVERIES:
+                return
+            if job.id in self._beside:
+                continue
+            lock = SessionLock(self.folder, f"run-{run.id}")
+            if not lock.acquire():
+                continue
+            with ExitStack() as held:
+                held.callback(lock.release)
+                if await self._still_waits(run.id):
+                    self._start(job.id, self._deliver(job, run), held.pop_all().close)
+
+    async def _still_waits(self, id: int) -> bool:
+        """Whether no other process handed a run on meanwhile, and its job was not removed."""
+        try:
+            return (await self.database.read(lambda c: table.run(c, id))).delivery == "waiting"
+        except HermesError:
+            return False
+
+    async def _deliver(self, job: Job, run: JobRun) -> None:
+        try:
+            problem = await self.deliver(job, run)
+        except HermesError as error:
+            problem = str(error)
+        except Exception as error:
+            log.exception("a delivery failed")
+            problem = f"Internal error ({type(error).__name__})."
+        at = self.clock()
+        await self.database.write(lambda c: table.delivered(c, run.id, at, problem))
+
+
+def _release(locks: list[SessionLock]) -> None:
+    for lock in locks:
+        lock.release()

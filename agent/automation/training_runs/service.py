@@ -1,0 +1,305 @@
+"""Training of a home, as the agent of a session starts it, follows it and stops it.
+
+What works on tasks is a process of its own, which outlives the session: it opens sessions itself, so nothing
+of it may be needed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agent.errors import HermesError
+from agent.core.home import PRIVATE_FILE, private_folder
+from agent.automation.training_runs.configuration import (
+    TrainingConfiguration,
+    edited,
+    read_configuration,
+    write_json,
+)
+from agent.automation.training_runs.records import LOG, TrainingRun, all_runs, find_run, run_lock
+from tools.actions import ReadPath, TrainModel
+from tools.extras import missing
+from tools.results import ToolError
+from tools.training_keeper import Permit
+from tools.umask import person_umask
+
+_CHILD = "import sys; sys.path[:] = {path!r}; from agent.automation.training.run_child import main; main()"
+_PATIENCE = 15.0
+"""Seconds until a run that was told to stop is ended the hard way."""
+_MOST_TESTED, _MOST_GROUP = 10, 16
+_TEST_TOKENS = 20_000
+"""Tokens of one rollout of a test, at most."""
+
+
+class SessionTraining:
+    """A `TrainingKeeper`. Paths of environments are those of the session's workspace."""
+
+    def __init__(
+        self, folder: Path, workspace: Path, model: str, environ: Mapping[str, str], tinker_key: str = ""
+    ) -> None:
+        """`folder` keeps the runs and the configuration; `model` is that of the session."""
+        self._folder = folder
+        self._workspace = workspace
+        self._model = model
+        self._environ = dict(environ)
+        self._tinker_key = tinker_key
+
+    async def environments(self) -> Mapping[str, Any]:
+        return await self._ask({"do": "environments", "folder": str(self._own)})
+
+    async def select(self, name: str, permit: Permit) -> Mapping[str, Any]:
+        order = {"do": "look", "name": name, "folder": str(self._own)}
+        found = await self._ask(order)
+        if found.pop("unknown", False):
+            path = await asyncio.to_thread(_resolved, self._workspace, name)
+            await permit(ReadPath(tool="rl_select_environment", path=path))
+            found = await self._ask({**order, "path": str(path)})
+        configuration = replace(await self._configuration(), environment=found.pop("where"))
+        await self._keep(configuration)
+        return {"success": True, **found, "configuration": configuration.to_json()}
+
+    async def configuration(self) -> Mapping[str, Any]:
+        configuration = await self._configuration()
+        return {
+            "configuration": configuration.to_json(),
+            "model": configuration.model or self._model,
+            "trainers": {"prompts": "", "tinker": self._without_tinker()},
+        }
+
+    async def edit(self, field: str, value: Any) -> Mapping[str, Any]:
+        if field == "environment":
+            raise ToolError("The environment is changed with rl_select_environment.")
+        try:
+            changed = edited(await self._configuration(), field, value)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+        await self._keep(changed)
+        return {"success": True, "configuration": changed.to_json()}
+
+    async def start(self, run: str, permit: Permit) -> Mapping[str, Any]:
+        if run:
+            found = await self._found(run)
+            record = await asyncio.to_thread(found.record)
+            if record["state"] == "running":
+                raise ToolError(f"The run {run} is at work; rl_check_status tells how far it is.")
+            given = record["configuration"]
+        else:
+            configuration = await self._configuration()
+            if not configuration.environment:
+                raise ToolError("No environment is selected; choose one with rl_select_environment.")
+            given = replace(configuration, model=configuration.model or self._model).to_json()
+            found = TrainingRun(self._folder / secrets.token_hex(4))
+        if given["trainer"] == "tinker" and (missing := self._without_tinker()):
+            raise ToolError(missing)
+        if given["trainer"] == "tinker" and not given["base_model"]:
+            raise ToolError("Name the model to train with rl_edit_config, field base_model.")
+        of = f"{given['steps']} steps of {given['group']} rollouts, trainer {given['trainer']}"
+        what = f"train on {Path(given['environment']).name}: {of}"
+        await permit(TrainModel(tool="rl_start_training", what=what, tokens=given["max_tokens"]))
+        await self._begin(found, given)
+        return {"success": True, **await asyncio.to_thread(partial(_told, found))}
+
+    async def status(self, run: str) -> Mapping[str, Any]:
+        return await asyncio.to_thread(partial(_told, await self._found(run)))
+
+    async def stop(self, run: str) -> Mapping[str, Any]:
+        found = await self._found(run)
+        lock = run_lock(found.folder)
+        if not await asyncio.to_thread(lock.is_held):
+            raise ToolError(f"The run {run} is not at work.")
+        pid = lock.holder()
+        waited = 0.0
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        while await asyncio.to_thread(lock.is_held):
+            if waited >= _PATIENCE and pid is not None:
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+                await asyncio.to_thread(found.note_ended, "stopped")
+                break
+            await asyncio.sleep(0.1)
+            waited += 0.1
+        return {"success": True, **await asyncio.to_thread(partial(_told, found))}
+
+    async def results(self, run: str) -> Mapping[str, Any]:
+        found = await self._found(run)
+        record, steps = await asyncio.to_thread(lambda: (found.record(), found.steps()))
+        return {
+            "run": found.id,
+            "state": record["state"],
+            "error": record.get("error") or None,
+            "result": record.get("result") or None,
+            "steps": steps,
+            "folder": str(found.folder),
+        }
+
+    async def runs(self) -> Mapping[str, Any]:
+        return {"runs": await asyncio.to_thread(_listed, self._folder)}
+
+    async def test(self, tasks: int, group: int, model: str, permit: Permit) -> Mapping[str, Any]:
+        configuration = await self._configuration()
+        if not configuration.environment:
+            raise ToolError("No environment is selected; choose one with rl_select_environment.")
+        if not 1 <= tasks <= _MOST_TESTED or not 1 <= group <= _MOST_GROUP:
+            raise ToolError(f"A test takes 1 to {_MOST_TESTED} tasks, each 1 to {_MOST_GROUP} times.")
+        tokens = tasks * group * _TEST_TOKENS
+        what = f"test {tasks} tasks of {Path(configuration.environment).name}, each {group} times"
+        await permit(TrainModel(tool="rl_test_inference", what=what, tokens=tokens))
+        given = {
+            **configuration.to_json(),
+            "model": model or configuration.model or self._model,
+            "group": group,
+            "max_tokens": tokens,
+        }
+        folder = self._folder / "tests" / secrets.token_hex(4)
+        return await self._ask({"do": "test", "configuration": given, "tasks": tasks, "folder": str(folder)})
+
+    @property
+    def _own(self) -> Path:
+        """Environments of the person."""
+        return self._folder / "environments"
+
+    def _without_tinker(self) -> str:
+        """Why weights cannot be trained; empty where they can."""
+        if find_spec("tinker") is None:
+            return missing("Training weights", "tinker")
+        if not self._tinker_key:
+            return "Training weights needs the variable TINKER_API_KEY."
+        return ""
+
+    async def _configuration(self) -> TrainingConfiguration:
+        return await asyncio.to_thread(read_configuration, self._folder / "configuration.json")
+
+    async def _keep(self, configuration: TrainingConfiguration) -> None:
+        try:
+            await asyncio.to_thread(write_json, self._folder / "configuration.json", configuration.to_json())
+        except OSError as error:
+            raise ToolError(f"{self._folder} cannot be written: {error.strerror}.") from error
+
+    async def _found(self, run: str) -> TrainingRun:
+        try:
+            return await asyncio.to_thread(find_run, self._folder, run)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+
+    async def _begin(self, run: TrainingRun, configuration: Mapping[str, Any]) -> None:
+        """Start the process of a run, and wait until it is known to be at work."""
+
+        def prepared() -> int:
+            private_folder(run.folder)
+            run.note(configuration=dict(configuration), state="running", error="", started=time.time())
+            return os.open(run.folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+
+        try:
+            log = await asyncio.to_thread(prepared)
+        except OSError as error:
+            raise ToolError(f"{run.folder} cannot be written: {error.strerror}.") from error
+        try:
+            process = await self._process(asyncio.subprocess.PIPE, log)
+        finally:
+            os.close(log)
+        order = {"do": "train", "folder": str(run.folder), "configuration": dict(configuration)}
+        await _order(process, order)
+        assert process.stdout is not None
+        # What it says comes from the process that goes on, of which it is not the parent for long.
+        begun = await process.stdout.read()
+        await process.wait()
+        if not begun:
+            await asyncio.to_thread(run.note_ended, "failed", "The process that trains ended at once.")
+
+    async def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """What a process answers to an order. It ends with the call that asked."""
+        process = await self._process(asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL)
+        try:
+            said, _ = await process.communicate(json.dumps(order).encode() + b"\n")
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        try:
+            answer = json.loads(said.splitlines()[-1])
+        except (ValueError, IndexError):
+            raise ToolError(f"The process that trains ended with code {process.returncode}.") from None
+        if answer.get("error"):
+            raise ToolError(str(answer["error"]))
+        return answer
+
+    async def _process(self, output: int, errors: int) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-c", _CHILD.format(path=sys.path)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=output,
+                stderr=errors,
+                cwd=self._workspace,
+                env=self._environ,
+                start_new_session=True,
+                umask=person_umask(),
+            )
+        except OSError as error:
+            raise ToolError(f"The process that trains cannot be started: {error.strerror}.") from error
+
+
+def _resolved(workspace: Path, name: str) -> Path:
+    return (workspace / Path(name).expanduser()).resolve()
+
+
+async def _order(process: asyncio.subprocess.Process, order: Mapping[str, Any]) -> None:
+    assert process.stdin is not None
+    with suppress(ConnectionError):
+        process.stdin.write(json.dumps(order).encode() + b"\n")
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+def _told(run: TrainingRun) -> dict[str, Any]:
+    """How a run stands. Blocks."""
+    record, steps = run.record(), run.steps()
+    configuration = record.get("configuration") or {}
+    told: dict[str, Any] = {
+        "run": run.id,
+        "state": record["state"],
+        "steps": len(steps),
+        "of": configuration.get("steps"),
+        "seconds": round((record.get("ended") or time.time()) - record["started"]),
+        "last": steps[-1] if steps else None,
+    }
+    if record.get("error"):
+        told["problem"] = record["error"]
+    if record["state"] in ("failed", "interrupted") and (said := run.said()):
+        told["log"] = said
+    return told
+
+
+def _listed(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for run in all_runs(folder):
+        with suppress(HermesError):
+            record = run.record()
+            configuration = record.get("configuration") or {}
+            found.append(
+                {
+                    "run": run.id,
+                    "state": record["state"],
+                    "environment": configuration.get("environment"),
+                    "trainer": configuration.get("trainer"),
+                    "steps": f"{len(run.steps())} of {configuration.get('steps')}",
+                    "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(record["started"])),
+                }
+            )
+    return found

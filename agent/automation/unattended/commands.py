@@ -1,0 +1,283 @@
+"""Commands that run with nobody there: scripts of jobs, mailers, checks. Each passes gate and sandbox.
+
+What would need a yes is refused, and the refusal says where a rule could allow it. What a command changes in
+its folder is not kept as a step: that folder is what it was given to work in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.safety.audit.log import AuditLog
+from agent.safety.audit.record import AuditRecorder
+from agent.errors import ConfigError
+from agent.core.home import Home, private_folder
+from agent.core.modes import ModeName
+from agent.safety.gate import Gate
+from agent.safety.grants import Grants
+from agent.safety.permissions.policy import Permissions
+from agent.safety.reach import let_through
+from agent.safety.sandbox.coverage import NO_COVERAGE
+from agent.safety.sandbox.opening import open_boundary
+from agent.safety.undo import UndoCoverage
+from tools.actions import Action, RunCommand
+from tools.redact import redact, secret_values
+from tools.results import DeniedError, ToolError
+from tools.safe_text import clean
+from tools.sandbox import Need
+from tools.terminal.environment import child_environment
+from tools.umask import person_umask
+
+if TYPE_CHECKING:
+    from agent.core.config.loader import LoadedSettings
+    from agent.safety.sandbox.boundary import SessionBoundary
+
+MOST_OUTPUT = 200_000
+"""Bytes that are kept of what a command prints: its end."""
+TOOK_TOO_LONG = 124
+NOT_STARTED = 126
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnd:
+    """How a command ended."""
+
+    code: int
+    output: str
+    note: str = ""
+    """What the boundary kept it from, as sentences."""
+    refused: str = ""
+    """Why it was not started at all, as sentences."""
+
+    @property
+    def said(self) -> str:
+        """Its code, the last line it printed, and what it was kept from."""
+        if self.refused:
+            return self.refused
+        lines = self.output.strip().splitlines()
+        last = f", {clean(lines[-1])[:200]}" if lines else ""
+        return f"exit code {self.code}{last}" + (f". {self.note}" if self.note else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnattendedCommands:
+    """Runs commands of one surface. `approve` is a mode that goes before settings and permissions.
+
+    With `offline` they get no network, whatever the settings say.
+    """
+
+    home: Home
+    surface: str
+    environ: Mapping[str, str]
+    approve: ModeName | None = None
+    offline: bool = False
+
+    def told(self, error: DeniedError) -> str:
+        """What was refused, and where a person can allow it if that can be allowed at all."""
+        if error.extra.get("outcome") != "nobody":
+            return str(error)
+        return f"{error} A rule for the surface `{self.surface}` in permissions.yaml can allow it."
+
+    async def run(
+        self,
+        command: str,
+        folder: Path,
+        seconds: float,
+        *,
+        data: bytes = b"",
+        allow: Sequence[str] = (),
+        why: str = "",
+    ) -> CommandEnd:
+        """Run a command line of the shell in `folder`, with `data` as its input.
+
+        `allow` are rules that allow beside those of the person; `why` is what the audit log calls it.
+        Never raises for anything the command does. Secrets in its output are masked.
+        """
+        loaded = await asyncio.to_thread(self._load, folder)
+        try:
+            async with self._boundary(loaded, folder) as (boundary, scratch):
+                gate = await asyncio.to_thread(self._gate, loaded, folder, scratch, boundary, allow, why)
+                if boundary.filtered is not None:
+                    let_through(boundary.filtered, gate, loaded.settings.sandbox.hosts)
+                action, need = await asyncio.to_thread(_asked, boundary, command, folder)
+                await gate.permit(action)
+                return await self._carry_out(loaded, boundary, need, command, folder, seconds, data)
+        except DeniedError as error:
+            return CommandEnd(NOT_STARTED, "", refused=self.told(error))
+        except (ToolError, ConfigError) as error:
+            return CommandEnd(NOT_STARTED, "", refused=str(error))
+
+    async def permit(self, action: Action, folder: Path, *, allow: Sequence[str] = (), why: str = "") -> None:
+        """Return if an action that starts no program may happen. Raises `DeniedError`."""
+        loaded = await asyncio.to_thread(self._load, folder)
+        gate = await asyncio.to_thread(
+            self._gate, loaded, folder, self.home.scratch.resolve(), None, allow, why
+        )
+        await gate.permit(action)
+
+    async def foresee(self, action: Action, folder: Path, *, allow: Sequence[str] = ()) -> str:
+        """Why an action would be refused as things stand, as a clause; empty if it would not."""
+        loaded = await asyncio.to_thread(self._load, folder)
+        async with self._boundary(loaded, folder) as (boundary, scratch):
+            gate = await asyncio.to_thread(self._gate, loaded, folder, scratch, boundary, allow, "")
+            if isinstance(action, RunCommand):
+                action, _ = await asyncio.to_thread(_asked, boundary, action.command, folder)
+            verdict = await asyncio.to_thread(gate.decide, action)
+        return "" if verdict.kind == "allow" else "; ".join(verdict.reasons) or "it needs a yes"
+
+    def _load(self, folder: Path) -> LoadedSettings:
+        from agent.core.config.loader import load
+
+        return load(self.home, self.environ, folder)
+
+    @asynccontextmanager
+    async def _boundary(
+        self, loaded: LoadedSettings, folder: Path
+    ) -> AsyncIterator[tuple[SessionBoundary, Path]]:
+        settings = loaded.settings.sandbox
+        if self.offline:
+            settings = settings.model_copy(update={"network": "off"})
+        scratch = await asyncio.to_thread(_scratch, self.home)
+        boundary = None
+        try:
+            secrets = secret_values(loaded.environ)
+            boundary = await asyncio.to_thread(
+                open_boundary, settings, self.home, folder, scratch, self.environ, (), secrets
+            )
+            yield boundary, scratch
+        finally:
+            if boundary is not None:
+                await asyncio.to_thread(boundary.close)
+            await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+
+    def _gate(
+        self,
+        loaded: LoadedSettings,
+        folder: Path,
+        scratch: Path,
+        boundary: SessionBoundary | None,
+        allow: Sequence[str],
+        why: str,
+    ) -> Gate:
+        try:
+            permissions = Permissions(self.home, folder, self.surface, allow=allow)
+        except ValueError as error:
+            raise ConfigError(f"A rule of the job {error}; give one like terminal(git status).") from error
+        settings = loaded.settings
+        recorder = AuditRecorder(
+            AuditLog(self.home.audit), why, self.surface, folder, secret_values(loaded.environ)
+        )
+        return Gate.for_home(
+            self.home,
+            folder,
+            settings.approvals.mode,
+            scratch=scratch,
+            chosen=self.approve,
+            permissions=permissions,
+            # What a person allowed in a session was not allowed for hours when nobody is there.
+            grants=Grants(folder),
+            audit=recorder,
+            undo=UndoCoverage(largest=settings.checkpoints.max_file_mb * 1_000_000),
+            coverage=NO_COVERAGE if boundary is None else boundary.coverage(steps=True),
+        )
+
+    async def _carry_out(
+        self,
+        loaded: LoadedSettings,
+        boundary: SessionBoundary,
+        need: Need,
+        command: str,
+        folder: Path,
+        seconds: float,
+        data: bytes,
+    ) -> CommandEnd:
+        if not boundary.is_ready:
+            await asyncio.to_thread(boundary.prepare)
+        wrapped = await asyncio.to_thread(boundary.wrap, ["/bin/sh", "-c", command], need)
+        variables = child_environment(loaded.environ, loaded.settings.terminal.env_passthrough)
+        variables = {name: value for name, value in variables.items() if name not in wrapped.unset}
+        begun = time.monotonic()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *wrapped.argv,
+                cwd=folder,
+                env={**variables, **wrapped.env},
+                pass_fds=wrapped.fds,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                umask=person_umask(),
+            )
+        except OSError as error:
+            await asyncio.to_thread(wrapped.ended)
+            return CommandEnd(NOT_STARTED, f"It cannot be started: {error.strerror}.")
+        finally:
+            wrapped.started()
+        kept = bytearray()
+        try:
+            async with asyncio.timeout(seconds):
+                code = await _talk(process, data, kept)
+        except TimeoutError:
+            kept.extend(f"\nIt took longer than {seconds:g} seconds and was stopped.".encode())
+            code = TOOK_TOO_LONG
+        finally:
+            # Also what it left behind.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            await asyncio.to_thread(wrapped.ended)
+        output = redact(kept.decode("utf-8", "replace"), secret_values(loaded.environ))
+        if not code:
+            return CommandEnd(code, output)
+        # How to ask a person is of no use here.
+        refusal = boundary.refusal(output, network=need.network).partition(" If it has to be")[0]
+        return CommandEnd(
+            code,
+            output,
+            " ".join(filter(None, (refusal, await asyncio.to_thread(boundary.hosts_refused, begun)))),
+        )
+
+
+def _scratch(home: Home) -> Path:
+    """A private folder for one command."""
+    private_folder(home.scratch)
+    return Path(tempfile.mkdtemp(prefix="command-", dir=home.scratch)).resolve()
+
+
+def _asked(boundary: SessionBoundary, command: str, folder: Path) -> tuple[RunCommand, Need]:
+    """The action that a command is, and what it needs if it is allowed."""
+    network = boundary.asks_for_network(command, folder)
+    action = RunCommand(tool="terminal", command=command, cwd=folder, network=network)
+    hosts = boundary.hosts_named(command, folder)
+    return action, Need(network=network, hosts=hosts, dies_with_parent=True)
+
+
+async def _talk(process: asyncio.subprocess.Process, data: bytes, kept: bytearray) -> int:
+    """Give a process its input and read what it prints; its exit code."""
+    assert process.stdin is not None and process.stdout is not None
+    feeding = asyncio.ensure_future(_feed(process.stdin, data))
+    try:
+        while piece := await process.stdout.read(65_536):
+            kept.extend(piece)
+            del kept[:-MOST_OUTPUT]
+        return await process.wait()
+    finally:
+        feeding.cancel()
+
+
+async def _feed(stream: asyncio.StreamWriter, data: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.write(data)
+        await stream.drain()
+    stream.close()

@@ -1,0 +1,49 @@
+"""Jobs and training as a session uses them: handed to it by who opens it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from agent.session.wiring.absent import NO_TRAINING
+from agent.session.wiring.shared_services import Automation, SharedServices
+from agent.automation.schedule.book import JobBook
+from agent.automation.schedule.needs import JobNeeds
+from agent.automation.schedule.session_jobs import SessionJobs
+from agent.automation.training_runs.service import SessionTraining
+from agent.automation.unattended.commands import UnattendedCommands
+from tools.job_keeper import JobKeeper
+from tools.training_keeper import TrainingKeeper
+
+TOOLSET = "rl"
+_UNATTENDED = ("batch", "cron")
+"""Surfaces whose sessions may be rollouts themselves, or run while nobody looks."""
+
+
+def offer_training(base: SharedServices) -> TrainingKeeper:
+    """What starts and follows training runs; its tools are on offer from now on where it can work."""
+    target = base.plan.targets[0]
+    if target.kind == "demo" or base.options.surface in _UNATTENDED:
+        return NO_TRAINING
+    for entry in base.tools.entries():
+        if entry.toolset == TOOLSET:
+            base.tools.put(replace(entry, check_fn=None))
+    environ = {**base.environ, "HERMES_HOME": str(base.home.root)}
+    return SessionTraining(
+        base.home.training,
+        base.options.workspace,
+        target.label,
+        environ,
+        base.variables.get("TINKER_API_KEY", ""),
+    )
+
+
+def session_jobs(base: SharedServices, workspace: Path) -> JobKeeper:
+    """The jobs of the home, for an agent that works in `workspace`."""
+    book = JobBook(base.store.database, base.home.schedule, needs=JobNeeds(base.home))
+    later = UnattendedCommands(home=base.home, surface="cron", environ=os.environ)
+    return SessionJobs(book, workspace, later)
+
+
+AUTOMATION = Automation(session_jobs, offer_training)

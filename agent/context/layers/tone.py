@@ -1,7 +1,0 @@
-"""The layer about how the agent speaks, where the person chose that."""
-
-from __future__ import annotations
-
-from agent.context.layer import Layer, Part
-
-LAYER = Layer("tone", 40, lambda facts: [Part("Tone", f"# Tone\n{facts.tone}")] if facts.tone else [])

@@ -1,0 +1,301 @@
+"""Images that come with messages: checked, kept under their hash, read again.
+
+The store holds name, type, size and hash of an attachment; the bytes lie once
+in a private file of the home, however often they are sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ExitCode, HermesError
+from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.messages import Attachment
+from tools.safe_text import clean
+
+log = logging.getLogger(__name__)
+
+LIMIT = 10_000_000
+"""Bytes of the largest image that is attached."""
+LONGEST_NAME = 40
+LEFT_FOR = 86_400
+"""Seconds for which a file stays that no message refers to: its message may wait in a queue."""
+
+_HEAD = 16
+_HASH = re.compile(r"[0-9a-f]{64}")
+_OURS = re.compile(rf"{_HASH.pattern}|\.{_HASH.pattern}\.[0-9a-f]{{8}}")
+"""Names of images, and of those whose writing was cut off."""
+_MEDIA = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+
+class AttachmentError(HermesError):
+    """A file cannot be attached."""
+
+    exit_code = ExitCode.USAGE
+
+
+class NotAnImageError(AttachmentError):
+    """The file is there, but it is no image of a kind that models read."""
+
+
+def sniff(head: bytes) -> str | None:
+    """The media type of an image by its first 16 bytes; None if it is none that models read."""
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if head.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def check(path: Path) -> tuple[str, int]:
+    """Media type and size of the image at `path`. Reads its first bytes; raises `AttachmentError`."""
+    descriptor, media, size = _open(path)
+    os.close(descriptor)
+    return media, size
+
+
+class AttachmentStore:
+    """The attachments of one home. Every method touches the disk and belongs into a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def take(self, path: Path, mention: str = "") -> Attachment:
+        """Keep the image at `path`. Raises `AttachmentError` naming what is wrong with it."""
+        media, data = _image(path)
+        return self._taken(path, media, data, mention)
+
+    @staticmethod
+    def digest(path: Path) -> str:
+        """The hash under which `take` would keep the image at `path`. Raises `AttachmentError` likewise."""
+        return hashlib.sha256(_image(path)[1]).hexdigest()
+
+    def keep(self, data: bytes, name: str, mention: str = "") -> Attachment:
+        """Keep the image `data`. Raises `AttachmentError` if it is none, is too large, or cannot be kept."""
+        media, path = sniff(data[:_HEAD]), Path(name)
+        if media is None:
+            raise NotAnImageError(f"{short_name(path)} is no png, jpeg, gif or webp image.")
+        if len(data) > LIMIT:
+            raise _too_large(path, len(data))
+        return self._taken(path, media, data, mention)
+
+    def _taken(self, path: Path, media: str, data: bytes, mention: str) -> Attachment:
+        digest = hashlib.sha256(data).hexdigest()
+        self._keep(digest, data)
+        return Attachment(short_name(path), media, len(data), digest, _line(mention))
+
+    def read(self, attachment: Attachment) -> bytes:
+        """The bytes of an attachment; empty when they are gone or are not what was attached."""
+        if not _HASH.fullmatch(attachment.sha256):
+            return b""
+        try:
+            data = (self._folder / attachment.sha256).read_bytes()
+        except OSError:
+            return b""
+        return data if hashlib.sha256(data).hexdigest() == attachment.sha256 else b""
+
+    def any(self) -> bool:
+        """Whether there is anything to sweep."""
+        try:
+            with os.scandir(self._folder) as found:
+                return next(found, None) is not None
+        except OSError:
+            return False
+
+    def sweep(self, wanted: Collection[str], gone: Mapping[str, float]) -> int:
+        """Delete what no message refers to; the number of files. Both name images by their SHA-256.
+
+        `wanted` are those that messages refer to. `gone` are those of deleted messages, and when each was
+        sent last (seconds since the epoch): a file taken after that may belong to a message that is not
+        stored yet. For the same reason a file that nothing refers to is left for a day.
+        """
+        yesterday = time.time() - LEFT_FOR
+        swept = 0
+        try:
+            with os.scandir(self._folder) as found:
+                files = [each for each in found if _OURS.fullmatch(each.name) and each.name not in wanted]
+        except OSError as error:
+            log.warning("images of deleted sessions could not be looked for: %s", error)
+            return 0
+        for each in files:
+            try:
+                if each.stat(follow_symlinks=False).st_mtime <= max(gone.get(each.name, 0.0), yesterday):
+                    Path(each.path).unlink()
+                    swept += 1
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                log.warning("the image %s of a deleted session could not be deleted: %s", each.name, error)
+        return swept
+
+    def _keep(self, digest: str, data: bytes) -> None:
+        path = private_folder(self._folder) / digest
+        draft = path.with_name(f".{digest}.{secrets.token_hex(4)}")
+        try:
+            if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
+                # Whoever sweeps now must see that it is wanted again.
+                os.utime(path)
+                return
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(draft, flags, PRIVATE_FILE), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            reason = error.strerror or str(error)
+            raise AttachmentError(
+                f"The image cannot be kept in {self._folder}: {reason}; free it or attach nothing."
+            ) from error
+
+
+def records(attachments: Sequence[Attachment]) -> list[dict[str, Any]]:
+    """Attachments as a node keeps them."""
+    return [
+        {
+            "name": each.name,
+            "media_type": each.media_type,
+            "bytes": each.size,
+            "sha256": each.sha256,
+            "mention": each.mention,
+        }
+        for each in attachments
+    ]
+
+
+def attachments_of(data: Mapping[str, Any]) -> tuple[Attachment, ...]:
+    """The attachments in the data of a user node; what is no attachment is left out."""
+    found = data.get("attachments")
+    read = (_attachment(each) for each in found) if isinstance(found, list) else ()
+    return tuple(each for each in read if each is not None)
+
+
+def label(attachment: Attachment) -> str:
+    """What stands for an attachment on the screen: `[image: chart.png 120 KB]`."""
+    return image_label(attachment.name, attachment.size)
+
+
+def image_label(name: str, size: int) -> str:
+    return f"[image: {name} {size_text(size)}]"
+
+
+def shown(text: str, attachments: Sequence[Attachment]) -> str:
+    """A message as a person reads it: its mentions of attachments as name and size."""
+    behind = []
+    at = 0
+    pieces = []
+    for each in attachments:
+        place = text.find(each.mention, at) if each.mention else -1
+        if place < 0:
+            behind.append(label(each))
+            continue
+        pieces += [text[at:place], label(each)]
+        at = place + len(each.mention)
+    body = "".join([*pieces, text[at:]])
+    return "\n".join(filter(None, [body, *behind]))
+
+
+def short_name(path: Path) -> str:
+    """The name of a file on one line, shortened in the middle when it is very long."""
+    name = _line(path.name).replace("[", "(").replace("]", ")") or "image"
+    if len(name) > LONGEST_NAME:
+        half = LONGEST_NAME // 2
+        name = f"{name[: half - 1]}…{name[-half:]}"
+    return name
+
+
+def size_text(size: int) -> str:
+    """Bytes for a person: `840 B`, `120 KB`, `2.4 MB`."""
+    if size < 1_000:
+        return f"{size} B"
+    if size < 999_500:
+        return f"{size / 1_000:.0f} KB"
+    return f"{size / 1_000_000:.1f} MB"
+
+
+def _image(path: Path) -> tuple[str, bytes]:
+    """The media type and the bytes of the image at `path`."""
+    descriptor, media, _ = _open(path)
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            data = file.read(LIMIT + 1)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    if len(data) > LIMIT:
+        raise _too_large(path, len(data))
+    return media, data
+
+
+def _open(path: Path) -> tuple[int, str, int]:
+    """An open descriptor of the image at `path`, its media type and size. Never waits for a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAnImageError(f"{short_name(path)} is no file; attach a png, jpeg, gif or webp image.")
+        media = sniff(os.pread(descriptor, _HEAD, 0))
+        if media is None:
+            raise NotAnImageError(
+                f"{short_name(path)} is no png, jpeg, gif or webp image; mention it as @path instead."
+            )
+        if status.st_size > LIMIT:
+            raise _too_large(path, status.st_size)
+    except OSError as error:
+        os.close(descriptor)
+        raise _unreadable(path, error) from error
+    except HermesError:
+        os.close(descriptor)
+        raise
+    return descriptor, media, status.st_size
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> AttachmentError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return AttachmentError(f"{short_name(path)} cannot be attached: {reason}; check the path.")
+
+
+def _too_large(path: Path, size: int) -> AttachmentError:
+    return AttachmentError(
+        f"{short_name(path)} has {size_text(size)}, more than the {size_text(LIMIT)} "
+        "that can be attached; scale it down."
+    )
+
+
+def _attachment(record: Any) -> Attachment | None:
+    if not isinstance(record, Mapping):
+        return None
+    name, media, digest = record.get("name"), record.get("media_type"), record.get("sha256")
+    size, mention = record.get("bytes"), record.get("mention", "")
+    if not isinstance(name, str) or media not in _MEDIA or not isinstance(size, int):
+        return None
+    if not isinstance(digest, str) or not _HASH.fullmatch(digest):
+        return None
+    return Attachment(
+        short_name(Path(name)),
+        media,
+        max(size, 0),
+        digest,
+        _line(mention) if isinstance(mention, str) else "",
+    )
+
+
+def _line(text: str) -> str:
+    """Text from outside on one line, without control characters."""
+    return " ".join(clean(text).split("\n")).replace("\t", " ")

@@ -1,0 +1,271 @@
+"""YAML text as plain data, with the place of every key and value.
+
+A settings file is a small part of YAML: mappings with text keys, lists, numbers,
+text, true and false. Everything else is refused with a sentence, and nothing a file
+holds can exhaust memory or stack: depth, nodes and the expansion of aliases are
+counted before anything is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, shown
+
+if TYPE_CHECKING:
+    import yaml
+
+MAX_DEPTH = 32
+MAX_NODES = 20_000
+"""Values in one file, counted after aliases are expanded."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_TAG = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsDocument:
+    """What a settings file says. `keys` and `values` tell where each entry's key and value stand."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    keys: dict[Path, SettingPlace] = field(default_factory=dict)
+    values: dict[Path, SettingPlace] = field(default_factory=dict)
+    problems: tuple[SettingProblem, ...] = ()
+
+
+class UnusableError(Exception):
+    """A file, or one value of it, cannot be used. `message` has no file name; `place` may be unknown."""
+
+    def __init__(self, message: str, place: SettingPlace | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+
+
+def parse(content: bytes, origin: str) -> SettingsDocument:
+    """Read the bytes of a settings file called `origin`. Never raises: faults become `SettingProblem`s.
+
+    A file that is no YAML gives an empty document; single bad entries are left out.
+    """
+    try:
+        text = decode(content)
+        root = _compose(text)
+        if root is None:
+            return SettingsDocument()
+        return _Builder(origin).build(root)
+    except UnusableError as refused:
+        return SettingsDocument(problems=(SettingProblem(origin, refused.message, refused.place),))
+
+
+def decode(content: bytes) -> str:
+    """Bytes of a settings file as text, without a byte-order mark. Raises `UnusableError`."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8-sig", "replace")
+        raise UnusableError("this byte is not UTF-8; save the file as UTF-8.", _place_after(before)) from None
+    if bad := _CONTROL.search(text):
+        name = "a NUL byte" if bad[0] == "\0" else f"the control character U+{ord(bad[0]):04X}"
+        raise UnusableError(f"{name} stands here; remove it.", _place_after(text[: bad.start()]))
+    return text
+
+
+def _place_after(text: str) -> SettingPlace:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").rsplit("\n", 1)
+    return SettingPlace(text.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1, len(lines[-1]) + 1)
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """The node tree of the only document in `text`, None when it is empty. Raises `UnusableError`."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _check_events(yaml.parse(text, Loader=loader))
+        return yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = SettingPlace(mark.line + 1, mark.column + 1) if mark else None
+        raise UnusableError(_syntax_message(error, text, place), place) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise UnusableError(f"this is no YAML: {shown(str(error))}.") from None
+
+
+def _check_events(events: Iterator[yaml.Event]) -> None:
+    """Count depth and nodes without building anything, so that a hostile file stops early."""
+    import yaml
+
+    depth = nodes = documents = 0
+    for event in events:
+        mark = event.start_mark
+        place = SettingPlace(mark.line + 1, mark.column + 1)
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.NodeEvent):
+            nodes += 1
+            depth += isinstance(event, yaml.CollectionStartEvent)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+        if depth > MAX_DEPTH:
+            raise UnusableError(f"brackets or sections are nested deeper than {MAX_DEPTH} levels.", place)
+        if nodes > MAX_NODES:
+            raise UnusableError(f"the file holds more than {MAX_NODES:,} values.", place)
+        if documents > 1:
+            raise UnusableError("a second document starts here; a settings file is one document.", place)
+
+
+def _syntax_message(error: yaml.MarkedYAMLError, text: str, place: SettingPlace | None) -> str:
+    if place is not None:
+        lines = text.splitlines()
+        line = lines[place.line - 1] if place.line <= len(lines) else ""
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            return "this line is indented with a tab; use spaces."
+    parts = [part for part in (error.problem, error.context) if part]
+    begun = error.context_mark.line + 1 if error.context and error.context_mark else None
+    since = f" (begun on line {begun})" if begun and place and begun != place.line else ""
+    return f"this is no YAML: {shown(', '.join(parts) or 'it cannot be read', 120)}{since}."
+
+
+class _Builder:
+    """Turns a node tree into data. One use only."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._keys: dict[Path, SettingPlace] = {}
+        self._values: dict[Path, SettingPlace] = {}
+        self._problems: list[SettingProblem] = []
+        self._nodes = 0
+        self._open: set[int] = set()
+
+    def build(self, root: yaml.Node) -> SettingsDocument:
+        import yaml
+
+        if isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null":
+            return SettingsDocument()
+        if not isinstance(root, yaml.MappingNode):
+            raise UnusableError("settings are `key: value` lines; this is something else.", _place(root))
+        try:
+            data = self._mapping(root, ())
+        except _UnusableValueError as refused:
+            raise UnusableError(f"the file {refused.message}", refused.place) from None
+        return SettingsDocument(data, self._keys, self._values, tuple(self._problems))
+
+    def _value(self, node: yaml.Node, path: Path) -> Any:
+        """The data of one node; `UnusableError` when it has none."""
+        import yaml
+
+        self._count(node)
+        if len(path) > MAX_DEPTH:
+            raise UnusableError(f"aliases nest deeper than {MAX_DEPTH} levels.", _place(node))
+        self._values[path] = _place(node)
+        if isinstance(node, yaml.ScalarNode):
+            return _scalar(node)
+        with self._inside(node):
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, path)
+            _check_tag(node, "seq")
+            return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        _check_tag(node, "map")
+        data: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _TAG + "merge":
+                data |= self._merged(value_node, path)
+        own: set[str] = set()
+        for key_node, value_node in node.value:
+            if key_node.tag != _TAG + "merge":
+                self._entry(key_node, value_node, path, data, own)
+        return data
+
+    def _entry(
+        self, key_node: yaml.Node, value_node: yaml.Node, path: Path, data: dict[str, Any], own: set[str]
+    ) -> None:
+        """Read one `key: value` into `data`. `own` holds the keys this mapping gave before."""
+        import yaml
+
+        if not isinstance(key_node, yaml.ScalarNode):
+            self._report("a key must be a single word or text.", _place(key_node), path)
+            return
+        key = key_node.value
+        entry = (*path, key)
+        if key in own:
+            first = self._keys[entry].line
+            message = f"`{shown(dotted(entry))}` is given twice; the one on line {first} counts. Remove one."
+            self._report(message, _place(key_node), entry)
+            return
+        try:
+            data[key] = self._value(value_node, entry)
+            self._keys[entry] = _place(key_node)
+            own.add(key)
+        except _UnusableValueError as refused:
+            self._report(f"`{shown(dotted(entry))}` {refused.message}", refused.place, entry)
+
+    def _merged(self, source: yaml.Node, path: Path) -> dict[str, Any]:
+        """What YAML's `<<` brings in; of several mappings the first one that has a key wins."""
+        import yaml
+
+        sources = source.value if isinstance(source, yaml.SequenceNode) else [source]
+        data: dict[str, Any] = {}
+        for node in reversed(sources):
+            if not isinstance(node, yaml.MappingNode):
+                self._report("`<<` takes a mapping or a list of mappings.", _place(node), path)
+                continue
+            self._count(node)
+            with self._inside(node):
+                data |= self._mapping(node, path)
+        return data
+
+    def _count(self, node: yaml.Node) -> None:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise UnusableError(f"aliases expand to more than {MAX_NODES:,} values.", _place(node))
+
+    @contextmanager
+    def _inside(self, node: yaml.Node) -> Iterator[None]:
+        """Notes that `node` is being read, to find aliases that lead back into it."""
+        if id(node) in self._open:
+            raise UnusableError("an alias contains itself here.", _place(node))
+        self._open.add(id(node))
+        try:
+            yield
+        finally:
+            self._open.discard(id(node))
+
+    def _report(self, message: str, place: SettingPlace | None, path: Path) -> None:
+        self._problems.append(SettingProblem(self._origin, message, place, dotted(path)))
+
+
+class _UnusableValueError(UnusableError):
+    """One value is unusable; the rest of the file is fine."""
+
+
+def _place(node: yaml.Node) -> SettingPlace:
+    return SettingPlace(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _check_tag(node: yaml.Node, kind: str) -> None:
+    if node.tag != _TAG + kind:
+        raise _UnusableValueError(
+            f"carries the tag `{shown(node.tag.replace(_TAG, '!!'))}`, which is not read.", _place(node)
+        )
+
+
+def _scalar(node: yaml.ScalarNode) -> Any:
+    """Text, number, true, false or None. A date stays text, since no setting is a date."""
+    from yaml.constructor import SafeConstructor
+
+    kind = node.tag.removeprefix(_TAG)
+    if kind in ("str", "timestamp", "value"):
+        return node.value
+    if kind not in ("null", "bool", "int", "float"):
+        _check_tag(node, "str")
+    try:
+        return SafeConstructor().construct_object(node)
+    except (ValueError, OverflowError, KeyError, IndexError):
+        meant = "true or false" if kind == "bool" else "a number"
+        raise _UnusableValueError(f"has a value that cannot be read as {meant}.", _place(node)) from None

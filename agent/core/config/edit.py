@@ -1,0 +1,382 @@
+"""Changing one setting in `config.yaml` and nothing else: comments, order and layout stay.
+
+The edit is a small piece of text at a known place. Its result is read again and must
+differ in exactly the one setting; otherwise nothing is written and the person is told
+which lines to add by hand.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+from agent.core.config import setting_names, settings_file
+from agent.core.config.document import SettingsDocument, UnusableError, decode, parse
+from agent.core.config.layers import SettingsLayer, lookup, settle
+from agent.core.config.problem import Path, dotted
+from agent.core.config.schema import SettingsSection
+from agent.errors import ConfigError
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from tools.files.atomic import write_atomically
+
+if TYPE_CHECKING:
+    import yaml
+
+_WIDE = 1_000_000
+"""Line width no value reaches, so that nothing is wrapped."""
+
+
+def set_setting(home: Home, key: str, text: str) -> Any:
+    """Set the dotted `key` in `config.yaml` to what `text` means for it, and return that value.
+
+    `null` unsets a key that cannot be nothing, so that its default holds.
+
+    Raises `ConfigError` when the key is unknown, the value is not allowed, or the file
+    cannot be changed safely; the file is untouched then.
+    """
+    path = _setting(key)
+    field = setting_names.field_at(path)
+    has_default = field is not None and not field.is_required() and not setting_names.takes_nothing(field)
+    if text.strip() == "null" and field is not None and has_default:
+        unset_setting(home, key)
+        return field.get_default(call_default_factory=True)
+    value = _value(path, text)
+    before = _read(home)
+    document = parse(before or b"", home.config.name)
+    _require_allowed(document, path, value)
+    _write(home, before, set_value(before or b"", path, value))
+    return value
+
+
+def setting_value(key: str, text: str) -> Any:
+    """What `text` means for the dotted `key`; nothing is written.
+
+    Raises `ConfigError` when the key is unknown or the value is not allowed.
+    """
+    return _value(_setting(key), text)
+
+
+def unset_setting(home: Home, key: str) -> bool:
+    """Take the dotted `key` out of `config.yaml`, so that its default holds. False when it was not there.
+
+    Raises `ConfigError` as `set_setting` does; the file is untouched then.
+    """
+    path = _setting(key)
+    before = _read(home)
+    if not before or not _holds(parse(before, home.config.name).data, path):
+        return False
+    _write(home, before, unset_value(before, path))
+    return True
+
+
+def put_entry(home: Home, path: Path, value: Mapping[str, Any]) -> None:
+    """Put a whole entry, such as a server, at `path` of `config.yaml`.
+
+    Raises `ConfigError` when it is not allowed or the file cannot be changed safely; it is untouched then.
+    """
+    before = _read(home)
+    _require_allowed(parse(before or b"", home.config.name), path, dict(value))
+    _write(home, before, set_value(before or b"", path, dict(value)))
+
+
+def drop_entry(home: Home, path: Path) -> bool:
+    """Take the entry at `path` out of `config.yaml`; False when it was not there. Raises as `put_entry`."""
+    before = _read(home)
+    if not before or not _holds(parse(before, home.config.name).data, path):
+        return False
+    _write(home, before, unset_value(before, path))
+    return True
+
+
+def _read(home: Home) -> bytes | None:
+    try:
+        return settings_file.read_file(home.config)
+    except settings_file.UnreadableSettingsError as error:
+        raise ConfigError(f"{home.config} cannot be changed: {error}.") from None
+
+
+def _write(home: Home, before: bytes | None, after: bytes) -> None:
+    private_folder(home.root)
+    if _read(home) != before:
+        raise ConfigError(f"{home.config} was changed by someone else just now; try again.")
+    try:
+        write_atomically(home.config, after, PRIVATE_FILE)
+    except OSError as error:
+        raise ConfigError(f"Cannot write {home.config}: {error.strerror or error}.") from error
+
+
+def set_value(content: bytes, path: Path, value: Any) -> bytes:
+    """`content` with one setting changed. Raises `ConfigError` when that cannot be done safely."""
+    import yaml
+
+    before = _sound(content)
+    expected = _with(before.data, path, value)
+    try:
+        text = decode(content)
+        edited = _edited(text, path, value)
+        after = parse(edited.encode(), "config.yaml")
+        kept = not [problem for problem in after.problems if not problem.key]
+    except (UnusableError, _CannotEditError, UnicodeEncodeError, yaml.YAMLError):
+        edited, after, kept = "", SettingsDocument(), False
+    if not kept or after.data != expected:
+        lines = "\n".join(_block(path, value, 0))
+        raise ConfigError(
+            f"`{dotted(path)}` cannot be set without disturbing the file. Set it by hand; the lines are:\n"
+            + lines
+        )
+    return _encoded(edited, content)
+
+
+def unset_value(content: bytes, path: Path) -> bytes:
+    """`content` without one setting. Raises `ConfigError` when that cannot be done safely."""
+    import yaml
+
+    before = _sound(content)
+    try:
+        edited = _removed(decode(content), path, before.data)
+        after = parse(edited.encode(), "config.yaml")
+        kept = not [problem for problem in after.problems if not problem.key]
+    except (UnusableError, _CannotEditError, UnicodeEncodeError, yaml.YAMLError):
+        edited, after, kept = "", SettingsDocument(), False
+    if not kept or _filled(after.data) != _filled(_without(before.data, path)):
+        place = before.keys.get(path)
+        where = f" (line {place.line})" if place else ""
+        raise ConfigError(
+            f"`{dotted(path)}` cannot be taken out without disturbing the file. Do it by hand{where}."
+        )
+    return _encoded(edited, content)
+
+
+def _sound(content: bytes) -> SettingsDocument:
+    """The file as read. Raises `ConfigError` when it is broken as a whole."""
+    before = parse(content, "config.yaml")
+    broken = [problem for problem in before.problems if not problem.key]
+    if broken:
+        raise ConfigError(f"{broken[0]} Mend that first; nothing was changed.")
+    return before
+
+
+def _encoded(text: str, original: bytes) -> bytes:
+    """`text` as bytes, with the mark at the start that the file had before."""
+    mark = b"\xef\xbb\xbf" if original.startswith(b"\xef\xbb\xbf") else b""
+    return mark + text.encode()
+
+
+class _CannotEditError(Exception):
+    """The layout at this place is none the editor knows."""
+
+
+def _setting(key: str) -> Path:
+    path = setting_names.split(key)
+    annotation = setting_names.type_at(path)
+    if section := setting_names.section_of(annotation):
+        raise ConfigError(f"`{key}` is a section; set one of {_members(key, section)}.")
+    if setting_names.section_of(setting_names.entry_of(annotation)) is not None:
+        raise ConfigError(f"`{key}` holds sections; name one of them and a key: {key}.NAME.KEY.")
+    return path
+
+
+def _members(key: str, section: type[SettingsSection]) -> str:
+    return ", ".join(f"`{key}.{name}`" for name in section.model_fields)
+
+
+def _value(path: Path, text: str) -> Any:
+    """What `text`, typed in a shell, means for the setting at `path`; validation has the last word."""
+    annotation = setting_names.type_at(path)
+    if annotation is str:
+        return text
+    # Before YAML makes a truth value of `off` and `on`.
+    choices = [word for each in (annotation, *get_args(annotation)) for word in get_args(each)]
+    if text.strip() in choices:
+        return text.strip()
+    if setting_names.takes_list(annotation) and not text.lstrip().startswith("["):
+        return [item.strip() for item in text.split(",") if item.strip()]
+    read = parse(f"value: {text}".encode(errors="replace"), "")
+    return read.data["value"] if set(read.data) == {"value"} and not read.problems else text
+
+
+def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None:
+    changed = SettingsDocument(_with(document.data, path, value))
+    for problem in settle([SettingsLayer("config.yaml", changed)]).problems:
+        if f"{dotted(path)}.".startswith(f"{problem.key}."):
+            raise ConfigError(problem.message[0].upper() + problem.message[1:])
+
+
+def _with(data: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
+    """A copy of `data` with `value` at `path`; what stands in the way of a section is replaced."""
+    result = copy.deepcopy(data)
+    inner = result
+    for part in path[:-1]:
+        if not isinstance(inner.get(str(part)), dict):
+            inner[str(part)] = {}
+        inner = inner[str(part)]
+    inner[str(path[-1])] = value
+    return result
+
+
+def _without(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A copy of `data` without what stands at `path`."""
+    result = copy.deepcopy(data)
+    del lookup(result, path[:-1])[path[-1]]
+    return result
+
+
+def _holds(data: dict[str, Any], path: Path) -> bool:
+    try:
+        lookup(data, path)
+    except KeyError:
+        return False
+    return True
+
+
+def _filled(data: dict[str, Any]) -> dict[str, Any]:
+    """A copy without sections that hold nothing."""
+    pruned = {key: _filled(value) if isinstance(value, dict) else value for key, value in data.items()}
+    return {key: value for key, value in pruned.items() if value not in (None, {})}
+
+
+def _removed(text: str, path: Path, data: dict[str, Any]) -> str:
+    """`text` without the lines of `path`. Raises `_CannotEditError`."""
+    import yaml
+
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    pair: tuple[yaml.Node, yaml.Node] | None = None
+    for depth, part in enumerate(path):
+        if not isinstance(node, yaml.MappingNode):
+            raise _CannotEditError
+        if node.flow_style:
+            left = lookup(_without(data, path), path[:depth])
+            return _replace(text, node, left, "\n")
+        pair = next((pair for pair in node.value if pair[0].value == part), None)
+        if pair is None:
+            raise _CannotEditError
+        node = pair[1]
+    assert pair is not None
+    key, value = pair
+    start = text.rfind("\n", 0, key.start_mark.index) + 1
+    end = _end(value)
+    if text[start : key.start_mark.index].strip():
+        raise _CannotEditError
+    if text[end - 1] != "\n":
+        line_end = text.find("\n", end)
+        stop = len(text) if line_end < 0 else line_end + 1
+        if (rest := text[end:stop].strip()) and not rest.startswith("#"):
+            raise _CannotEditError
+        end = stop
+    return text[:start] + text[end:]
+
+
+def _edited(text: str, path: Path, value: Any) -> str:
+    """`text` with the piece for `path` replaced or inserted. Raises `_CannotEditError`."""
+    import yaml
+
+    # The pure loader's marks count characters exactly, also behind line ends of Windows.
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if root is None:
+        return _insert_lines(text, len(text), _block(path, value, 0), newline)
+    node, flow = root, False
+    for depth, part in enumerate(path):
+        if not isinstance(node, yaml.MappingNode):
+            raise _CannotEditError
+        flow = flow or bool(node.flow_style)
+        pair = next((pair for pair in node.value if pair[0].value == part), None)
+        if pair is None:
+            return _insert(text, node, path[depth:], value, flow, newline)
+        key, node = pair
+        if depth < len(path) - 1 and isinstance(node, yaml.ScalarNode):
+            return _open_section(text, key, node, path[depth + 1 :], value, flow, newline)
+    return _replace(text, node, value, newline)
+
+
+def _insert(text: str, node: yaml.MappingNode, path: Path, value: Any, flow: bool, newline: str) -> str:
+    """Add an entry to a section that has others."""
+    if flow:
+        entry = f"{_flow(path[0])}: {_flow_nested(path[1:], value)}"
+        at = _end(node.value[-1][1]) if node.value else node.start_mark.index + 1
+        return text[:at] + (", " if node.value else "") + entry + text[at:]
+    column = node.value[0][0].start_mark.column
+    at = _end(node.value[-1][1])
+    if column == 0 and "\n..." not in text[at:]:
+        at = len(text)  # below comments that end the file, since they belong to what stands above them
+    elif text[at - 1] != "\n":
+        line_end = text.find("\n", at)
+        at = len(text) if line_end < 0 else line_end + 1
+    return _insert_lines(text, at, _block(path, value, column), newline)
+
+
+def _open_section(
+    text: str, key: yaml.Node, node: yaml.ScalarNode, path: Path, value: Any, flow: bool, newline: str
+) -> str:
+    """Give a section without content (`terminal:`) its first entry."""
+    start, end = node.start_mark.index, node.end_mark.index
+    if node.tag != "tag:yaml.org,2002:null":
+        raise _CannotEditError
+    if flow or start != end:
+        space = " " if start == end else ""
+        return text[:start] + space + _flow_nested(path, value) + text[end:]
+    line_end = text.find("\n", start)
+    at = len(text) if line_end < 0 else line_end + 1
+    return _insert_lines(text, at, _block(path, value, key.start_mark.column + 2), newline)
+
+
+def _replace(text: str, node: yaml.Node, value: Any, newline: str) -> str:
+    """Put `value` where `node` stands."""
+    import yaml
+
+    start, end = node.start_mark.index, _end(node)
+    old = text[start:end]
+    if isinstance(node, yaml.ScalarNode):
+        if start == end:
+            return f"{text[:start]} {_flow(value)}{text[start:]}"
+        tail = newline if node.style in ("|", ">") and old.endswith("\n") else ""
+        return text[:start] + _flow(value) + tail + text[end:]
+    if not isinstance(node, yaml.SequenceNode | yaml.MappingNode) or "#" in old:
+        raise _CannotEditError
+    if isinstance(node, yaml.MappingNode) and not node.flow_style:
+        raise _CannotEditError
+    if not node.flow_style and isinstance(value, list) and value:
+        gap = newline + " " * node.start_mark.column
+        return text[:start] + gap.join(f"- {_flow(item)}" for item in value) + text[end:]
+    return text[:start] + _flow(value) + text[end:]
+
+
+def _end(node: yaml.Node) -> int:
+    """Index behind the last character of `node`. Block collections end with their last entry."""
+    import yaml
+
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
+    return node.end_mark.index
+
+
+def _insert_lines(text: str, at: int, lines: list[str], newline: str) -> str:
+    piece = newline.join(lines) + newline
+    before = text[:at]
+    if before and not before.endswith("\n"):
+        before += newline
+    return before + piece + text[at:]
+
+
+def _block(path: Path, value: Any, indent: int) -> list[str]:
+    """The lines of a nested entry: `terminal:` and below it `  timeout: 60`."""
+    lines = [f"{' ' * (indent + 2 * depth)}{_flow(part)}:" for depth, part in enumerate(path)]
+    lines[-1] += f" {_flow(value)}"
+    return lines
+
+
+def _flow_nested(path: Path, value: Any) -> str:
+    nested = value
+    for part in reversed(path):
+        nested = {str(part): nested}
+    return _flow(nested)
+
+
+def _flow(value: Any) -> str:
+    """`value` on one line, quoted where YAML would read it as something else."""
+    import yaml
+
+    style = {"default_flow_style": True, "allow_unicode": True, "width": _WIDE, "sort_keys": False}
+    return yaml.safe_dump([value], **style).strip()[1:-1]

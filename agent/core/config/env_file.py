@@ -1,0 +1,58 @@
+"""Keeping a key in `~/.hermes/.env`, which only its owner may read."""
+
+from __future__ import annotations
+
+import re
+
+from agent.core.config import settings_file
+from agent.errors import ConfigError
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from tools.files.atomic import write_atomically
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY = re.compile(r"[!-~]{1,4096}")
+"""What stands in a header: printable ASCII without blanks."""
+_PLAIN = re.compile(r"[A-Za-z0-9_./:+=@~-]+")
+
+
+def keep_key(home: Home, variable: str, key: str) -> None:
+    """Write `variable=key` into the file, in the place of an earlier line; all other lines stay.
+
+    Raises `ConfigError` naming cause and mend; the key is never part of it.
+    """
+    if not _NAME.fullmatch(variable):
+        raise ConfigError(f"{variable!r} cannot be the name of a variable; correct api_key_env.")
+    if not _KEY.fullmatch(key):
+        raise ConfigError("The key is empty or holds characters that no key has; copy it again.")
+    try:
+        before = settings_file.read_file(home.env) or b""
+    except settings_file.UnreadableSettingsError as error:
+        raise ConfigError(f"{home.env} cannot be read ({error}); mend it, or write the key there.") from error
+    value = key if _PLAIN.fullmatch(key) else "'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    data = _with_line(before, variable, f"{variable}={value}".encode())
+    try:
+        private_folder(home.root)
+        write_atomically(home.env, data, PRIVATE_FILE)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(
+            f"{home.env} cannot be written ({reason}); mend that, or set HERMES_HOME."
+        ) from error
+
+
+def _with_line(before: bytes, variable: str, line: bytes) -> bytes:
+    """The file with the line that sets `variable` replaced and later ones gone, or the line added. Pure."""
+    own = re.compile(rb"\s*(?:export\s+)?" + variable.encode() + rb"\s*=")
+    lines: list[bytes] = []
+    is_kept = False
+    for each in before.splitlines(keepends=True):
+        if not own.match(each):
+            lines.append(each)
+        elif not is_kept:
+            lines.append(line + b"\n")
+            is_kept = True
+    if not is_kept:
+        if lines and not lines[-1].endswith(b"\n"):
+            lines[-1] += b"\n"
+        lines.append(line + b"\n")
+    return b"".join(lines)

@@ -1,0 +1,101 @@
+"""Variables: the real environment, `~/.hermes/.env` below it, and the settings they override."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+from agent.core.config import settings_file
+from agent.core.config.document import SettingsDocument, UnusableError, decode
+from agent.core.config.layers import SettingsLayer
+from agent.core.config.problem import Path, SettingPlace, SettingProblem
+from agent.core.home import Home
+
+OVERRIDES: Mapping[str, Path] = {
+    "HERMES_MODEL": ("model", "name"),
+    "HERMES_APPROVALS": ("approvals", "mode"),
+    "HERMES_MAX_TURNS": ("agent", "max_turns"),
+    "HERMES_TERMINAL_TIMEOUT": ("terminal", "timeout"),
+}
+"""Variables that override a setting. An empty variable counts as not set."""
+
+ENV_FILE = ".env"
+
+
+def environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables Hermes sees: those of `environ`, and those of `~/.hermes/.env` it does not set.
+
+    Nothing is expanded in the file. A file that cannot be read adds nothing; `env_file_problems`
+    tells why.
+    """
+    found, _ = _env_file(home)
+    return {**found, **environ}
+
+
+def env_file_problems(home: Home) -> tuple[SettingProblem, ...]:
+    """What is wrong with `~/.hermes/.env`. No value of it is ever part of a message."""
+    return tuple(_env_file(home)[1])
+
+
+def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
+    """The settings that variables override, one layer for each, so that each names its own origin."""
+    layers: list[SettingsLayer] = []
+    for variable, path in OVERRIDES.items():
+        text = environ.get(variable, "")
+        if text:
+            data: Any = _typed(text, path)
+            for part in reversed(path):
+                data = {part: data}
+            layers.append(SettingsLayer(variable, SettingsDocument(data)))
+    return layers
+
+
+def _typed(text: str, path: Path) -> Any:
+    """`text` as a number where the setting takes one; text that is none is left for validation to refuse."""
+    from agent.core.config import setting_names
+
+    if setting_names.type_at(path) is int:
+        try:
+            return int(text, 10)
+        except ValueError:
+            return text
+    return text
+
+
+def _env_file(home: Home) -> tuple[dict[str, str], list[SettingProblem]]:
+    from dotenv.parser import parse_stream
+
+    problems: list[SettingProblem] = []
+    try:
+        content = settings_file.read_file(home.env)
+        if content is None:
+            return {}, []
+        text = decode(content)
+    except settings_file.UnreadableSettingsError as error:
+        return {}, [SettingProblem(ENV_FILE, f"cannot be read: {error}.")]
+    except UnusableError as error:
+        return {}, [SettingProblem(ENV_FILE, error.message, error.place)]
+    if open_to := _open_to_others(home):
+        problems.append(
+            SettingProblem(ENV_FILE, f"others may read your keys ({open_to}); run: chmod 600 {home.env}")
+        )
+    found: dict[str, str] = {}
+    for binding in parse_stream(StringIO(text)):
+        place = SettingPlace(binding.original.line, 1)
+        if binding.error:
+            problems.append(SettingProblem(ENV_FILE, "this line is no `NAME=value` and is left out.", place))
+        elif binding.key and binding.value is None:
+            problems.append(SettingProblem(ENV_FILE, "this line holds no `=` and is left out.", place))
+        elif binding.key and binding.value is not None:
+            found[binding.key] = binding.value
+    return found, problems
+
+
+def _open_to_others(home: Home) -> str:
+    """The permissions of the file when someone else may use it, as `mode 0644`; otherwise empty."""
+    try:
+        mode = home.env.stat().st_mode & 0o777
+    except OSError:
+        return ""
+    return f"mode {mode:04o}" if mode & 0o077 else ""

@@ -1,0 +1,102 @@
+"""Declared hooks: the command, the event it hears of, and the calls it is meant for. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal, Protocol, get_args
+
+from agent.core.config.hook_answer import HookAnswer
+
+HookEvent = Literal[
+    "session_start",
+    "session_end",
+    "session_reset",
+    "before_request",
+    "after_request",
+    "before_tool",
+    "after_tool",
+    "before_response",
+    "transform_result",
+    "compaction",
+    "subagent_start",
+    "subagent_stop",
+    "approval_asked",
+    "approval_answered",
+    "file_changed",
+]
+HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One command that hears of one kind of event."""
+
+    event: HookEvent
+    command: str
+    """A line for `sh -c`."""
+    match: str = "*"
+    """Names of tools it is meant for: patterns with `*`, parted by `|`."""
+    timeout: float = 5.0
+    """Seconds it has for an answer."""
+    required: bool = False
+    """Whether a call is refused when the hook fails."""
+    project: str = ""
+    """The folder of the project that brings it; empty for one of the person's own settings."""
+
+    @property
+    def title(self) -> str:
+        """What a person knows it by."""
+        return self.command
+
+    @property
+    def digest(self) -> str:
+        """What consent is bound to: everything that decides what is run, and when."""
+        parts = [self.event, self.command, self.match, f"{self.timeout:g}", str(self.required)]
+        parts += [self.project] if self.project else []
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def hears_of(self, tool: str) -> bool:
+        """Whether it is meant for calls of a tool; every hook hears of events without one."""
+        if not tool:
+            return True
+        return any(fnmatchcase(tool, pattern.strip()) for pattern in self.match.split("|"))
+
+
+class OtherHook(Protocol):
+    """A hook that is no command of the person's own, such as one of a plugin."""
+
+    @property
+    def event(self) -> HookEvent: ...
+
+    @property
+    def title(self) -> str:
+        """What a person knows it by."""
+        ...
+
+    @property
+    def required(self) -> bool: ...
+
+    @property
+    def digest(self) -> str:
+        """What tells it apart from others."""
+        ...
+
+    def hears_of(self, tool: str) -> bool: ...
+
+    async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
+        """What it says of an event. Raises `HookError`."""
+        ...
+
+
+AnyHook = Hook | OtherHook
+
+
+def by_event(hooks: Sequence[AnyHook]) -> Mapping[HookEvent, tuple[AnyHook, ...]]:
+    """Hooks by what they hear of, in the order of the settings."""
+    found: dict[HookEvent, tuple[AnyHook, ...]] = {}
+    for hook in hooks:
+        found[hook.event] = (*found.get(hook.event, ()), hook)
+    return found

@@ -1,0 +1,43 @@
+"""The values that are secret in this home: masked by exact comparison wherever text leaves the session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from agent.errors import HermesError
+from agent.core.home import Home
+from tools.redact import is_secret_name, secret_values
+
+SHORTEST = 8
+"""Characters below which a key is not looked for: it would be found in ordinary text."""
+
+
+def known_secrets(
+    environ: Mapping[str, str],
+    keys: Mapping[str, str] | None = None,
+    headers: Iterable[Mapping[str, str]] = (),
+) -> dict[str, str]:
+    """Values to mask, by name: variables that look secret, the keys of providers, and secret headers.
+
+    `environ` holds the variables Hermes sees, those of `~/.hermes/.env` included. `keys` are
+    secret whatever their variables are called.
+    """
+    found = secret_values(environ)
+    found |= {name: key for name, key in (keys or {}).items() if len(key) >= SHORTEST}
+    for header in headers:
+        for name, value in header.items():
+            value = value.rpartition(" ")[2]
+            if is_secret_name(name) and len(value) >= SHORTEST:
+                found[name] = value
+    return found
+
+
+def secrets_of_home(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The same for programs without a session: from `environ` and `~/.hermes/.env`. Reads that file."""
+    from agent.core.config.environment import environment
+
+    try:
+        return known_secrets(environment(Home.locate(dict(environ)), environ))
+    except HermesError:
+        return known_secrets(environ)

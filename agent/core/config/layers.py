@@ -1,0 +1,219 @@
+"""Settings from several places, laid over each other and validated as one.
+
+A wrong entry is taken out of the layer it stands in, so the layer below shows through,
+and everything else still counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent.core.config import setting_names
+from agent.core.config.document import SettingsDocument
+from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, shown
+from agent.core.config.schema import STRICTEST, Settings
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+MAX_PROBLEMS = 50
+"""Problems told one by one; a file with more is no settings file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsLayer:
+    """Settings from one place: a file, or the environment. Later layers win."""
+
+    origin: str
+    document: SettingsDocument = field(default_factory=SettingsDocument)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingSource:
+    """Where the value of a setting comes from. `place` is None for the environment."""
+
+    origin: str
+    place: SettingPlace | None = None
+
+    def __str__(self) -> str:
+        return f"{self.origin} line {self.place.line}" if self.place else self.origin
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The outcome of `settle`. `sources` holds only settings that some layer gives."""
+
+    settings: Settings
+    problems: tuple[SettingProblem, ...]
+    sources: Mapping[Path, SettingSource]
+
+
+def settle(layers: Sequence[SettingsLayer]) -> Settled:
+    """Lay `layers` over each other and validate. Never raises: what is wrong is left out and told."""
+    from pydantic import ValidationError
+
+    trees = [_without_empty_sections(layer.document.data, Settings) for layer in layers]
+    problems: list[SettingProblem] = []
+    while True:
+        merged: dict[str, Any] = {}
+        for tree in trees:
+            merged = _merge(merged, tree)
+        try:
+            settings = Settings.model_validate(merged, strict=True)
+            break
+        except ValidationError as error:
+            before = len(problems)
+            for detail in error.errors(include_url=False, include_context=True):
+                _reject(detail, layers, trees, problems)
+            if len(problems) == before:
+                message = "the settings contradict each other; none of them is used."
+                return Settled(
+                    Settings(), (*_capped(problems), SettingProblem(layers[-1].origin, message)), {}
+                )
+    sources = {
+        path: SettingSource(layer.origin, layer.document.keys.get(path))
+        for layer, tree in zip(layers, trees, strict=True)
+        for path in leaves(tree)
+    }
+    return Settled(settings, tuple(_capped(problems)), sources)
+
+
+def leaves(data: Mapping[str, Any], prefix: Path = ()) -> list[Path]:
+    """The paths of all values that are no section, in order; empty sections have none."""
+    found: list[Path] = []
+    for key, value in data.items():
+        path = (*prefix, key)
+        found += leaves(value, path) if isinstance(value, dict) else [path]
+    return found
+
+
+def lookup(data: Any, path: Path) -> Any:
+    """The value at `path`. Raises `KeyError` when there is none."""
+    for part in path:
+        if not isinstance(data, dict) or part not in data:
+            raise KeyError(dotted(path))
+        data = data[part]
+    return data
+
+
+def _merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(lower)
+    for key, value in upper.items():
+        below = merged.get(key)
+        merged[key] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _without_empty_sections(data: dict[str, Any], annotation: Any) -> dict[str, Any]:
+    """A copy in which sections that hold nothing (`terminal:` with all lines commented out) are gone."""
+    kept: dict[str, Any] = {}
+    section, entry = setting_names.section_of(annotation), setting_names.entry_of(annotation)
+    for key, value in data.items():
+        inner = entry
+        if section is not None:
+            known = section.model_fields.get(key)
+            inner = known.annotation if known else None
+        if value is None and (setting_names.holds_keys(inner) or setting_names.entry_of(inner) is not None):
+            continue
+        kept[key] = _without_empty_sections(value, inner) if isinstance(value, dict) else value
+    return kept
+
+
+def _reject(
+    detail: ErrorDetails,
+    layers: Sequence[SettingsLayer],
+    trees: list[dict[str, Any]],
+    problems: list[SettingProblem],
+) -> None:
+    """Take what `detail` complains about out of the topmost layer that says it, and tell why."""
+    path = _entry_of(detail["loc"])
+    missing = detail["type"] == "missing"
+    culprit = path[:-1] if missing else path
+    for layer, tree in reversed(list(zip(layers, trees, strict=True))):
+        try:
+            value = lookup(tree, culprit)
+        except KeyError:
+            continue
+        strictest = None if missing else _strictest(culprit)
+        if strictest is not None and value != strictest:
+            lookup(tree, culprit[:-1])[culprit[-1]] = strictest
+        elif culprit:
+            _drop(tree, culprit)
+        place = _place(layer.document, culprit, detail["type"])
+        name = dotted(culprit)
+        told = len(problems) < MAX_PROBLEMS
+        message = _message(detail, path, value) if told else ""
+        if message and strictest is not None:
+            message = f"{message.removesuffix('.')}; until then it is `{strictest}`."
+        problems.append(SettingProblem(layer.origin, message, place, name))
+        return
+
+
+def _strictest(path: Path) -> str | None:
+    """What a security setting is when it is not understood; None for any other setting."""
+    field = setting_names.field_at(path)
+    extra = getattr(field, "json_schema_extra", None)
+    return extra.get(STRICTEST) if isinstance(extra, dict) else None
+
+
+def _entry_of(location: tuple[int | str, ...]) -> Path:
+    """The setting an error is about: a wrong item condemns its whole list."""
+    path: Path = ()
+    for part in location:
+        if isinstance(part, int) or part == "[key]":
+            break
+        path = (*path, part)
+    return path
+
+
+def _drop(tree: dict[str, Any], path: Path) -> None:
+    parent = lookup(tree, path[:-1])
+    del parent[path[-1]]
+
+
+def _place(document: SettingsDocument, path: Path, kind: str) -> SettingPlace | None:
+    if kind in ("extra_forbidden", "missing"):
+        return document.keys.get(path)
+    return document.values.get(path) or document.keys.get(path)
+
+
+def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
+    name = shown(dotted(path))
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key `{name}`{setting_names.hint(path)}"
+    if detail["type"] == "missing":
+        return f"`{name}` is missing; `{shown(dotted(path[:-1]))}` is left out without it."
+    field_info = setting_names.field_at(path)
+    if field_info is None or setting_names.holds_keys(setting_names.type_at(path)):
+        return f"`{name}` is {_given(value)}; it takes a section of `key: value` lines below it."
+    if setting_names.is_secret(path):
+        return f"`{name}` is no text; put it in quotes."
+    if setting_names.type_at(path) is str and isinstance(value, (bool, int, float)):
+        return f"`{name}` is read as {_given(value)}; put the text in quotes."
+    if detail["type"] == "string_pattern_mismatch":
+        wanted = re.sub(r"\.$", "", field_info.description or "")
+        return f"`{name}` does not have the right form; it takes: {wanted}."
+    return f"`{name}` is {_given(value)}; it takes {setting_names.takes(field_info)}."
+
+
+def _given(value: Any) -> str:
+    """What was given, in words."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a section"
+    return f'"{shown(value)}"' if isinstance(value, str) else shown(repr(value))
+
+
+def _capped(problems: list[SettingProblem]) -> list[SettingProblem]:
+    """The first problems by layer and line; the rest becomes a number."""
+    if len(problems) <= MAX_PROBLEMS:
+        return problems
+    more = len(problems) - MAX_PROBLEMS
+    told = problems[:MAX_PROBLEMS]
+    return [*told, SettingProblem(told[-1].origin, f"{more:,} more entries are wrong and left out.")]

@@ -1,0 +1,131 @@
+"""The settings of a session, from all places they can come from.
+
+Later ones win: built-in defaults, `~/.hermes/config.yaml`, `.hermes/config.yaml` of a
+trusted project, the environment, what the surface chose for this session. A broken place never
+stops the program: what is wrong is left out and told, the file is never touched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from agent.core.config import settings_file, trust
+from agent.core.config.declared_hooks import hooks_of
+from agent.core.config.document import SettingsDocument, parse
+from agent.core.config.environment import env_file_problems, environment, override_layers
+from agent.core.config.layers import SettingsLayer, SettingSource, settle
+from agent.core.config.problem import Path as KeyPath
+from agent.core.config.problem import SettingProblem
+from agent.core.config.schema import Settings
+from agent.core.home import Home
+from agent.core.config.hook_list import Hook
+
+USER_FILE = "config.yaml"
+PROJECT_FILE = ".hermes/config.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """Settings, and everything worth telling about them."""
+
+    settings: Settings
+    problems: tuple[SettingProblem, ...] = ()
+    sources: Mapping[KeyPath, SettingSource] = field(default_factory=dict)
+    """Where values come from; what is missing here is a default."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The environment with `~/.hermes/.env` below it; keys of providers are looked up here."""
+    project: Literal["none", "trusted", "untrusted"] = "none"
+    """`untrusted`: the workspace brings settings that were not read; `hermes config trust` shows them."""
+    project_hooks: tuple[Hook, ...] = ()
+    """The hooks that a trusted project declares; each runs only after a yes of its own."""
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """All declared hooks, those of the person first."""
+        return (*hooks_of(self.settings), *self.project_hooks)
+
+
+def load(
+    home: Home,
+    environ: Mapping[str, str] = os.environ,
+    workspace: Path | None = None,
+    *,
+    thorough: bool = False,
+    chosen: Mapping[str, Any] | None = None,
+) -> LoadedSettings:
+    """Read all settings. Never raises for anything a file or a variable holds.
+
+    `chosen` are settings of this session alone, by section.
+    Without `workspace` no project settings are looked for. `thorough` also tells of
+    wrong entries that do no harm because something else overrides them.
+    """
+    variables = environment(home, environ)
+    layers = [_user_layer(home)]
+    state: Literal["none", "trusted", "untrusted"] = "none"
+    brought: tuple[Hook, ...] = ()
+    wrong: tuple[SettingProblem, ...] = ()
+    if workspace is not None:
+        state, layer, brought, wrong = _project_layer(home, workspace)
+        layers.append(layer)
+    layers += override_layers(variables)
+    if chosen:
+        layers.append(SettingsLayer("this session", SettingsDocument(dict(chosen))))
+    settled = settle(layers)
+    problems = [*settled.problems, *wrong, *env_file_problems(home)]
+    for layer in layers:
+        problems += layer.document.problems
+        problems += settle([layer]).problems if thorough else ()
+    return LoadedSettings(
+        settings=settled.settings,
+        problems=_in_order(problems, layers),
+        sources=settled.sources,
+        environ=variables,
+        project=state,
+        project_hooks=brought,
+    )
+
+
+def _user_layer(home: Home) -> SettingsLayer:
+    try:
+        content = settings_file.read_file(home.config)
+    except settings_file.UnreadableSettingsError as error:
+        problem = SettingProblem(USER_FILE, f"cannot be read: {error}. The defaults are used.")
+        return SettingsLayer(USER_FILE, SettingsDocument(problems=(problem,)))
+    return SettingsLayer(USER_FILE, parse(content, USER_FILE) if content else SettingsDocument())
+
+
+def _project_layer(
+    home: Home, workspace: Path
+) -> tuple[
+    Literal["none", "trusted", "untrusted"], SettingsLayer, tuple[Hook, ...], tuple[SettingProblem, ...]
+]:
+    """Whether a project brings settings, those it may bring, its hooks, and what is wrong with these."""
+    nothing = SettingsLayer(PROJECT_FILE)
+    try:
+        project = trust.read_project(home, workspace)
+    except settings_file.UnreadableSettingsError as error:
+        problem = SettingProblem(PROJECT_FILE, f"is not used: {error}.")
+        return "untrusted", SettingsLayer(PROJECT_FILE, SettingsDocument(problems=(problem,))), (), ()
+    if project is None or project.config is None:
+        return "none", nothing, (), ()
+    if not trust.is_trusted(home, project):
+        return "untrusted", nothing, (), ()
+    document = parse(project.config, PROJECT_FILE)
+    hooks: tuple[Hook, ...] = ()
+    wrong: tuple[SettingProblem, ...] = ()
+    if "hooks" in document.data:
+        alone = replace(document, data={"hooks": document.data["hooks"]}, problems=())
+        settled = settle([SettingsLayer(PROJECT_FILE, alone)])
+        hooks, wrong = tuple(hooks_of(settled.settings, str(project.root))), tuple(settled.problems)
+    return "trusted", SettingsLayer(PROJECT_FILE, trust.restrict(document, PROJECT_FILE)), hooks, wrong
+
+
+def _in_order(problems: list[SettingProblem], layers: list[SettingsLayer]) -> tuple[SettingProblem, ...]:
+    """Each problem once, by file in the order they are read, and by line within a file."""
+    rank = {layer.origin: index for index, layer in enumerate(layers)}
+    once = dict.fromkeys(problems)
+    return tuple(sorted(once, key=lambda p: (rank.get(p.origin, len(rank)), p.place or (1 << 30, 0))))

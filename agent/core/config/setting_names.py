@@ -1,0 +1,187 @@
+"""The names of all settings: which exist, what each takes, which one was meant.
+
+A key is dotted (`terminal.timeout`). Names chosen by the user stand in the middle
+(`providers.NAME.models.MODEL.context_window`) and may hold dots themselves.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from agent.core.config.problem import Path, dotted, shown
+from agent.core.config.schema import Settings, SettingsSection
+from agent.errors import ConfigError
+
+_LONGEST_NAME = 64
+"""Longer keys get no suggestion: comparing them would take long and help nobody."""
+
+
+def section_of(annotation: Any) -> type[SettingsSection] | None:
+    """The section class that `annotation` is, if it is one."""
+    return annotation if isinstance(annotation, type) and issubclass(annotation, SettingsSection) else None
+
+
+def entry_of(annotation: Any) -> Any:
+    """What the values of a `dict[str, …]` annotation are; None when it is no mapping."""
+    return get_args(annotation)[1] if get_origin(annotation) is dict else None
+
+
+def holds_keys(annotation: Any) -> bool:
+    """Whether more keys stand below: a section, or sections by name."""
+    return section_of(annotation) is not None or section_of(entry_of(annotation)) is not None
+
+
+def field_at(path: Path) -> FieldInfo | None:
+    """The setting that `path` names. A section, a user-chosen name or an unknown path is None."""
+    annotation: Any = Settings
+    found: FieldInfo | None = None
+    for part in path:
+        if section := section_of(annotation):
+            found = section.model_fields.get(str(part))
+            if found is None:
+                return None
+            annotation = found.annotation
+        elif (entry := entry_of(annotation)) is not None:
+            annotation = entry
+            found = None if section_of(entry) else found
+        else:
+            return None
+    return found
+
+
+def type_at(path: Path) -> Any:
+    """The annotation of whatever stands at `path`, section or setting; None when nothing can."""
+    annotation: Any = Settings
+    for part in path:
+        if section := section_of(annotation):
+            field = section.model_fields.get(str(part))
+            annotation = field.annotation if field else None
+        else:
+            annotation = entry_of(annotation)
+        if annotation is None:
+            return None
+    return annotation
+
+
+def split(key: str) -> tuple[str, ...]:
+    """The path of a dotted key. Raises `ConfigError` with the nearest known key."""
+    parts = tuple(key.split("."))
+    path = _fit(parts, Settings)
+    if path is None:
+        raise ConfigError(f"There is no setting `{shown(key)}`{hint(parts)}")
+    return path
+
+
+def _fit(parts: tuple[str, ...], annotation: Any) -> tuple[str, ...] | None:
+    """`parts` regrouped so that they name something; names take as few dots as possible."""
+    if not parts:
+        return ()
+    if section := section_of(annotation):
+        field = section.model_fields.get(parts[0])
+        rest = _fit(parts[1:], field.annotation) if field else None
+        return None if rest is None else (parts[0], *rest)
+    entry = entry_of(annotation)
+    if entry is None:
+        return None
+    lengths = range(1, len(parts) + 1) if section_of(entry) else (len(parts),)
+    for length in lengths:
+        name, rest = ".".join(parts[:length]), _fit(parts[length:], entry)
+        if name and name.strip(".") == name and rest is not None:
+            return (name, *rest)
+    return None
+
+
+def hint(path: Path) -> str:
+    """The end of a sentence about the unknown `path`: the key that was probably meant, or a full stop."""
+    found = nearest(path)
+    return f"; did you mean `{found}`?" if found else "."
+
+
+def nearest(path: Path) -> str | None:
+    """The known key most like the last part of `path`, dotted when it stands elsewhere."""
+    if not path or len(str(path[-1])) > _LONGEST_NAME:
+        return None
+    for depth in range(len(path) - 1, -1, -1):
+        section = section_of(type_at(path[:depth]))
+        if section is not None:
+            break
+    else:
+        return None
+    name = str(path[depth])
+    if name in section.model_fields:
+        return None
+    if close := difflib.get_close_matches(name, section.model_fields, 1, 0.6):
+        return dotted((*path[:depth], close[0]))
+    by_name = {pattern.rsplit(".", 1)[-1]: pattern for pattern, _ in reversed(list(settings()))}
+    close = difflib.get_close_matches(str(path[-1]), by_name, 1, 0.75)
+    return by_name[close[0]] if close else None
+
+
+def settings(section: type[SettingsSection] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every setting as (dotted pattern, field), in the schema's order; user-chosen names are `NAME`."""
+    for name, field in section.model_fields.items():
+        key = prefix + name
+        if inner := section_of(field.annotation):
+            yield from settings(inner, f"{key}.")
+        elif inner := section_of(entry_of(field.annotation)):
+            yield from settings(inner, f"{key}.NAME.")
+        else:
+            yield key, field
+
+
+def takes_nothing(field: FieldInfo) -> bool:
+    """Whether `null` is a value of a setting."""
+    return NoneType in get_args(field.annotation)
+
+
+def takes(field: FieldInfo) -> str:
+    """What a setting takes, in words: `a whole number, at least 1`."""
+    if isinstance(field.json_schema_extra, dict) and isinstance(
+        said := field.json_schema_extra.get("takes"), str
+    ):
+        return said
+    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
+    nullable = get_origin(field.annotation) in (Union, UnionType) and len(kinds) == 1
+    words = _words(kinds[0] if nullable else field.annotation)
+    limits = [text for item in field.metadata if (text := _limit(item))]
+    return ", ".join([words, *limits, *(["or nothing"] if nullable else [])])
+
+
+_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "nothing"}
+
+
+def _words(annotation: Any) -> str:
+    if annotation in _WORDS:
+        return _WORDS[annotation]
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(f"`{item}`" for item in inner)
+    if origin in (Union, UnionType):
+        return " or ".join(_words(item) for item in inner)
+    if origin is list:
+        return "a list of texts" if inner == (str,) else f"a list, each {_words(inner[0])}"
+    return "texts by name" if inner == (str, str) else "a section"
+
+
+def _limit(constraint: Any) -> str:
+    """One constraint of pydantic's metadata in words, empty for those that have none."""
+    for name, words in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
+        number = getattr(constraint, name, None)
+        if number is not None:
+            return f"{words} {number:,}" if isinstance(number, int) else f"{words} {number}"
+    return ""
+
+
+def is_secret(path: Path) -> bool:
+    """Whether values at `path` are kept off the screen."""
+    return "headers" in path[:-1] or (bool(path) and path[-1] == "headers")
+
+
+def takes_list(annotation: Any) -> bool:
+    """Whether a setting of this type is a list."""
+    return get_origin(annotation) is list

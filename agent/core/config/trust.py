@@ -1,0 +1,284 @@
+"""Settings that come with a project: read only after its folder is trusted, and never to loosen a guard.
+
+Trust is bound to the content of every file under `.hermes` that would be read. When
+one of them changes, appears or disappears, the folder is untrusted again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from agent.core.config import setting_names, settings_file
+from agent.core.config.document import SettingsDocument
+from agent.core.config.layers import leaves, lookup
+from agent.core.config.problem import Path as KeyPath
+from agent.core.config.problem import SettingProblem, dotted, shown
+from agent.core.config.settings_file import UnreadableSettingsError
+from agent.errors import ConfigError
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from tools.files.atomic import write_atomically
+
+FOLDER = ".hermes"
+READ_FILES = ("config.yaml", "permissions.yaml")
+"""Files under `.hermes` of a project that Hermes reads; trust covers all of them."""
+AGENTS = "agents"
+"""The folder under `.hermes` whose `*.md` are agents of the project; trust covers these too."""
+MOST_AGENTS = 64
+"""Agents of one folder that are read, the first ones by name."""
+LARGEST_AGENT = 64_000
+"""Bytes of the largest agent that is read."""
+
+TrustKind = Literal["folders", "skills"]
+"""What of a project is trusted by itself: its settings with its agents, and its skills."""
+_KINDS: tuple[TrustKind, ...] = ("folders", "skills")
+
+ALLOWED: tuple[KeyPath, ...] = (
+    ("model",),
+    ("agent",),
+    ("context",),
+    ("tools",),
+    ("terminal", "timeout"),
+    ("terminal", "max_timeout"),
+)
+"""What a trusted project may set. Everything else, and so every future setting, is the user's alone:
+a project cannot decide about approvals, addresses and keys of providers, variables or files of the
+user."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSettings:
+    """What a project brings, read once: what was hashed is what is used."""
+
+    root: Path
+    """The folder that holds `.hermes`, resolved."""
+    contents: dict[str, bytes]
+    """The files found, by name."""
+    digest: str
+    """SHA-256 over names and contents."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Agents that are not read, by name, and why."""
+
+    @property
+    def config(self) -> bytes | None:
+        """The bytes of the project's `config.yaml`, if it has one."""
+        return self.contents.get("config.yaml")
+
+    @property
+    def permissions(self) -> bytes | None:
+        """The bytes of the project's `permissions.yaml`, if it has one."""
+        return self.contents.get("permissions.yaml")
+
+    @property
+    def agents(self) -> dict[str, bytes]:
+        """The bytes of the project's agents, by file name."""
+        begin = f"{AGENTS}/"
+        return {
+            name.removeprefix(begin): content
+            for name, content in self.contents.items()
+            if name.startswith(begin)
+        }
+
+
+def project_root(workspace: Path) -> Path:
+    """The folder whose `.hermes` counts: the root of the git tree around `workspace`, or `workspace`.
+
+    Looks for `.git` only; git is not run, since a repository could make it run programs.
+    """
+    resolved = Path(os.path.realpath(workspace))
+    for folder in (resolved, *resolved.parents):
+        if os.path.lexists(folder / ".git"):
+            return folder
+    return resolved
+
+
+def read_project(home: Home, workspace: Path) -> ProjectSettings | None:
+    """What the project around `workspace` brings; None when it brings nothing.
+
+    Raises `UnreadableSettingsError` when a file cannot be read or lies outside the project.
+    """
+    root = project_root(workspace)
+    folder = root / FOLDER
+    if os.path.realpath(folder) == os.path.realpath(home.root) or not os.path.lexists(folder):
+        return None
+    contents: dict[str, bytes] = {}
+    for name in READ_FILES:
+        target = Path(os.path.realpath(folder / name))
+        if not target.is_relative_to(root):
+            raise UnreadableSettingsError(f"{FOLDER}/{name} leads out of the project, so it is not read")
+        content = settings_file.read_file(target, follow=False)
+        if content is not None:
+            contents[name] = content
+        elif (folder / name).is_symlink():
+            raise UnreadableSettingsError(f"{FOLDER}/{name} is a link that leads nowhere")
+    agents, refused = read_agents(folder / AGENTS, root)
+    contents |= {f"{AGENTS}/{name}": content for name, content in agents.items()}
+    return ProjectSettings(root, contents, _digest(contents), refused) if contents or refused else None
+
+
+def watched(root: Path) -> list[Path]:
+    """Everything whose change may end the trust in the project at `root`."""
+    folder = root / FOLDER
+    agents = folder / AGENTS
+    return [*(folder / name for name in READ_FILES), agents, *(agents / name for name in _names(agents))]
+
+
+def read_agents(folder: Path, inside: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The `*.md` files of a folder by name, and those that are not read with the reason.
+
+    `inside` is the folder that no link may lead out of, resolved.
+    """
+    contents: dict[str, bytes] = {}
+    refused: dict[str, str] = {}
+    for name in _names(folder):
+        content, reason = read_agent(folder / name, inside)
+        if reason:
+            refused[name] = reason
+        else:
+            contents[name] = content
+    return contents, refused
+
+
+def read_agent(path: Path, inside: Path) -> tuple[bytes, str]:
+    """The bytes of one agent, or why it is not read."""
+    target = Path(os.path.realpath(path))
+    if not target.is_relative_to(inside):
+        return b"", f"it leads out of {inside}; put a copy of the file there"
+    try:
+        content = settings_file.read_file(target, follow=False)
+    except UnreadableSettingsError as error:
+        return b"", str(error)
+    if content is None:
+        return b"", "it is a link that leads nowhere; remove it" if path.is_symlink() else "it is not there"
+    if len(content) > LARGEST_AGENT:
+        return b"", f"it is larger than {LARGEST_AGENT // 1000} kB; shorten it"
+    return content, ""
+
+
+def _names(folder: Path) -> list[str]:
+    """The agents in a folder that are read, in order."""
+    try:
+        with os.scandir(folder) as found:
+            names = (each.name for each in found if each.name.endswith(".md"))
+            return heapq.nsmallest(MOST_AGENTS, names)
+    except OSError:
+        return []
+
+
+def _digest(contents: dict[str, bytes]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(contents):
+        total.update(f"{name}\0{len(contents[name])}\0".encode("utf-8", "surrogateescape") + contents[name])
+    return total.hexdigest()
+
+
+def is_trusted(home: Home, project: ProjectSettings) -> bool:
+    """Whether exactly these contents were trusted. A trust file that cannot be believed trusts nothing."""
+    return trusted_digest(home, project.root) == project.digest
+
+
+def trusted_digest(home: Home, root: Path, kind: TrustKind = "folders") -> str | None:
+    """The digest of what was trusted of the project at `root`."""
+    try:
+        return _load(home)[kind].get(str(root))
+    except UnreadableSettingsError:
+        return None
+
+
+def trust(home: Home, project: ProjectSettings) -> None:
+    """Remember that these contents may be used. Raises `ConfigError`."""
+    trust_digest(home, project.root, project.digest)
+
+
+def trust_digest(home: Home, root: Path, digest: str, kind: TrustKind = "folders") -> None:
+    """Remember that what has this digest may be used. Raises `ConfigError`."""
+    _change(home, root, digest, (kind,))
+
+
+def untrust(home: Home, root: Path) -> bool:
+    """Forget all trust in the project at `root`; False when there was none. Raises `ConfigError`."""
+    return _change(home, root, None, _KINDS)
+
+
+def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKind]) -> bool:
+    try:
+        trusted = _load(home)
+    except UnreadableSettingsError:
+        trusted = {kind: {} for kind in _KINDS}
+    known = [trusted[kind].pop(str(root), None) for kind in kinds]
+    if digest is not None:
+        trusted |= {kind: trusted[kind] | {str(root): digest} for kind in kinds}
+    is_known = any(each is not None for each in known)
+    if is_known or digest is not None:
+        private_folder(home.root)
+        text = json.dumps({"version": 1} | dict(trusted), indent=1, sort_keys=True)
+        try:
+            write_atomically(home.trust, text.encode(), PRIVATE_FILE)
+        except OSError as error:
+            raise ConfigError(f"Cannot write {home.trust}: {error.strerror or error}.") from error
+    return is_known
+
+
+def _load(home: Home) -> dict[TrustKind, dict[str, str]]:
+    """Digests by folder. Raises `UnreadableSettingsError` when the file is no trust file of this user."""
+    content = settings_file.read_file(home.trust, follow=False)
+    if content is None:
+        return {kind: {} for kind in _KINDS}
+    status = home.trust.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise UnreadableSettingsError("others may write it")
+    try:
+        stored = json.loads(content)
+        found: dict[TrustKind, dict[str, str]] = {"folders": dict(stored["folders"])}
+        found["skills"] = dict(stored.get("skills", {}))
+        if all(isinstance(digest, str) for digests in found.values() for digest in digests.values()):
+            return found
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass
+    raise UnreadableSettingsError("it is damaged")
+
+
+def restrict(document: SettingsDocument, origin: str) -> SettingsDocument:
+    """The project's settings without those that only the user decides, each of which becomes a problem.
+
+    Hooks are read apart: each needs a yes of its own, and none takes the place of one of the person.
+    """
+    data: dict[str, Any] = {}
+    problems = list(document.problems)
+    for path in leaves(document.data):
+        if path[:1] == ("hooks",):
+            continue
+        if _is_allowed(path) and not _names_weights(path, document.data):
+            _put(data, path, document.data)
+        else:
+            message = f"`{shown(dotted(path))}` cannot be set by a project; it is left out."
+            if setting_names.type_at(path) is None:
+                message = f"unknown key `{shown(dotted(path))}`{setting_names.hint(path)}"
+            problems.append(SettingProblem(origin, message, document.keys.get(path), dotted(path)))
+    return SettingsDocument(data, document.keys, document.values, tuple(problems))
+
+
+def _is_allowed(path: KeyPath) -> bool:
+    return any(path[: len(allowed)] == allowed for allowed in ALLOWED)
+
+
+def _names_weights(path: KeyPath, data: dict[str, Any]) -> bool:
+    """Whether a model is named by a file of weights, whose parser should not meet a stranger's file."""
+    value = lookup(data, path)
+    names = value if isinstance(value, list) else [value]
+    return path[:1] == ("model",) and any(str(name).strip().startswith("local:") for name in names)
+
+
+def _put(data: dict[str, Any], path: KeyPath, source: dict[str, Any]) -> None:
+    """Copy the value at `path` from `source` to `data`."""
+    *sections, name = (str(part) for part in path)
+    for section in sections:
+        data = data.setdefault(section, {})
+        source = source[section]
+    data[name] = source[name]

@@ -1,0 +1,279 @@
+"""One SQLite connection on a thread of its own, and whole transactions that cross to it in one hop.
+
+A transaction is a function that gets the connection. It runs on aiosqlite's
+thread from BEGIN to COMMIT, so it costs the event loop one hand-over, and a
+cancelled task can neither cut it in half nor leave it open: a transaction that
+was handed over happens.
+
+Writes that wait for each other are committed together, each within a savepoint of its
+own: the disk is asked once for all of them, and one that fails takes no other with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import aiosqlite
+
+from agent.errors import StoreError
+from agent.core.store.faults import explain, is_busy
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+WAIT = 15.0
+"""Seconds to wait for another process that holds the lock before giving up."""
+
+_TRIES = 4
+_MOST_TOGETHER = 32
+"""Writes that are committed together."""
+_FEW_PAGES = 512
+"""KiB."""
+_PAUSE = (0.005, 0.05)
+"""Seconds between two tries, drawn at random so that two processes do not keep step."""
+
+
+class _Write:
+    """A write that waits, and what became of it."""
+
+    def __init__(self, work: Work[Any], *, awaited: bool = True) -> None:
+        self.work = work
+        self.awaited = awaited
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.over = False
+
+    def settle(self, run: Callable[[Work[Any]], Any]) -> None:
+        """Let `run` do it, and keep what comes of it for whoever waits."""
+        try:
+            self.value, self.error = run(self.work), None
+        except BaseException as error:
+            self.error = error
+
+
+class _Outcome:
+    """The value of a function, in the shape aiosqlite expects of a cursor."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def fetchall(self) -> Any:
+        return self._value
+
+
+class _Connection(sqlite3.Connection):
+    """Takes a function where it takes a statement, and calls it with itself.
+
+    aiosqlite hands `execute` over to its thread; this is the documented way
+    (`factory`) to have a whole transaction ride in one such hand-over.
+    """
+
+    def execute(self, sql: Any, parameters: Any = (), /) -> Any:
+        if callable(sql):
+            return _Outcome(sql(self))
+        return super().execute(sql, parameters)
+
+
+def address(path: Path, option: str) -> str:
+    """The URI that opens a file in a certain way."""
+    return f"{path.absolute().as_uri()}?{option}"
+
+
+class Database:
+    """The only connection of this process to one file."""
+
+    def __init__(self, path: Path, connection: aiosqlite.Connection, wait: float) -> None:
+        self.path = path
+        self._connection = connection
+        self._wait = wait
+        self._closed = False
+        self._writes: deque[_Write] = deque()
+        """What no transaction has taken up yet."""
+
+    @classmethod
+    async def connect(cls, path: Path, *, wait: float = WAIT) -> Database:
+        """Connect to a file that exists. Raises `StoreError`."""
+        try:
+            connection = await aiosqlite.connect(
+                # A file that vanished meanwhile must not come back empty.
+                address(path, "mode=rw"),
+                uri=True,
+                isolation_level=None,
+                timeout=wait / _TRIES,
+                factory=_Connection,
+            )
+        except sqlite3.Error as error:
+            raise explain(error, path) from error
+        return cls(path, connection, wait)
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on one consistent view. Raises `StoreError`."""
+        return await self._run(lambda connection: _attempt(connection, "BEGIN", work, self._wait))
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in a transaction: all of it or nothing. `work` may run again if the lock was busy.
+
+        Raises `StoreError`, and whatever `work` raises; then nothing was written.
+        """
+        self._check()
+        write = _Write(work)
+        self._writes.append(write)
+
+        def settled(connection: sqlite3.Connection) -> Any:
+            # An earlier one may have taken it along.
+            while not write.over:
+                self._commit_together(connection)
+            if write.error is not None:
+                raise write.error
+            return write.value
+
+        return await self._run(settled)
+
+    def write_along(self, work: Work[Any]) -> None:
+        """Let `work` be part of the next transaction that writes, or of a last one when this is closed.
+
+        For what may be lost with the process: what it raises is only told to the log.
+        """
+        self._check()
+        self._writes.append(_Write(work, awaited=False))
+
+    async def bare(self, work: Work[T]) -> T:
+        """Run `work` outside a transaction, for pragmas. Raises `StoreError`."""
+        return await self._run(work)
+
+    async def close(self) -> None:
+        """Finish what is queued and close. May be called again."""
+        if not self._closed:
+            self._closed = True
+            try:
+                if self._writes:
+                    await self._hand_over(self._finish)
+            finally:
+                await self._connection.close()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self.path} was closed; open the store again.")
+
+    async def _run(self, work: Work[T]) -> T:
+        self._check()
+        return await self._hand_over(work)
+
+    async def _hand_over(self, work: Work[T]) -> T:
+        try:
+            # A function instead of a statement: see `_Connection`.
+            return cast("T", await self._connection.execute_fetchall(cast("str", work)))
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        except (OverflowError, UnicodeEncodeError) as error:
+            # A number or a name from outside that no row can have.
+            raise StoreError(f"{self.path} holds nothing by such a name or number ({error}).") from error
+
+    def _finish(self, connection: sqlite3.Connection) -> None:
+        """Carry out all writes that wait."""
+        while self._writes:
+            self._commit_together(connection)
+
+    def _commit_together(self, connection: sqlite3.Connection) -> None:
+        """Carry out the writes that wait, the oldest first. Never raises for what one of them does."""
+        writes = [self._writes.popleft() for _ in range(min(len(self._writes), _MOST_TOGETHER))]
+
+        def alone(work: Work[Any]) -> Any:
+            return _attempt(connection, "BEGIN IMMEDIATE", work, self._wait)
+
+        def together(connection: sqlite3.Connection) -> None:
+            for write in writes:
+                write.settle(lambda work: _within(connection, work))
+                error = write.error
+                if isinstance(error, sqlite3.Error) and (is_busy(error) or not connection.in_transaction):
+                    raise error
+
+        if len(writes) == 1:
+            writes[0].settle(alone)
+        else:
+            try:
+                _attempt(connection, "BEGIN IMMEDIATE", together, self._wait)
+            except sqlite3.Error as error:
+                self._apart(writes, error, alone)
+        for write in writes:
+            write.over = True
+            if write.error is not None and not write.awaited:
+                log.warning("what was to be written along could not be: %s", write.error)
+
+    def _apart(
+        self, writes: Sequence[_Write], error: sqlite3.Error, alone: Callable[[Work[Any]], Any]
+    ) -> None:
+        """What becomes of writes that could not be committed together: nothing of them happened so far."""
+        for write in writes:
+            if is_busy(error):
+                # All of them have waited long enough.
+                write.error = error
+            else:
+                # Such as a full disk: each finds out by itself.
+                write.settle(alone)
+
+
+@contextmanager
+def read_once(connection: sqlite3.Connection) -> Iterator[None]:
+    """Keep few pages of what is read once and to its end, such as a path of 10,000 messages."""
+    (usual,) = connection.execute("PRAGMA cache_size").fetchone()
+    connection.execute(f"PRAGMA cache_size = -{_FEW_PAGES}")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA cache_size = {int(usual)}")
+
+
+def _attempt(connection: sqlite3.Connection, begin: str, work: Work[T], wait: float) -> T:
+    give_up = time.monotonic() + wait
+    while True:
+        try:
+            return _once(connection, begin, work)
+        except sqlite3.Error as error:
+            if not is_busy(error) or time.monotonic() >= give_up:
+                raise
+            time.sleep(random.uniform(*_PAUSE))
+
+
+def _within(connection: sqlite3.Connection, work: Work[T]) -> T:
+    """Run `work` within a transaction: all of it or nothing."""
+    connection.execute("SAVEPOINT one")
+    try:
+        result = work(connection)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO one")
+            connection.execute("RELEASE one")
+        raise
+    connection.execute("RELEASE one")
+    return result
+
+
+def _once(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
+    connection.execute(begin)
+    try:
+        result = work(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        _roll_back(connection)
+        raise
+    return result
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # SQLite has rolled back by itself after some faults (disk full, I/O error).
+    if connection.in_transaction:
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            log.warning("rollback failed", exc_info=True)

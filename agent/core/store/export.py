@@ -1,0 +1,167 @@
+"""A session as files other programs read: one node per line, or a ShareGPT trajectory."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from agent.core.attachments import attachments_of
+from agent.core.store.node_text import calls_of
+from agent.core.store.nodes import BranchHead, Node, Session, storable
+from tools.redact import redact_data
+
+SEALED = "sealed"
+"""What of an assistant node only its provider reads (see `agent.knowledge.context.message_history.sealed_data`)."""
+OPAQUE = frozenset({"data", "encrypted_content", "id", "signature", "type"})
+"""Fields of sealed parts that nobody can read anything in."""
+
+
+def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
+    """A record as one line of JSON, without the line feed; always valid UTF-8.
+
+    `ascii_only` escapes everything else: right for a terminal, which some characters would steer.
+    """
+    text = json.dumps(record, ensure_ascii=ascii_only)
+    return text if storable(text) == text else json.dumps(record)
+
+
+def portable_line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
+    """A record as one line of JSON that every parser takes: halves of characters become U+FFFD."""
+    text = storable(json.dumps(record, ensure_ascii=False))
+    return json.dumps(json.loads(text)) if ascii_only else text
+
+
+def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
+    """A node as JSON-able data. `heads` names the branches that end here."""
+    record: dict[str, Any] = {
+        "id": node.id,
+        "session": node.session,
+        "parent": node.parent,
+        "kind": node.kind,
+        "created": node.created,
+        "content": node.content,
+        "data": dict(node.data),
+    }
+    names = sorted(head.name for head in heads if head.node == node.id)
+    return record | {"heads": names} if names else record
+
+
+def masked(node: Node, secrets: Mapping[str, str]) -> Node:
+    """The node as it may leave the store: with secrets masked in all its texts.
+
+    What is sealed leaves as it is, because a changed byte makes it worthless; where a secret can be
+    read in it, it does not leave at all.
+    """
+    data = {name: value for name, value in node.data.items() if name != SEALED}
+    data = redact_data(data, secrets)
+    if SEALED in node.data and not _tells(node.data[SEALED], secrets):
+        data[SEALED] = node.data[SEALED]
+    return replace(node, content=redact_data(node.content, secrets), data=data)
+
+
+def _tells(sealed: Any, secrets: Mapping[str, str]) -> bool:
+    """Whether a secret can be read in sealed parts; signatures and ciphers only look like some."""
+    try:
+        readable = [
+            {name: value for name, value in json.loads(part["data"]).items() if name not in OPAQUE}
+            for part in sealed["parts"]
+        ]
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
+        return True
+    return redact_data(readable, secrets) != readable
+
+
+def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:
+    """A path as a ShareGPT trajectory.
+
+    Reasoning becomes `<think>`, calls `<tool_call>`, results `<tool_response>`;
+    results that follow each other are one turn. `completed` means that the
+    last thing said is a whole answer that asks for nothing more.
+    """
+    turns: list[dict[str, str]] = []
+    for node in nodes:
+        speaker, value = _turn(node)
+        if speaker == "tool" and turns and turns[-1]["from"] == "tool":
+            turns[-1]["value"] += "\n" + value
+        else:
+            turns.append({"from": speaker, "value": value})
+    return {
+        "conversations": turns,
+        "timestamp": datetime.fromtimestamp(session.created, UTC).isoformat(timespec="seconds"),
+        "model": session.model,
+        "completed": is_complete(nodes),
+    }
+
+
+def _turn(node: Node) -> tuple[str, str]:
+    match node.kind:
+        case "user":
+            return "human", said_to_model(node)
+        case "assistant":
+            return "gpt", _answer(node)
+        case "tool":
+            response = {
+                "tool_call_id": node.data.get("call", ""),
+                "name": node.data.get("tool", ""),
+                "content": value_of(node.content),
+            }
+            return "tool", _tagged("tool_response", _json(response))
+        case _:
+            return "system", node.content
+
+
+def said_to_model(node: Node) -> str:
+    """What a message says, with a line for each image that came with it."""
+    images = [f"[image: {each.name} sha256:{each.sha256}]" for each in attachments_of(node.data)]
+    return "\n".join([node.content, *images]) if images else node.content
+
+
+def _answer(node: Node) -> str:
+    parts: list[str] = []
+    if reasoning := node.data.get("reasoning"):
+        parts.append(_tagged("think", str(reasoning)))
+    if node.content:
+        parts.append(node.content)
+    for name, arguments in calls_of(node.data):
+        parts.append(_tagged("tool_call", _json({"name": name, "arguments": value_of(arguments)})))
+    return "\n".join(parts)
+
+
+def is_complete(nodes: Sequence[Node]) -> bool:
+    """Whether the last thing said is a whole answer that asks for nothing more."""
+    said = [node for node in nodes if node.kind in ("user", "assistant", "tool")]
+    if not said or said[-1].kind != "assistant":
+        return False
+    data: Mapping[str, Any] = said[-1].data
+    return not data.get("calls") and data.get("state", "complete") == "complete"
+
+
+def _tagged(tag: str, text: str) -> str:
+    return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def value_of(text: str) -> Any:
+    """JSON text as data, so that it is not escaped twice; anything else as it is, NaN and Infinity too."""
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is too large")
+    return number

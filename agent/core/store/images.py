@@ -1,0 +1,58 @@
+"""Files of images that no message refers to any more, deleted with the sessions they were sent in.
+
+One file serves every message with the same image, so what is deleted is what no
+message of any session refers to. A file that was taken again after the deleted
+message is left alone: the message it was taken for may still wait to be stored.
+Files that nothing ever referred to go after a day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Mapping
+
+from agent.core.attachments import AttachmentStore, attachments_of
+from agent.core.store.connection import Database
+
+_BATCH = 20_000
+"""Ids looked through in one go, after which a writer gets its turn."""
+_SENT = """kind IN ('user', 'notice') AND data LIKE '%"attachments"%'"""
+
+
+def dropped(connection: sqlite3.Connection) -> dict[str, float]:
+    """Images of discarded sessions by SHA-256, and when each was sent last (seconds since the epoch)."""
+    rows = connection.execute(
+        "SELECT created, data FROM discarded CROSS JOIN nodes ON nodes.session = discarded.session "
+        f"WHERE {_SENT} ORDER BY created"
+    )
+    return {sha256: created for created, data in rows for sha256 in _images(data)}
+
+
+def in_use(connection: sqlite3.Connection, after: int) -> tuple[set[str], int | None]:
+    """Images that messages with the next ids refer to, and the id to go on after; None at the end."""
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM nodes").fetchone()
+    rows = connection.execute(
+        f"SELECT data FROM nodes WHERE id > ? AND id <= ? AND {_SENT} "
+        "AND session NOT IN (SELECT session FROM discarded)",
+        (after, after + _BATCH),
+    )
+    used = {sha256 for (data,) in rows for sha256 in _images(data)}
+    return used, after + _BATCH if after + _BATCH < last else None
+
+
+async def sweep(database: Database, kept: AttachmentStore, gone: Mapping[str, float]) -> None:
+    """Delete the files that only the messages of `gone` referred to, see `dropped`, and old leftovers."""
+    if not await asyncio.to_thread(kept.any):
+        return
+    wanted: set[str] = set()
+    after: int | None = 0
+    while after is not None:
+        used, after = await database.read(lambda c, after=after: in_use(c, after))
+        wanted |= used
+    await asyncio.to_thread(kept.sweep, wanted, gone)
+
+
+def _images(data: str) -> set[str]:
+    return {each.sha256 for each in attachments_of(json.loads(data))}

@@ -1,0 +1,193 @@
+"""Sessions from a file that `hermes sessions export` wrote, or another program in its manner."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from agent.errors import StoreError
+from agent.core.store.node_text import searchable
+from agent.core.store.node_tree import dump
+from agent.core.store.nodes import KINDS, MAIN, new_session_id, storable, title_of
+from tools.safe_text import clean
+
+_HIGHEST_ID = 2**53
+"""Ids beyond it are no whole numbers to other programs that read JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node as it stands in a file."""
+
+    id: int
+    parent: int | None
+    kind: str
+    created: float
+    content: str
+    data: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class SessionRecord:
+    """A session as it stands in a file."""
+
+    name: str
+    nodes: list[NodeRecord] = field(default_factory=list)
+    heads: dict[str, int] = field(default_factory=dict)
+    """The last node of each branch."""
+    title: str = ""
+    workspace: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSession:
+    """What became of a session of a file."""
+
+    name: str
+    """Its id in the file."""
+    session: str
+    """Its id here."""
+    nodes: Mapping[int, int]
+    """The id here of each node, by the one in the file."""
+
+
+def parse_sessions(lines: Iterable[str]) -> list[SessionRecord]:
+    """The sessions of a file of JSON lines. Raises `StoreError` that names the line. Pure."""
+    found: dict[str, SessionRecord] = {}
+    known: dict[int, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"Line {number} is no JSON ({error}); nothing was imported.") from None
+        if not isinstance(record, dict):
+            raise _wrong(number, "is no JSON object")
+        name = record.get("session")
+        if not isinstance(name, str) or not name.strip() or clean(name) != name or len(name) > 200:
+            raise _wrong(number, "names no session")
+        session = found.setdefault(name, SessionRecord(storable(name)))
+        node = _node(number, record, session, known)
+        known[node.id] = name
+        session.nodes.append(node)
+        _describe(number, record, session, node)
+    if not found:
+        raise StoreError("The file holds no messages; nothing was imported.")
+    for session in found.values():
+        session.heads.setdefault(MAIN, session.nodes[-1].id)
+    return list(found.values())
+
+
+def _node(
+    number: int, record: Mapping[str, Any], session: SessionRecord, known: Mapping[int, str]
+) -> NodeRecord:
+    id, parent, kind = record.get("id"), record.get("parent"), record.get("kind")
+    created, content, data = record.get("created"), record.get("content"), record.get("data", {})
+    if not isinstance(id, int) or not _is_id(id):
+        raise _wrong(number, "has no whole number as id")
+    if id in known:
+        raise _wrong(number, f"has the id {id}, which stood before")
+    if parent is not None and not (_is_id(parent) and known.get(parent) == session.name):
+        raise _wrong(number, "follows a message that does not stand before it in its session")
+    if kind not in KINDS:
+        raise _wrong(number, f"has no kind of {', '.join(sorted(KINDS))}")
+    if not isinstance(created, (int, float)) or not _is_time(created):
+        raise _wrong(number, "has no time (created, in seconds since the epoch)")
+    if not isinstance(content, str) or not isinstance(data, dict):
+        raise _wrong(number, "needs a text as content and an object as data")
+    return NodeRecord(id, parent, kind, float(created), content, data)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _HIGHEST_ID
+
+
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and 0 <= value < _HIGHEST_ID
+
+
+def _describe(number: int, record: Mapping[str, Any], session: SessionRecord, node: NodeRecord) -> None:
+    heads = record.get("heads", [])
+    if not isinstance(heads, list) or not all(isinstance(head, str) and head.strip() for head in heads):
+        raise _wrong(number, "has heads that are no names of branches")
+    for head in heads:
+        session.heads[storable(clean(head))[:100]] = node.id
+    for name in ("title", "workspace", "model"):
+        if isinstance(value := record.get(name), str) and not getattr(session, name):
+            setattr(session, name, " ".join(storable(clean(value)).split())[:200])
+
+
+def _wrong(number: int, what: str) -> StoreError:
+    return StoreError(f"Line {number} {what}; nothing was imported.")
+
+
+def known_names(connection: sqlite3.Connection, sessions: Iterable[SessionRecord]) -> list[str]:
+    """Those of the sessions whose id is in use here, and those still being cleared away."""
+    taken = {
+        name for (name,) in connection.execute("SELECT id FROM sessions UNION SELECT session FROM discarded")
+    }
+    return [session.name for session in sessions if session.name in taken]
+
+
+def insert(
+    connection: sqlite3.Connection,
+    session: SessionRecord,
+    *,
+    copied: bool,
+    secrets: Mapping[str, str] | None = None,
+) -> ImportedSession:
+    """Write one session. With `copied` it gets an id of its own; ids of nodes are kept where all are free."""
+    name = new_session_id(time.time()) if copied else session.name
+    while copied and connection.execute("SELECT 1 FROM sessions WHERE id = ?", (name,)).fetchone():
+        name = new_session_id(time.time())
+    first, last = session.nodes[0], max(node.created for node in session.nodes)
+    title = session.title or next(
+        (
+            title
+            for node in session.nodes
+            if node.kind == "user" and (title := title_of(node.content, secrets))
+        ),
+        "",
+    )
+    connection.execute(
+        "INSERT INTO sessions (id, title, workspace, model, created, updated) VALUES (?, ?, ?, ?, ?, ?)",
+        (name, storable(title), session.workspace, session.model, first.created, last),
+    )
+    ids = _ids(connection, session)
+    depths: dict[int, int] = {}
+    for node in session.nodes:
+        depths[node.id] = 1 + (depths[node.parent] if node.parent is not None else 0)
+        content = storable(node.content)
+        text = storable(searchable(node.kind, content, node.data))
+        parent = None if node.parent is None else ids[node.parent]
+        values = (ids[node.id], name, parent, depths[node.id], node.kind, node.created, len(text))
+        connection.execute(
+            "INSERT INTO nodes (id, session, parent, depth, kind, created, size, data, content, body) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, dump(node.data), content, None if text and text == content else text),
+        )
+        if text:
+            for index in ("words", "trigrams"):
+                connection.execute(f"INSERT INTO {index} (rowid, body) VALUES (?, ?)", (ids[node.id], text))
+    for head, node in session.heads.items():
+        connection.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", (name, head, ids[node], last))
+    return ImportedSession(session.name, name, ids)
+
+
+def _ids(connection: sqlite3.Connection, session: SessionRecord) -> dict[int, int]:
+    """Ids that grow along every path and were never used: those of the file, or the next ones."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'nodes'").fetchone()
+    highest = row[0] if row else 0
+    given = [node.id for node in session.nodes]
+    if given[0] > highest and all(one < two for one, two in pairwise(given)):
+        return {each: each for each in given}
+    return {each: highest + count for count, each in enumerate(given, 1)}

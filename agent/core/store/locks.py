@@ -1,0 +1,107 @@
+"""One process per session: whoever holds the lock may append and recover."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+from agent.errors import ConfigError, StoreError
+from agent.core.home import PRIVATE_FILE, private_folder
+
+
+class SessionLock:
+    """A lock file in the run folder that the system lets go of when the process ends, however it ends."""
+
+    def __init__(self, folder: Path, session: str) -> None:
+        if not session or "/" in session or "\0" in session:
+            raise StoreError("A session id holds neither slashes nor NUL bytes.")
+        self.path = folder / f"session-{session}.lock"
+        self._file: int | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock without waiting. False if another process (or another lock object) has it.
+
+        Raises `StoreError` if the folder cannot be used.
+        """
+        if self._file is not None:
+            return True
+        try:
+            private_folder(self.path.parent)
+            while True:
+                file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
+                if not _lock(file):
+                    os.close(file)
+                    return False
+                if _is_at(file, self.path):
+                    break
+                os.close(file)  # the last holder removed the file between our two steps
+            os.ftruncate(file, 0)
+            os.write(file, str(os.getpid()).encode())
+        except ConfigError as error:
+            raise StoreError(str(error)) from error
+        except OSError as error:
+            raise self._unusable(error) from error
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        """Give the lock back. May be called again."""
+        if self._file is not None:
+            self.path.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = None
+
+    def is_held(self) -> bool:
+        """Whether a process has the lock. Those who ask at the same time do not take each other for one.
+
+        Raises `StoreError` if the file cannot be used.
+        """
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            return not _lock(file, fcntl.LOCK_SH)
+        finally:
+            os.close(file)
+
+    def holder(self) -> int | None:
+        """Process id of whoever took the lock last, as far as known."""
+        try:
+            return int(self.path.read_text())
+        except (OSError, ValueError):
+            return None
+
+    def _unusable(self, error: OSError) -> StoreError:
+        return StoreError(f"Cannot use the lock {self.path}: {error.strerror or error}; free it.")
+
+    def __enter__(self) -> SessionLock:
+        if not self.acquire():
+            holder = self.holder()
+            by = f"process {holder}" if holder else "another process"
+            raise StoreError(f"The session is in use by {by}; close it there first.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _lock(file: int, how: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False

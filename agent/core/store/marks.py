@@ -1,0 +1,70 @@
+"""Labels and bookmarks a person puts on nodes. Plain functions on a connection."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass
+
+from agent.errors import StoreError
+from agent.core.store import node_tree
+from agent.core.store.nodes import storable
+from tools.safe_text import clean
+
+MAX_LABEL = 80
+"""Characters of a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMark:
+    """What a person wrote on a node: a label, a bookmark, or both."""
+
+    node: int
+    label: str
+    bookmarked: bool
+
+
+def marks(connection: sqlite3.Connection, session: str) -> list[NodeMark]:
+    """All marks of a session, by node."""
+    rows = connection.execute(
+        "SELECT node, label, bookmarked FROM marks WHERE session = ? ORDER BY node", (session,)
+    )
+    return [NodeMark(node, label, bool(bookmarked)) for node, label, bookmarked in rows]
+
+
+def mark(
+    connection: sqlite3.Connection,
+    session: str,
+    node: int,
+    *,
+    label: str | None = None,
+    bookmarked: bool | None = None,
+) -> NodeMark:
+    """Write a label (empty takes it away) or set a bookmark; None leaves that part as it is.
+
+    Raises `StoreError` for a foreign node or a label that is no single line.
+    """
+    node_tree.node_of(connection, session, node)
+    row = connection.execute(
+        "SELECT label, bookmarked FROM marks WHERE session = ? AND node = ?", (session, node)
+    ).fetchone()
+    old = NodeMark(node, row[0], bool(row[1])) if row else NodeMark(node, "", False)
+    new = NodeMark(
+        node,
+        old.label if label is None else _tidy(label),
+        old.bookmarked if bookmarked is None else bookmarked,
+    )
+    connection.execute("DELETE FROM marks WHERE session = ? AND node = ?", (session, node))
+    if new.label or new.bookmarked:
+        connection.execute(
+            "INSERT INTO marks VALUES (?, ?, ?, ?, ?)",
+            (session, node, new.label, int(new.bookmarked), time.time()),
+        )
+    return new
+
+
+def _tidy(label: str) -> str:
+    line = " ".join(clean(storable(label)).split())
+    if len(line) > MAX_LABEL:
+        raise StoreError(f"A label has at most {MAX_LABEL} characters; this one has {len(line)}.")
+    return line

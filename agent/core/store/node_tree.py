@@ -1,0 +1,274 @@
+"""Growing and reading the tree. Plain functions on a connection; `Store` runs them as transactions."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from sys import intern
+from typing import Any
+
+from agent.errors import StoreError
+from agent.core.store.connection import read_once
+from agent.core.store.faults import HeadMoved
+from agent.core.store.node_text import searchable
+from agent.core.store.nodes import ANY, KINDS, MAIN, BranchHead, Expected, NewNode, Node, storable, title_of
+from agent.core.store.received import RECEIVED, mark_taken
+from tools.safe_text import clean
+
+_COLUMNS = "id, session, parent, kind, created, content, data"
+_MAX_HEAD_NAME = 100
+
+
+def append(
+    connection: sqlite3.Connection,
+    session: str,
+    head: str,
+    new: Sequence[NewNode],
+    expected: Expected = ANY,
+    secrets: Mapping[str, str] | None = None,
+) -> list[Node]:
+    """Add nodes below the head, one after the other, and move the head to the last one.
+
+    Raises `HeadMoved` if `expected` is given and the head points elsewhere, and
+    `StoreError` if there is no such session or head.
+    """
+    parent, depth = _tip(connection, session, head)
+    check_tip(session, head, expected, parent)
+    nodes: list[Node] = []
+    for item in new:
+        depth += 1
+        node = _insert(connection, session, parent, depth, item)
+        if RECEIVED in item.data:
+            mark_taken(connection, item.data[RECEIVED], session, node.id)
+        nodes.append(node)
+        parent = node.id
+    if nodes:
+        _touch(connection, session, head, nodes, secrets or {})
+    return nodes
+
+
+def check_tip(session: str, head: str, expected: Expected, found: int | None) -> None:
+    """Raises `HeadMoved` if `expected` is given and the head points elsewhere."""
+    if expected is not ANY and expected != found:
+        raise HeadMoved(session, head, expected, found)
+
+
+def _tip(connection: sqlite3.Connection, session: str, head: str) -> tuple[int | None, int]:
+    """The node a head points to, and its depth."""
+    row = connection.execute(
+        "SELECT heads.node, coalesce(nodes.depth, 0) FROM heads LEFT JOIN nodes ON nodes.id = heads.node "
+        "WHERE heads.session = ? AND heads.name = ?",
+        (session, head),
+    ).fetchone()
+    if row is None:
+        raise _no_head(connection, session, head)
+    return row
+
+
+def _no_head(connection: sqlite3.Connection, session: str, head: str) -> StoreError:
+    names = [name for (name,) in connection.execute("SELECT name FROM heads WHERE session = ?", (session,))]
+    if not names:
+        return StoreError(f"There is no session {clean(session)}; it may have been deleted.")
+    return StoreError(f"Session {session} has no branch {clean(head)}; it has {', '.join(names)}.")
+
+
+def _insert(
+    connection: sqlite3.Connection, session: str, parent: int | None, depth: int, new: NewNode
+) -> Node:
+    if new.kind not in KINDS:
+        raise StoreError(
+            f"There is no kind of node called {new.kind}; use one of {', '.join(sorted(KINDS))}."
+        )
+    content, created = storable(new.content), time.time()
+    text = storable(searchable(new.kind, content, new.data))
+    cursor = connection.execute(
+        "INSERT INTO nodes (session, parent, depth, kind, created, size, data, content, body) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            session,
+            parent,
+            depth,
+            new.kind,
+            created,
+            len(text),
+            dump(new.data),
+            content,
+            None if text and text == content else text,
+        ),
+    )
+    node = cursor.lastrowid
+    assert node is not None
+    if text:
+        connection.execute("INSERT INTO words (rowid, body) VALUES (?, ?)", (node, text))
+        connection.execute("INSERT INTO trigrams (rowid, body) VALUES (?, ?)", (node, text))
+    return Node(node, session, parent, new.kind, created, content, dict(new.data))
+
+
+def _touch(
+    connection: sqlite3.Connection, session: str, head: str, nodes: Sequence[Node], secrets: Mapping[str, str]
+) -> None:
+    """Move the head, clear the draft that became a node, and name a session that has no title yet."""
+    now = nodes[-1].created
+    connection.execute(
+        "UPDATE heads SET node = ?, updated = ? WHERE session = ? AND name = ?",
+        (nodes[-1].id, now, session, head),
+    )
+    connection.execute("UPDATE sessions SET updated = max(updated, ?) WHERE id = ?", (now, session))
+    if any(node.kind == "assistant" for node in nodes):
+        connection.execute("DELETE FROM drafts WHERE session = ? AND head = ?", (session, head))
+    title = next(
+        (title for node in nodes if node.kind == "user" and (title := title_of(node.content, secrets))), ""
+    )
+    if title:
+        connection.execute("UPDATE sessions SET title = ? WHERE id = ? AND title = ''", (title, session))
+
+
+def _check_name(connection: sqlite3.Connection, session: str, name: str) -> str:
+    name = storable(name)
+    if not name.strip() or len(name) > _MAX_HEAD_NAME or clean(name) != name or "\n" in name:
+        raise StoreError(f"A branch needs a name of one line and at most {_MAX_HEAD_NAME} characters.")
+    if any(head.name == name for head in heads(connection, session)):
+        raise StoreError(f"Session {session} has a branch {name} already; choose another name.")
+    return name
+
+
+def fork(connection: sqlite3.Connection, session: str, node: int | None, name: str) -> BranchHead:
+    """A new head at a node of the session, or at its very beginning.
+
+    Raises `StoreError` for a foreign node or a name in use.
+    """
+    name = _check_name(connection, session, name)
+    if node is not None:
+        node_of(connection, session, node)
+    head = BranchHead(session, name, node, time.time())
+    connection.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", (session, name, node, head.updated))
+    connection.execute("UPDATE sessions SET updated = max(updated, ?) WHERE id = ?", (head.updated, session))
+    return head
+
+
+def use_head(connection: sqlite3.Connection, session: str, name: str) -> BranchHead:
+    """Note that a branch is the one in use: it is what the session opens with. Raises `StoreError`."""
+    node, _ = _tip(connection, session, name)
+    newest = max(head.updated for head in heads(connection, session))
+    # Strictly later than every other, also within one tick of the clock.
+    now = max(time.time(), newest + 1e-3)
+    connection.execute("UPDATE heads SET updated = ? WHERE session = ? AND name = ?", (now, session, name))
+    return BranchHead(session, name, node, now)
+
+
+def rename_head(connection: sqlite3.Connection, session: str, name: str, new: str) -> BranchHead:
+    """Give a branch another name. Raises `StoreError`; sessions begin with `main`, so it keeps its name."""
+    node, _ = _tip(connection, session, name)
+    if name == MAIN:
+        raise StoreError(f"The branch {MAIN} keeps its name; fork it to have one of another name.")
+    _check_name(connection, session, new)
+    connection.execute("UPDATE heads SET name = ? WHERE session = ? AND name = ?", (new, session, name))
+    connection.execute("UPDATE drafts SET head = ? WHERE session = ? AND head = ?", (new, session, name))
+    for side in ("before", "after"):
+        connection.execute(
+            f"UPDATE operations SET head_{side} = ? WHERE session = ? AND head_{side} = ?",
+            (new, session, name),
+        )
+    return BranchHead(session, new, node, time.time())
+
+
+def drop_head(connection: sqlite3.Connection, session: str, name: str) -> None:
+    """Take away the name of a branch; its messages stay in the tree. Raises `StoreError` for `main`."""
+    _tip(connection, session, name)
+    if name == MAIN:
+        raise StoreError(f"The branch {MAIN} stays, because sessions begin with it.")
+    connection.execute("DELETE FROM heads WHERE session = ? AND name = ?", (session, name))
+    connection.execute("DELETE FROM drafts WHERE session = ? AND head = ?", (session, name))
+
+
+def heads(connection: sqlite3.Connection, session: str) -> list[BranchHead]:
+    """The heads of a session, the one used last first."""
+    rows = connection.execute(
+        "SELECT session, name, node, updated FROM heads WHERE session = ? ORDER BY updated DESC, name",
+        (session,),
+    )
+    found = [BranchHead(*row) for row in rows]
+    if not found:
+        raise _no_head(connection, session, "")
+    return found
+
+
+def tip(connection: sqlite3.Connection, session: str, head: str) -> int | None:
+    """The node a head points to."""
+    return _tip(connection, session, head)[0]
+
+
+def length(connection: sqlite3.Connection, session: str, head: str) -> int:
+    """Nodes on the path from the root to the head."""
+    return _tip(connection, session, head)[1]
+
+
+def node_of(connection: sqlite3.Connection, session: str, node: int) -> Node:
+    """One node of a session. Raises `StoreError` if it is not there."""
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM nodes WHERE id = ? AND session = ?", (node, session)
+    ).fetchone()
+    if row is None:
+        raise StoreError(f"Session {clean(session)} has no message {node}.")
+    return load(row)
+
+
+def lineage(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:
+    """The node and what came before it, at most `count` nodes, oldest first."""
+    rows = connection.execute(
+        "WITH RECURSIVE line (node, up, step) AS ("
+        "  SELECT id, parent, 1 FROM nodes WHERE id = :node"
+        "  UNION ALL"
+        "  SELECT nodes.id, nodes.parent, step + 1 FROM line JOIN nodes ON nodes.id = line.up"
+        "  WHERE step < :count"
+        f") SELECT {_COLUMNS} FROM line CROSS JOIN nodes ON nodes.id = line.node",
+        {"node": node, "count": count},
+    )
+    # Each step adds one row, so the rows come newest first; ids grow along every path.
+    with read_once(connection):
+        return _in_order(rows)
+
+
+def offspring(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:
+    """What came after a node, at most `count` nodes; where the path forks, along the newest branch."""
+    rows = connection.execute(
+        "WITH RECURSIVE line (node, step) AS ("
+        "  SELECT max(id), 1 FROM nodes WHERE parent = :node"
+        "  UNION ALL"
+        "  SELECT (SELECT max(id) FROM nodes WHERE parent = line.node), step + 1 FROM line"
+        "  WHERE step < :count AND line.node IS NOT NULL"
+        f") SELECT {_COLUMNS} FROM line CROSS JOIN nodes ON nodes.id = line.node",
+        {"node": node, "count": count},
+    )
+    return _in_order(rows) if count > 0 else []
+
+
+def batch(connection: sqlite3.Connection, session: str, after: int, count: int) -> list[Node]:
+    """The next nodes of a session in the order they were written, whatever their branch."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM nodes WHERE session = ? AND id > ? ORDER BY id LIMIT ?",
+        (session, after, count),
+    )
+    return [load(row) for row in rows]
+
+
+def _in_order(rows: Iterable[tuple[Any, ...]]) -> list[Node]:
+    """The nodes of a path by id; of 10,000 rows only one is in memory beside its node."""
+    found = [load(row) for row in rows]
+    found.sort(key=attrgetter("id"))
+    return found
+
+
+def load(row: tuple[Any, ...]) -> Node:
+    """A node from its row. What many nodes have in common is kept once."""
+    id, session, parent, kind, created, content, data = row
+    return Node(id, intern(session), parent, intern(kind), created, content, json.loads(data))
+
+
+def dump(data: Mapping[str, Any]) -> str:
+    """The JSON text of a node's data."""
+    text = json.dumps(dict(data), ensure_ascii=False)
+    return text if storable(text) == text else json.dumps(dict(data))

@@ -1,0 +1,144 @@
+"""Operations on a session as a whole, which can be undone and redone.
+
+An operation leads from one **place** to another: a branch, its end, and the
+position of the files. Undoing goes back to the place before; nothing is
+deleted by it. A new operation ends what could be redone, as in any editor.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass, replace
+
+from agent.core.store.nodes import storable
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlace:
+    """Where a session stands."""
+
+    head: str
+    """The branch in use."""
+    node: int | None
+    """The end of that branch; None before anything was said."""
+    step: int
+    """The position on the line of file steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One turn, restore, switch or fork."""
+
+    number: int
+    kind: str
+    label: str
+    """One line for a person."""
+    created: float
+    """Seconds since the epoch."""
+    before: SessionPlace
+    after: SessionPlace
+    undone: bool = False
+
+
+_COLUMNS = (
+    "number, kind, label, created, head_before, node_before, step_before, "
+    "head_after, node_after, step_after, undone"
+)
+
+
+def operations(connection: sqlite3.Connection, session: str, limit: int = 200) -> list[Operation]:
+    """The last operations of a session, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM operations WHERE session = ? ORDER BY number DESC LIMIT ?", (session, limit)
+    ).fetchall()
+    return [_load(row) for row in reversed(rows)]
+
+
+def record(
+    connection: sqlite3.Connection,
+    session: str,
+    kind: str,
+    label: str,
+    before: SessionPlace,
+    after: SessionPlace,
+) -> Operation:
+    """Write down an operation. What was undone before it can no longer be redone."""
+    connection.execute("DELETE FROM operations WHERE session = ? AND undone", (session,))
+    (last,) = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM operations WHERE session = ?", (session,)
+    ).fetchone()
+    done = Operation(last + 1, kind, storable(label), time.time(), before, after)
+    connection.execute(
+        f"INSERT INTO operations (session, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        (
+            session,
+            done.number,
+            done.kind,
+            done.label,
+            done.created,
+            before.head,
+            before.node,
+            before.step,
+            after.head,
+            after.node,
+            after.step,
+        ),
+    )
+    return done
+
+
+def extend(
+    connection: sqlite3.Connection, session: str, number: int, label: str, after: SessionPlace
+) -> Operation | None:
+    """Let the newest operation that stands lead further, under another label.
+
+    None if `number` is another one; then nothing is changed.
+    """
+    last = undoable(connection, session)
+    if last is None or last.number != number:
+        return None
+    connection.execute("DELETE FROM operations WHERE session = ? AND undone", (session,))
+    connection.execute(
+        "UPDATE operations SET label = ?, head_after = ?, node_after = ?, step_after = ? "
+        "WHERE session = ? AND number = ?",
+        (storable(label), after.head, after.node, after.step, session, number),
+    )
+    return replace(last, label=storable(label), after=after)
+
+
+def undoable(connection: sqlite3.Connection, session: str) -> Operation | None:
+    """The newest operation that stands."""
+    return _one(connection, session, "NOT undone ORDER BY number DESC")
+
+
+def redoable(connection: sqlite3.Connection, session: str) -> Operation | None:
+    """The operation that was undone last."""
+    return _one(connection, session, "undone ORDER BY number")
+
+
+def set_undone(connection: sqlite3.Connection, session: str, number: int, undone: bool) -> None:
+    """Note that an operation was taken back, or done again."""
+    connection.execute(
+        "UPDATE operations SET undone = ? WHERE session = ? AND number = ?", (int(undone), session, number)
+    )
+
+
+def _one(connection: sqlite3.Connection, session: str, which: str) -> Operation | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM operations WHERE session = ? AND {which} LIMIT 1", (session,)
+    ).fetchone()
+    return None if row is None else _load(row)
+
+
+def _load(row: tuple) -> Operation:
+    number, kind, label, created, *places, undone = row
+    return Operation(
+        number,
+        kind,
+        label,
+        created,
+        SessionPlace(*places[:3]),
+        SessionPlace(*places[3:]),
+        undone=bool(undone),
+    )

@@ -1,0 +1,433 @@
+"""The tables of `state.db`, how they came to be, and whose file it is.
+
+The file says itself that it is ours (`application_id`) and how it is laid out
+(`user_version`). Any other file is left exactly as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from agent.errors import ConfigError, StoreError
+from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.store.connection import address
+from agent.core.store.faults import explain
+from agent.core.store.gateway_tables import GATEWAY_TABLES
+from agent.core.store.node_text import searchable
+from agent.core.store.nodes import storable
+
+APPLICATION_ID = 0x4865_726D
+"""`Herm`, at offset 68 of the file."""
+
+OLDEST_SQLITE = (3, 38, 0)
+"""First release with JSON functions always built in; trigrams came with 3.34."""
+
+_FINAL = """
+CREATE TRIGGER nodes_are_final BEFORE UPDATE ON nodes
+BEGIN SELECT RAISE(ABORT, 'nodes are never changed'); END;
+"""
+
+_TABLES = """
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    title TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    model TEXT NOT NULL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    parent TEXT,                    -- the session whose agent delegated this one
+    archived INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX sessions_by_update ON sessions (updated);
+CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
+
+CREATE TABLE nodes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session TEXT NOT NULL,
+    parent INTEGER,
+    depth INTEGER NOT NULL,         -- nodes on the path from the root to this one
+    kind TEXT NOT NULL,
+    created REAL NOT NULL,
+    size INTEGER NOT NULL,          -- characters of the searchable text
+    data TEXT NOT NULL,             -- JSON object
+    content TEXT NOT NULL,
+    body TEXT                       -- searchable text; NULL: it is the content; empty: not searchable
+);
+CREATE INDEX nodes_by_session ON nodes (session);
+CREATE INDEX nodes_by_parent ON nodes (parent);
+
+CREATE TABLE heads (
+    session TEXT NOT NULL,
+    name TEXT NOT NULL,
+    node INTEGER,
+    updated REAL NOT NULL,
+    PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+
+CREATE TABLE drafts (               -- assistant messages that are still being streamed
+    session TEXT NOT NULL,
+    head TEXT NOT NULL,
+    content TEXT NOT NULL,
+    reasoning TEXT NOT NULL,
+    updated REAL NOT NULL,
+    PRIMARY KEY (session, head)
+) WITHOUT ROWID;
+
+CREATE TABLE calls (                -- what became of each tool call
+    node INTEGER NOT NULL,          -- the assistant node that asked for it
+    call TEXT NOT NULL,
+    session TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,            -- running, done, failed, denied, interrupted
+    started REAL,
+    ended REAL,
+    result INTEGER,                 -- the tool node
+    PRIMARY KEY (node, call)
+) WITHOUT ROWID;
+CREATE INDEX calls_by_session ON calls (session);
+
+CREATE TABLE discarded (session TEXT PRIMARY KEY) WITHOUT ROWID;
+
+-- The indexes keep no text of their own. Document sizes are not kept either: nothing is ranked by SQLite.
+CREATE VIEW searchable AS SELECT id, coalesce(body, content) AS body FROM nodes WHERE body IS NOT '';
+CREATE VIRTUAL TABLE words USING fts5(
+    body, content='searchable', content_rowid='id', columnsize=0, tokenize='unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE trigrams USING fts5(
+    body, content='searchable', content_rowid='id', columnsize=0, tokenize='trigram'
+);
+"""
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    for statement in _statements(_TABLES + _FINAL):
+        connection.execute(statement)
+
+
+_TRAVEL = """
+CREATE TABLE marks (                -- labels and bookmarks of a person
+    session TEXT NOT NULL,
+    node INTEGER NOT NULL,
+    label TEXT NOT NULL,
+    bookmarked INTEGER NOT NULL,
+    updated REAL NOT NULL,
+    PRIMARY KEY (session, node)
+) WITHOUT ROWID;
+
+CREATE TABLE operations (           -- what can be undone and redone
+    session TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    label TEXT NOT NULL,
+    created REAL NOT NULL,
+    head_before TEXT NOT NULL,
+    node_before INTEGER,
+    step_before INTEGER NOT NULL,
+    head_after TEXT NOT NULL,
+    node_after INTEGER,
+    step_after INTEGER NOT NULL,
+    undone INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) WITHOUT ROWID;
+"""
+
+
+def _add_travel(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_TRAVEL):
+        connection.execute(statement)
+
+
+_SPENDING = """
+CREATE TABLE requests (             -- what requests to models took: see agent.session.spending
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    created REAL NOT NULL,
+    day TEXT NOT NULL,              -- the local calendar day it left on, as 2026-03-01
+    process INTEGER NOT NULL,       -- who is at it while it is open
+    session TEXT NOT NULL,          -- that of the session's own agent, whoever asked
+    project TEXT NOT NULL,
+    agent TEXT NOT NULL,            -- main, side, or agent: and a name
+    model TEXT NOT NULL,
+    state TEXT NOT NULL,            -- open, counted by the provider, or assumed
+    input INTEGER NOT NULL,         -- tokens; the most it could take unless it was counted
+    cached INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cost REAL                       -- US dollars; NULL: no price was known
+);
+CREATE INDEX requests_by_day ON requests (day);
+CREATE INDEX requests_by_session ON requests (session);
+CREATE TABLE requests_owed (last INTEGER NOT NULL); -- nodes up to it may hold requests with no row yet
+"""
+
+
+def _add_spending(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_SPENDING):
+        connection.execute(statement)
+    # Counting what older versions kept in nodes takes a while: it is done when somebody asks.
+    connection.execute("INSERT INTO requests_owed SELECT max(id) FROM nodes HAVING max(id) IS NOT NULL")
+
+
+_PORTION = 500
+"""Nodes that are held in memory at once."""
+
+
+def _fold_anew(connection: sqlite3.Connection) -> None:
+    """Index texts as `agent.core.store.node_text.fold` gives them now that it folds forms of one letter."""
+    connection.execute("DROP TRIGGER nodes_are_final")
+    last = 0
+    while rows := connection.execute(
+        "SELECT id, kind, content, data, coalesce(body, content) FROM nodes "
+        "WHERE id > ? AND body IS NOT '' ORDER BY id LIMIT ?",
+        (last, _PORTION),
+    ).fetchall():
+        last = rows[-1][0]
+        for node, kind, content, data, old in rows:
+            # What has become plain letters already would only become the same ones again.
+            new = old if old.isascii() else storable(searchable(kind, content, json.loads(data)))
+            if new == old:
+                continue
+            for index in ("words", "trigrams"):
+                connection.execute(
+                    f"INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?, ?)", (node, old)
+                )
+                connection.execute(f"INSERT INTO {index} (rowid, body) VALUES (?, ?)", (node, new))
+            connection.execute("UPDATE nodes SET body = ?, size = ? WHERE id = ?", (new, len(new), node))
+    for statement in _statements(_FINAL):
+        connection.execute(statement)
+
+
+def _number_events(connection: sqlite3.Connection) -> None:
+    """Keep for each session the last number that was set aside for one of its events."""
+    connection.execute("ALTER TABLE sessions ADD COLUMN events INTEGER NOT NULL DEFAULT 0")
+
+
+_LEARNINGS = """
+CREATE TABLE learnings (            -- what failed and what worked: see agent.knowledge.learnings
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL,              -- digest of tool, program, subcommand and normalised error
+    project TEXT NOT NULL,          -- empty: everywhere
+    status TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    program TEXT NOT NULL,
+    subcommand TEXT NOT NULL,
+    error TEXT NOT NULL,
+    pattern TEXT NOT NULL,
+    error_type TEXT NOT NULL,
+    fix TEXT NOT NULL,
+    fix_kind TEXT NOT NULL,
+    fix_key TEXT NOT NULL,
+    context TEXT NOT NULL,
+    tags TEXT NOT NULL,             -- JSON list
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    times_used INTEGER NOT NULL,
+    confirmed INTEGER NOT NULL,
+    refuted INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    node INTEGER,
+    evidence TEXT NOT NULL,         -- JSON object
+    depends TEXT NOT NULL           -- JSON object
+);
+CREATE INDEX learnings_by_key ON learnings (key, project);
+CREATE INDEX learnings_by_program ON learnings (project, program, status);
+
+CREATE TABLE learning_calls (       -- the calls that failed, by the key of what is essential of them
+    call TEXT NOT NULL,
+    project TEXT NOT NULL,
+    learning INTEGER NOT NULL,
+    PRIMARY KEY (call, project, learning)
+) WITHOUT ROWID;
+CREATE INDEX learning_calls_by_learning ON learning_calls (learning);
+"""
+
+
+def _add_learnings(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_LEARNINGS):
+        connection.execute(statement)
+
+
+_JOBS = """
+CREATE TABLE jobs (                 -- work on time: see agent.automation.schedule
+    id TEXT PRIMARY KEY,
+    intent TEXT NOT NULL,           -- JSON object: what was meant, never only an instant
+    state TEXT NOT NULL,            -- active, paused, done
+    anchor INTEGER NOT NULL,        -- seconds (UTC) from which it counts
+    looked INTEGER NOT NULL,        -- due times up to it were decided about
+    next INTEGER,                   -- its next due time; NULL: there is none
+    runs INTEGER NOT NULL           -- those that count for its number of repetitions
+) WITHOUT ROWID;
+CREATE TABLE job_runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    job TEXT NOT NULL,
+    due INTEGER NOT NULL,           -- milliseconds (UTC); those of the schedule are whole seconds
+    why TEXT NOT NULL,              -- due, missed, asked, woken
+    state TEXT NOT NULL,            -- waiting, running, done, failed, skipped, interrupted
+    earliest INTEGER NOT NULL,      -- seconds before which it does not begin
+    started REAL,
+    ended REAL,
+    cuts INTEGER NOT NULL DEFAULT 0,
+    session TEXT NOT NULL DEFAULT '',
+    output TEXT NOT NULL DEFAULT '',
+    error TEXT NOT NULL DEFAULT '',
+    receipt TEXT NOT NULL DEFAULT '{}', -- JSON object: model, tokens, cost, refused
+    delivery TEXT NOT NULL DEFAULT '',  -- empty, waiting, done, failed
+    tries INTEGER NOT NULL DEFAULT 0,
+    retry REAL NOT NULL DEFAULT 0,
+    UNIQUE (job, due)
+);
+CREATE INDEX job_runs_open ON job_runs (state) WHERE state IN ('waiting', 'running');
+CREATE INDEX job_runs_to_deliver ON job_runs (delivery) WHERE delivery = 'waiting';
+"""
+
+
+def _add_jobs(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_JOBS):
+        connection.execute(statement)
+
+
+def _add_gateways(connection: sqlite3.Connection) -> None:
+    for statement in _statements(GATEWAY_TABLES):
+        connection.execute(statement)
+
+
+Migration = Callable[[sqlite3.Connection], None]
+
+MIGRATIONS: tuple[Migration, ...] = (
+    *(_create, _add_travel, _add_spending, _fold_anew, _number_events),
+    _add_learnings,
+    _add_jobs,
+    _add_gateways,
+)
+"""Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
+
+VERSION = len(MIGRATIONS)
+
+SPENDING = 3
+"""The version since which requests have rows of their own."""
+
+
+def _statements(script: str) -> list[str]:
+    """The single statements of a script, so that they run inside one transaction."""
+    statements: list[str] = []
+    pending = ""
+    for line in script.splitlines():
+        pending += line + "\n"
+        if sqlite3.complete_statement(pending):
+            statements.append(pending.strip())
+            pending = ""
+    return statements
+
+
+def prepare_file(path: Path) -> None:
+    """Make sure that `path` is our database or a new, empty file only its owner can read.
+
+    Blocking. Raises `StoreError`; a file that is not ours was not changed.
+    """
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise StoreError(
+            f"SQLite {sqlite3.sqlite_version} of this Python is too old; "
+            f"use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer."
+        )
+    try:
+        if _is_new(path):
+            return
+        _check_owner(path)
+        if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+            raise StoreError(f"{path} is read-only; make the file and its folder writable for you.")
+        info = path.stat()
+        if stat.S_IMODE(info.st_mode) & 0o077 and info.st_uid == os.getuid():
+            path.chmod(PRIVATE_FILE)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"Cannot use {path}: {reason}; free it or set HERMES_HOME.") from error
+    except ConfigError as error:
+        raise StoreError(str(error)) from error
+
+
+def _is_new(path: Path) -> bool:
+    """Whether the file is empty; it is made if it does not exist."""
+    if not path.exists():
+        if not path.parent.is_dir() or not path.parent.stat().st_mode & stat.S_ISVTX:
+            # A folder shared by all (sticky) stays as it is; any other one becomes private.
+            private_folder(path.parent)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE_FILE))
+        except FileExistsError:
+            if path.is_symlink() and not path.exists():
+                raise StoreError(f"{path} is a link that leads nowhere; remove it.") from None
+    if not path.is_file():
+        raise StoreError(f"{path} is no file; move it away so that Hermes can keep its sessions there.")
+    return path.stat().st_size == 0
+
+
+def _check_owner(path: Path) -> None:
+    """Raise `StoreError` unless the file says that it is ours and not newer than this program.
+
+    `immutable` makes SQLite read the header without a lock, a journal or any
+    other trace. It is SQLite that reads, because closing a file by other means
+    would drop the locks this process holds on it.
+    """
+    try:
+        with closing(sqlite3.connect(address(path, "immutable=1"), uri=True)) as connection:
+            # Without this, a file whose last transaction was cut short counts as damaged before
+            # its journal had a chance to mend it.
+            connection.execute("PRAGMA writable_schema = ON")
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
+            raise StoreError(
+                f"{path} is no session store of Hermes; move it away or set HERMES_HOME."
+            ) from None
+        raise explain(error, path) from error
+    if application != APPLICATION_ID:
+        raise StoreError(f"{path} belongs to another program; move it away or set HERMES_HOME.")
+    if version > VERSION:
+        raise StoreError(
+            f"{path} was written by a newer Hermes (layout {version}, this one knows {VERSION}); "
+            "update Hermes."
+        )
+
+
+def configure(connection: sqlite3.Connection) -> None:
+    """What has to be said once per connection, outside a transaction."""
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA cache_size = -16384")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+
+
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Whether the tables are there and up to date. Reads the schema, so a broken one shows here."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone()
+    return version == VERSION
+
+
+def migrate(connection: sqlite3.Connection, ladder: Sequence[Migration] = MIGRATIONS) -> None:
+    """Climb from the file's version to the newest one. Runs inside a transaction."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for step in ladder[version:]:
+        step(connection)
+    connection.execute(f"PRAGMA user_version = {len(ladder)}")
+
+
+def choose_journal(connection: sqlite3.Connection) -> None:
+    """Choose the rollback journal, while the file is still empty. Outside a transaction.
+
+    The library of many systems has a fault in WAL mode that can damage a file;
+    a few rows per turn do not need what WAL is good at.
+    """
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    if pages == 0:
+        connection.execute("PRAGMA journal_mode = DELETE").fetchone()

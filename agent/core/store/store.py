@@ -1,0 +1,477 @@
+"""The session store: every call is one short transaction on the one connection of this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from agent.core.attachments import AttachmentStore
+from agent.errors import StoreError
+from agent.core.home import Home
+from agent.core.store import (
+    branches,
+    event_numbers,
+    images,
+    importing,
+    node_tree,
+    open_calls,
+    recovery,
+    removal,
+    schema,
+    session_list,
+)
+from agent.core.store import marks as marking
+from agent.core.store import operations as acts
+from agent.core.store import outline as outlines
+from agent.core.store import search as finding
+from agent.core.store.connection import WAIT, Database
+from agent.core.store.importing import ImportedSession, SessionRecord
+from agent.core.store.lineage import Lineages
+from agent.core.store.marks import NodeMark
+from agent.core.store.nodes import ANY, MAIN, BranchHead, Expected, Kind, NewNode, Node, Session
+from agent.core.store.operations import Operation, SessionPlace
+from agent.core.store.outline import OutlineRow
+from agent.core.store.recovery import Recovery, Unfinished
+from agent.core.store.search import PATIENCE, Filters, Order, SearchHits
+
+_BATCH = 500
+"""Nodes read in one go: a few milliseconds, after which a writer gets its turn."""
+
+
+class Store:
+    """Sessions in one SQLite file. Open it with `Store.open`, close it in the end.
+
+    Every method raises `StoreError` with a sentence for a person. A write that
+    was handed over happens even if the waiting task is cancelled; one that
+    raises did not happen. Nodes are never changed.
+    """
+
+    def __init__(
+        self, database: Database, secrets: Mapping[str, str] | None = None, *, shared: bool = False
+    ) -> None:
+        """`shared`: somebody else opened the connection, and closes it."""
+        self._database = database
+        self._shared = shared
+        self.secrets = secrets or {}
+        """Values masked in titles and in what a search finds, by name."""
+        self._lineages = Lineages()
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        wait: float = WAIT,
+        secrets: Mapping[str, str] | None = None,
+        shared: Database | None = None,
+    ) -> Store:
+        """Open the file, or make it. `wait` is how long (seconds) another process may hold the lock.
+
+        `secrets` are values, by name, that are masked in the titles it makes up and in what a search finds.
+        `shared` is a connection to the file that this process has, which stays open.
+
+        Raises `StoreError` for a file that is not ours, is newer than this
+        program, damaged, read-only or locked; such a file is not changed.
+        """
+        import asyncio
+
+        if shared is not None:
+            return cls(shared, secrets, shared=True)
+        await asyncio.to_thread(schema.prepare_file, path)
+        database = await Database.connect(path, wait=wait)
+        try:
+            await database.bare(schema.configure)
+            await database.bare(schema.choose_journal)
+            if not await database.read(schema.is_current):
+                await database.write(schema.migrate)
+        except BaseException:
+            await database.close()
+            raise
+        return cls(database, secrets)
+
+    @property
+    def file(self) -> Path:
+        """The file."""
+        return self._database.path
+
+    @property
+    def database(self) -> Database:
+        """The connection, for tables that have a module of their own."""
+        return self._database
+
+    async def close(self) -> None:
+        """Finish what is queued and close. The process cannot end before; may be called again.
+
+        A connection that is shared stays open.
+        """
+        if not self._shared:
+            await self._database.close()
+
+    async def __aenter__(self) -> Store:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Sessions
+
+    async def create_session(
+        self, *, workspace: str, model: str, title: str = "", parent: str | None = None, events: int = 0
+    ) -> Session:
+        """A new session with an empty branch `main`. Without a title, the first user message names it.
+
+        The first `events` numbers of its events are set aside for whoever makes it.
+        """
+        return await self._database.write(
+            lambda c: session_list.create(c, workspace, model, title, parent, events)
+        )
+
+    async def session(self, session: str) -> Session:
+        """The session with exactly this id."""
+        return await self._database.read(lambda c: session_list.get(c, session))
+
+    async def find_session(self, text: str) -> Session:
+        """By id, beginning of an id, or title. The error names what comes near."""
+        return await self._database.read(lambda c: session_list.find(c, text))
+
+    async def latest_session(self, workspace: str | None = None) -> Session | None:
+        """The session used last, of one workspace if given."""
+        found = await self.list_sessions(1, 0, workspace)
+        return found[0] if found else None
+
+    async def list_sessions(
+        self,
+        limit: int = 50,
+        offset: int = 0,
+        workspace: str | None = None,
+        *,
+        children: bool = False,
+        archived: bool = False,
+    ) -> list[Session]:
+        """Sessions, the one used last first. `children` adds those of subagents, `archived` the archived."""
+        return await self._database.read(
+            lambda c: session_list.newest(c, limit, offset, workspace, children=children, archived=archived)
+        )
+
+    async def children(self, session: str) -> list[Session]:
+        """The sessions of its subagents, oldest first."""
+        return await self._database.read(lambda c: session_list.children(c, session))
+
+    async def totals(self) -> tuple[int, int]:
+        """How many sessions and how many nodes the store holds. Takes a while with a large store."""
+        return await self._database.read(session_list.totals)
+
+    async def rename(self, session: str, title: str) -> Session:
+        """Set the title, which must not be empty."""
+        line = session_list.tidy_title(title)
+        if not line:
+            raise StoreError("A title cannot be empty; write a word or two.")
+        return await self._database.write(lambda c: session_list.change(c, session, "title", line))
+
+    async def set_model(self, session: str, model: str) -> Session:
+        """Note that another model goes on with the session."""
+        return await self._database.write(lambda c: session_list.change(c, session, "model", model))
+
+    async def set_workspace(self, session: str, folder: str) -> Session:
+        """Note that the session works in another folder."""
+        return await self._database.write(lambda c: session_list.change(c, session, "workspace", folder))
+
+    async def archive(self, session: str, archived: bool = True) -> Session:
+        """Leave the session out of lists, or take it back in."""
+        return await self._database.write(
+            lambda c: session_list.change(c, session, "archived", int(archived))
+        )
+
+    async def reserve_events(self, session: str, count: int) -> int:
+        """Set numbers aside for `count` events of a session; the first of them."""
+        return await self._database.write(lambda c: event_numbers.reserve(c, session, count))
+
+    def give_back_events(self, session: str, last: int, reserved: int) -> None:
+        """Free the numbers after `last` of a block that ends with `reserved`, with the next write."""
+        self._database.write_along(lambda c: event_numbers.give_back(c, session, last, reserved))
+
+    async def delete(
+        self, session: str, *, clearing: Callable[[Sequence[str]], Awaitable[None]] | None = None
+    ) -> list[str]:
+        """Delete a session and those of its subagents: text, index, and images no other session refers to.
+
+        `clearing` hears their ids while their messages can still be read. Returns their ids. They are gone at
+        once; clearing the file takes a while with a large store.
+        """
+        deleted = await self._database.write(lambda c: removal.discard(c, session))
+        gone = await self._database.read(images.dropped)
+        if clearing is not None:
+            await clearing(deleted)
+        while await self._database.write(removal.purge):
+            pass
+        first = True
+        while await self._database.write(lambda c, first=first: removal.merge(c, first=first)):
+            first = False
+        await images.sweep(self._database, AttachmentStore(Home(self.file.parent).attachments), gone)
+        return deleted
+
+    # The tree
+
+    async def append(
+        self,
+        session: str,
+        kind: Kind,
+        content: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        head: str = MAIN,
+        expected: Expected = ANY,
+    ) -> Node:
+        """Add one node and move the head to it; on disk when this returns.
+
+        With `expected` (a node id, or None for an empty branch) it raises
+        `HeadMoved` if the head points elsewhere. An assistant node clears the draft.
+        """
+        (node,) = await self.append_many(
+            session, [NewNode(kind, content, data or {})], head=head, expected=expected
+        )
+        return node
+
+    async def append_many(
+        self, session: str, nodes: Sequence[NewNode], *, head: str = MAIN, expected: Expected = ANY
+    ) -> list[Node]:
+        """Add several nodes below each other in one transaction."""
+        return await self._database.write(
+            lambda c: node_tree.append(c, session, head, nodes, expected, self.secrets)
+        )
+
+    async def fork(self, session: str, node: int | None, name: str) -> BranchHead:
+        """A new branch that ends at a node of the session, or is empty. Nothing is copied."""
+        return await self._database.write(lambda c: node_tree.fork(c, session, node, name))
+
+    async def goes_on(self, node: int) -> bool:
+        """Whether anything was said after a node, on whatever branch."""
+        return await self._database.read(lambda c: bool(node_tree.offspring(c, node, 1)))
+
+    async def use_head(self, session: str, name: str) -> BranchHead:
+        """Note that a branch is the one in use."""
+        return await self._database.write(lambda c: node_tree.use_head(c, session, name))
+
+    async def rename_head(self, session: str, name: str, new: str) -> BranchHead:
+        """Give a branch another name."""
+        return await self._database.write(lambda c: node_tree.rename_head(c, session, name, new))
+
+    async def drop_head(self, session: str, name: str) -> None:
+        """Take away the name of a branch; its messages stay in the tree."""
+        await self._database.write(lambda c: node_tree.drop_head(c, session, name))
+
+    async def heads(self, session: str) -> list[BranchHead]:
+        """The branches of a session, the one used last first."""
+        return await self._database.read(lambda c: node_tree.heads(c, session))
+
+    async def node(self, session: str, node: int) -> Node:
+        """One node."""
+        return await self._database.read(lambda c: node_tree.node_of(c, session, node))
+
+    async def length(self, session: str, head: str = MAIN) -> int:
+        """Nodes on the path of a branch."""
+        return await self._database.read(lambda c: node_tree.length(c, session, head))
+
+    async def path(self, session: str, head: str = MAIN) -> list[Node]:
+        """The conversation of a branch, from the root to the head."""
+        return await self.tail(session, head, None)
+
+    async def tail(self, session: str, head: str = MAIN, count: int | None = None) -> list[Node]:
+        """The last `count` nodes of a branch, oldest first."""
+        tip = await self._database.read(lambda c: node_tree.tip(c, session, head))
+        return await self._line(tip, count)
+
+    async def before(self, session: str, node: int, count: int) -> list[Node]:
+        """The `count` nodes that lead to a node, oldest first, without the node itself."""
+        start = await self.node(session, node)
+        return await self._line(start.parent, count)
+
+    async def _line(self, tip: int | None, count: int | None) -> list[Node]:
+        # Nodes are final, so reading a path in pieces gives one consistent whole.
+        pieces: list[list[Node]] = []
+        left = count
+        while tip is not None and (left is None or left > 0):
+            step = _BATCH if left is None else min(left, _BATCH)
+            piece = await self._database.read(lambda c, tip=tip, step=step: node_tree.lineage(c, tip, step))
+            if not piece:
+                break
+            pieces.append(piece)
+            left = None if left is None else left - len(piece)
+            tip = piece[0].parent
+        return [node for piece in reversed(pieces) for node in piece]
+
+    async def all_nodes(self, session: str) -> AsyncIterator[Node]:
+        """The whole tree in the order it was written."""
+        after = 0
+        while nodes := await self._database.read(
+            lambda c, after=after: node_tree.batch(c, session, after, _BATCH)
+        ):
+            for node in nodes:
+                yield node
+            after = nodes[-1].id
+
+    async def outline(self, session: str) -> list[OutlineRow]:
+        """The whole tree in light rows, in the order it was written; calls of scripts are left out."""
+        found: list[OutlineRow] = []
+        after = 0
+        while rows := await self._database.read(lambda c, after=after: outlines.outline(c, session, after)):
+            found += rows
+            after = rows[-1].id
+        return outlines.without_inner(found)
+
+    async def marks(self, session: str) -> list[NodeMark]:
+        """Labels and bookmarks of a session, by node."""
+        return await self._database.read(lambda c: marking.marks(c, session))
+
+    async def mark(
+        self, session: str, node: int, *, label: str | None = None, bookmarked: bool | None = None
+    ) -> NodeMark:
+        """Write a label on a node (empty takes it away) or set a bookmark; None leaves that part as it is."""
+        return await self._database.write(
+            lambda c: marking.mark(c, session, node, label=label, bookmarked=bookmarked)
+        )
+
+    # What can be undone
+
+    async def operations(self, session: str, limit: int = 200) -> list[Operation]:
+        """The last operations of a session, oldest first."""
+        return await self._database.read(lambda c: acts.operations(c, session, limit))
+
+    async def record_operation(
+        self, session: str, kind: str, label: str, before: SessionPlace, after: SessionPlace
+    ) -> Operation:
+        """Write down an operation; what was undone before it can no longer be redone."""
+        return await self._database.write(lambda c: acts.record(c, session, kind, label, before, after))
+
+    async def extend_operation(
+        self, session: str, number: int, label: str, after: SessionPlace
+    ) -> Operation | None:
+        """Let the newest operation that stands lead further; None if `number` is another one."""
+        return await self._database.write(lambda c: acts.extend(c, session, number, label, after))
+
+    async def undoable(self, session: str) -> Operation | None:
+        """The newest operation that stands."""
+        return await self._database.read(lambda c: acts.undoable(c, session))
+
+    async def redoable(self, session: str) -> Operation | None:
+        """The operation that was undone last."""
+        return await self._database.read(lambda c: acts.redoable(c, session))
+
+    async def set_undone(self, session: str, number: int, undone: bool) -> None:
+        """Note that an operation was taken back, or done again."""
+        await self._database.write(lambda c: acts.set_undone(c, session, number, undone))
+
+    # Calls, drafts, recovery
+
+    async def start_call(self, session: str, node: int, call: str, name: str) -> None:
+        """Note that a call of an assistant node begins to run."""
+        await self._database.write(lambda c: open_calls.start(c, session, node, call, name))
+
+    async def finish_call(
+        self,
+        session: str,
+        call: str,
+        content: str,
+        data: Mapping[str, Any],
+        *,
+        head: str = MAIN,
+        expected: Expected = ANY,
+    ) -> Node:
+        """Append the result and close the call, in one transaction.
+
+        `data["outcome"]` says how it ended; `call` and `tool` are filled in. The
+        call must be one of the last assistant message and have no result yet.
+        """
+        return await self._database.write(
+            lambda c: open_calls.finish(c, session, call, content, data, head, expected)
+        )
+
+    async def save_draft(self, session: str, head: str, text: str, reasoning: str = "") -> None:
+        """Keep the message that is being streamed. Each save costs a sync: once a second is plenty."""
+        await self._database.write(lambda c: open_calls.save_draft(c, session, head, text, reasoning))
+
+    async def unfinished(self, session: str) -> tuple[Unfinished, ...]:
+        """The branches a killed process left open."""
+        return await self._database.read(lambda c: recovery.unfinished(c, session))
+
+    async def recover(
+        self, session: str, head: str = MAIN, known: Mapping[str, str] | None = None
+    ) -> Recovery:
+        """Close what a killed process left open on a branch. Hold the session's lock meanwhile.
+
+        `known` tells more of single calls, by their id.
+        """
+        return await self._database.write(lambda c: recovery.recover(c, session, head, known))
+
+    async def import_sessions(
+        self, sessions: Sequence[SessionRecord], *, copied: bool = False
+    ) -> list[ImportedSession]:
+        """Take in sessions of a file, each as a whole. With `copied` they get ids of their own.
+
+        Raises `StoreError` if one is here already, and then nothing was imported.
+        """
+        if not copied and (known := await self._database.read(lambda c: importing.known_names(c, sessions))):
+            more = f" and {len(known) - 1} others are" if len(known) > 1 else " is"
+            raise StoreError(
+                f"Session {known[0]}{more} here already; delete them first, or give --copy to import them "
+                "under new ids."
+            )
+        return [
+            await self._database.write(
+                lambda c, each=each: importing.insert(c, each, copied=copied, secrets=self.secrets)
+            )
+            for each in sessions
+        ]
+
+    # Search
+
+    @property
+    def lineages(self) -> Lineages:
+        """The paths that searches came to know."""
+        return self._lineages
+
+    async def search(
+        self,
+        text: str,
+        *,
+        filters: Filters | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        order: Order = "rank",
+        patience: float = PATIENCE,
+    ) -> SearchHits:
+        """What people, model and tools said. Any text is a valid query; the last word may be unfinished.
+
+        `patience` (seconds) bounds the search of older messages for parts of words.
+        """
+        return await finding.search(
+            self._database,
+            text,
+            filters or Filters(),
+            limit=limit,
+            offset=offset,
+            order=order,
+            patience=patience,
+            secrets=self.secrets,
+            lineages=self._lineages,
+        )
+
+    async def around(self, node: int, window: int) -> list[Node]:
+        """A node with up to `window` messages before and after it, on one path."""
+        return await self._database.read(lambda c: finding.around(c, node, window))
+
+    async def branch_with(self, session: str, node: int) -> str:
+        """The branch a message lies on, of several the one used last.
+
+        One that no branch names any more (its branch was dropped) gets one: `found-<node>`.
+        """
+        name = await self._database.read(lambda c: branches.head_with(c, session, node))
+        if name is not None:
+            return name
+        await self.node(session, node)
+        leaf = await self._database.read(lambda c: branches.leaf_below(c, node))
+        return (await self.fork(session, leaf, f"found-{node}")).name

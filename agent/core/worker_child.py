@@ -1,0 +1,36 @@
+"""The other side of `agent.core.worker_process`: answers orders over the socket that the process inherits.
+
+Frames: four bytes of length, a JSON object, as many bytes as its `size` says. The answer is four bytes of
+length and as many bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def answer_orders(answered: Callable[[dict[str, Any], bytes], bytes]) -> None:
+    """Answer until the other side closes."""
+    logging.disable(logging.CRITICAL)
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while (head := _exactly(connection, 4)) is not None:
+        order = json.loads(_exactly(connection, int.from_bytes(head, "big")) or b"{}")
+        answer = answered(order, _exactly(connection, order["size"]) or b"")
+        connection.sendall(len(answer).to_bytes(4, "big") + answer)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes | None:
+    found = bytearray()
+    while len(found) < size:
+        piece = connection.recv(min(1 << 20, size - len(found)))
+        if not piece:
+            return None
+        found += piece
+    return bytes(found)

@@ -1,0 +1,205 @@
+"""Starting the browser of this machine: behind the boundary, on the proxy's network, spoken to by pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from agent.integrations.browser.network import BrowserNetwork
+from agent.integrations.browser.pipe import PipeTransport
+from agent.integrations.browser.profile import BrowserProfile
+from agent.core.home import Home
+from agent.integrations.plugins.boundary import GrantedPaths, plugin_policy
+from agent.safety.sandbox.launch import interpreter
+from tools.results import ToolError
+from tools.sandbox import Sandbox, SandboxLimits, SandboxPolicy, Wrapped
+
+_LIMITS = SandboxLimits(processes=2048, files=8192)
+_ENDING = 5.0
+# What a session of ours needs is in place before the browser: its pipes as 3 and 4, and nothing else open.
+_STAGE = """
+import os, sys
+try:
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+except Exception:
+    pass
+reading, writing = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
+high = [os.dup2(reading, 900), os.dup2(writing, 901)]
+os.dup2(900, 3)
+os.dup2(901, 4)
+os.closerange(5, 1024)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+_FLAGS = (
+    "--headless=new",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--disable-client-side-phishing-detection",
+    "--disable-domain-reliability",
+    "--disable-dev-shm-usage",
+    "--metrics-recording-only",
+    "--no-pings",
+    "--no-service-autorun",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--mute-audio",
+    "--hide-scrollbars",
+    "--enforce-webrtc-ip-permission-check",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,AutofillServerCommunication,"
+    "CertificateTransparencyComponentUpdater,InterestFeedContentSuggestions,PaintHolding,HttpsUpgrades,"
+    "LocalNetworkAccessChecks",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+    "--disable-background-timer-throttling",
+    "--disable-popup-blocking",
+    "--site-per-process",
+    "--window-size=1280,800",
+    "--force-color-profile=srgb",
+    "--remote-debugging-pipe",
+    "--proxy-bypass-list=<-loopback>",
+)
+
+
+class LocalBrowser:
+    """One browser process with everything around it."""
+
+    def __init__(
+        self,
+        program: str,
+        sandbox: Sandbox,
+        profile: BrowserProfile,
+        network: BrowserNetwork,
+        home: Home,
+        workspace: Path,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._program = program
+        self._sandbox = sandbox
+        self._profile = profile
+        self._network = network
+        self._home = home
+        self._workspace = workspace
+        self._environ = environ
+        self._process: asyncio.subprocess.Process | None = None
+        self._transport: PipeTransport | None = None
+        self._wrapped: Wrapped | None = None
+        self._is_closed = False
+
+    @property
+    def folder(self) -> Path:
+        """What it and we know by the same path."""
+        return self._profile.folder
+
+    async def start(self) -> PipeTransport:
+        """Start it. Raises `ToolError`. Started from the loop's own thread, with which it ends."""
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        transport = self._transport = PipeTransport(ours_in, ours_out)
+        try:
+            stage = [interpreter(), "-I", "-S", "-c", _STAGE, str(theirs_in), str(theirs_out)]
+            wrapped = self._wrapped = await asyncio.to_thread(self._wrap, [*stage, *self._argv()])
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *wrapped.argv,
+                    env=self._variables(wrapped),
+                    cwd=self.folder,
+                    pass_fds=(theirs_in, theirs_out, *wrapped.fds),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    # It writes a lot there that means nothing.
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            finally:
+                wrapped.started()
+        except OSError as error:
+            raise ToolError(f"The browser {self._program} could not be started: {error.strerror}.") from error
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        await transport.open()
+        return transport
+
+    async def close(self) -> None:
+        """End it and remove its profile. A second time does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._transport is not None:
+            self._transport.close()
+        process = self._process
+        if process is not None and process.returncode is None:
+            with suppress(TimeoutError):
+                # It writes what a lasting profile keeps.
+                async with asyncio.timeout(_ENDING if self._profile.lasts else 0.3):
+                    await process.wait()
+            if process.returncode is None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if self._wrapped is not None:
+            await asyncio.to_thread(self._wrapped.ended)
+        await asyncio.to_thread(self._network.close)
+        await asyncio.to_thread(self._profile.close)
+
+    def _argv(self) -> Sequence[str]:
+        confined = self._sandbox.name == "bubblewrap"
+        return [
+            self._program,
+            *_FLAGS,
+            # Inside our boundary there are no further namespaces to be had; root has none of its own.
+            *(["--no-sandbox"] if confined else []),
+            f"--user-data-dir={self.folder / 'profile'}",
+            f"--proxy-server=http://127.0.0.1:{self._network.port}",
+            "about:blank",
+        ]
+
+    def _wrap(self, argv: Sequence[str]) -> Wrapped:
+        if self._sandbox.name != "bubblewrap":
+            return Wrapped(argv=list(argv))
+        return self._sandbox.wrap(argv, self._policy())
+
+    def _policy(self) -> SandboxPolicy:
+        policy = plugin_policy(
+            root=Path(self._program).resolve().parent,
+            data=self.folder,
+            tmp=self.folder / "tmp",
+            paths=GrantedPaths(),
+            workspace=self._workspace,
+            user=Path.home(),
+            home=self._home,
+            environ=self._environ,
+            space=self._network.space,
+        )
+        return replace(policy, limits=_LIMITS)
+
+    def _variables(self, wrapped: Wrapped) -> dict[str, str]:
+        return {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(self.folder),
+            "LANG": "C.UTF-8" if sys.platform != "darwin" else "en_US.UTF-8",
+            "TZ": self._environ.get("TZ", ""),
+            "XDG_CONFIG_HOME": str(self.folder / "profile"),
+            "XDG_CACHE_HOME": str(self.folder / "profile"),
+            **wrapped.env,
+        }

@@ -1,0 +1,213 @@
+"""The browsers of one session, as the tools ask for them: opened by the settings, judged by the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.integrations.browser.profile import ProfileConsent
+from agent.core.home import Home, private_folder
+from agent.core.net.door_url import AddressError, web_address
+from agent.core.net.door_url import refusal as refused
+from agent.safety.gate import Gate
+from tools.actions import Fetch
+from tools.browser.actions import KeepProfile
+from tools.browser.host import OpenedBrowser
+from tools.browser.programs import find_browser
+from tools.results import ToolError
+
+if TYPE_CHECKING:
+    from agent.integrations.browser.lifting import Lifting
+    from agent.core.config.schema import BrowserSettings
+    from agent.core.net.exchange import ProxyRefusal
+    from agent.core.net.secret_scan import SecretScan
+
+_MOST_KEPT = 40
+_QUIET = ("plan", "deny")
+"""Modes in which no request leaves."""
+
+
+class SessionBrowsers:
+    """Implements `BrowserHost`: what the tools of one agent's reach are given."""
+
+    def __init__(
+        self,
+        settings: BrowserSettings,
+        gate: Gate,
+        home: Home,
+        workspace: Path,
+        scratch: Path,
+        environ: Mapping[str, str],
+        secrets: Mapping[str, str],
+    ) -> None:
+        self._settings = settings
+        self._gate = gate
+        self._home = home
+        self._workspace = workspace
+        self._scratch = scratch
+        self._environ = environ
+        self._secrets = secrets
+        self._refused: deque[str] = deque(maxlen=_MOST_KEPT)
+        self._lifting: Lifting | None = None
+        self._scan: SecretScan | None = None
+
+    # What `BrowserHost` asks for
+
+    async def open(self) -> OpenedBrowser:
+        backend = self._backend()
+        if backend == "cdp":
+            from agent.integrations.browser.remote import open_running
+
+            return await open_running(self._settings.cdp_url)
+        if backend == "browserbase":
+            from agent.integrations.browser.remote import open_browserbase
+
+            return await open_browserbase(self._environ)
+        return await self._open_local()
+
+    def unagreed_profile(self) -> str:
+        name = self._settings.profile
+        if (
+            not name
+            or self._backend() != "local"
+            or name in ProfileConsent(self._home.browser_profiles).agreed()
+        ):
+            return ""
+        return name
+
+    def agree_to_profile(self, name: str) -> None:
+        if self._gate.decide(KeepProfile(tool="browser_navigate", profile=name)).kind != "ask":
+            return  # nobody was asked, by a rule or a mode: that is no yes for other sessions
+        try:
+            ProfileConsent(self._home.browser_profiles).agree(name)
+        except OSError as error:
+            raise ToolError(
+                f"Cannot write {self._home.browser_profiles}: {error.strerror or error}."
+            ) from error
+
+    def refusal(self, url: str) -> str:
+        try:
+            found = web_address(url)
+        except AddressError as error:
+            return str(error)
+        if name := self.secret_in(url):
+            return f"The address holds the secret {name}; secrets never leave."
+        if self._lifted().is_lifted(url):
+            return ""
+        why = refused(found)
+        return "" if why is None else f"{found.host}:{found.port} is never reached: it {why}."
+
+    def denied(self, tool: str, url: str) -> str:
+        verdict = self._gate.decide(Fetch(tool=tool, url=url))
+        return "; ".join(verdict.reasons) if verdict.kind in ("deny", "hardline") else ""
+
+    def secret_in(self, text: str) -> str:
+        from agent.core.net.secret_scan import SecretScan
+
+        if self._scan is None:
+            self._scan = SecretScan(self._secrets)
+        return self._scan.find(text.encode("utf-8", "replace")) or ""
+
+    def expect(self, url: str) -> None:
+        self._lifted().expect(url)
+
+    def refused(self) -> tuple[str, ...]:
+        found = tuple(dict.fromkeys(self._refused))
+        self._refused.clear()
+        return found
+
+    def screenshots(self) -> Path:
+        private_folder(self._scratch)
+        folder = self._scratch / "screenshots"
+        private_folder(folder)
+        return folder
+
+    # How it is done
+
+    def _backend(self) -> str:
+        backend = self._settings.backend
+        if backend == "auto":
+            backend = "cdp" if self._settings.cdp_url else "local"
+            if backend == "local" and not find_browser(self._settings.program):
+                backend = "browserbase" if self._environ.get("BROWSERBASE_API_KEY") else "local"
+        return backend
+
+    def _lifted(self) -> Lifting:
+        """The origins that the rules lift now."""
+        from agent.integrations.browser.lifting import Lifting, lifted_origins
+
+        if self._lifting is None:
+            self._lifting = Lifting()
+        self._lifting.set(lifted_origins(self._gate.policy.rules.rules))
+        return self._lifting
+
+    async def _open_local(self) -> OpenedBrowser:
+        from agent.integrations.browser.local import LocalBrowser
+        from agent.integrations.browser.network import BrowserNetwork
+        from agent.integrations.browser.profile import open_profile
+        from agent.safety.sandbox.bubblewrap import Bubblewrap
+        from agent.safety.sandbox.none import NoSandbox
+        from agent.safety.sandbox.opening import unfiltered
+        from agent.safety.sandbox.probe import probe
+
+        program = find_browser(self._settings.program)
+        if not program:
+            named = self._settings.program
+            raise ToolError(
+                f"browser.program names {named}, which is no program that can be started."
+                if named
+                else "No browser is installed; install chromium (`apt-get install chromium`)."
+            )
+        sandbox = await asyncio.to_thread(probe, "auto")
+        is_closed = isinstance(sandbox, Bubblewrap) and not unfiltered(sandbox)
+        if not is_closed and os.geteuid() == 0:
+            raise ToolError("As root a browser only starts inside bubblewrap; install bubblewrap.")
+        if not is_closed:
+            sandbox = NoSandbox()
+        profile = await asyncio.to_thread(open_profile, self._home.root / "browser", self._settings.profile)
+        try:
+            network = await asyncio.to_thread(
+                BrowserNetwork,
+                sandbox.path if isinstance(sandbox, Bubblewrap) else "",
+                self._decide,
+                self._lifted(),
+                self._secrets,
+                self._environ,
+                self._told,
+            )
+        except BaseException:
+            profile.close()
+            raise
+        browser = LocalBrowser(program, sandbox, profile, network, self._home, self._workspace, self._environ)
+        try:
+            transport = await browser.start()
+        except BaseException:
+            await browser.close()
+            raise
+        return OpenedBrowser(
+            backend="local",
+            transport=transport,
+            folder=browser.folder,
+            close=browser.close,
+            title=Path(program).name,
+        )
+
+    async def _decide(self, host: str, port: int) -> str | None:
+        """Whether a page may reach a host: asked in the proxy's own thread, for every connection."""
+        if self._gate.mode in _QUIET:
+            return f"is not reached in mode {self._gate.mode}"
+        scheme = "https" if port == 443 else "http"
+        shown = f"[{host}]" if ":" in host else host
+        url = f"{scheme}://{shown}/" if port in (80, 443) else f"{scheme}://{shown}:{port}/"
+        why = await asyncio.to_thread(partial(self.denied, "browser_navigate", url))
+        return f"is not reached: {why}" if why else None
+
+    def _told(self, refusal: ProxyRefusal) -> None:
+        # Connections that the browser opens ahead and never uses are no news.
+        if refusal.kind in ("address", "host", "secret"):
+            self._refused.append(refusal.sentence)

@@ -1,0 +1,183 @@
+"""Adding and removing extras: in which environment the program runs, and the command that changes it.
+
+Packages are named one by one, as no index offers this program: `pip install 'discord.py>=2.7'`. In a checkout
+they are those of `constraints/dev.txt`, each file held to its hash, as far as the extra is pinned there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, requires
+from importlib.util import find_spec
+from pathlib import Path
+
+from agent.errors import ConfigError
+from tools.extras import EXTRAS, is_installed
+
+NAME = "hermes-tui"
+ROOT = Path(__file__).resolve().parents[2]
+_NAMED = re.compile(r"[A-Za-z0-9._-]+")
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([\w-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraState:
+    """One extra, and whether it is there."""
+
+    name: str
+    installed: bool
+    brings: str
+    size: int
+    """Bytes that are fetched where nothing of it is there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtrasChange:
+    """The command that changes the environment; empty where there is nothing to do."""
+
+    command: tuple[str, ...] = ()
+    obstacle: str = ""
+    """Why this program cannot run it itself; the person can."""
+
+    @property
+    def line(self) -> str:
+        """The command as it is typed."""
+        return shlex.join(self.command)
+
+
+def states() -> list[ExtraState]:
+    """Every extra, in the order of the table."""
+    return [
+        ExtraState(name, is_installed(name), each.brings, each.size * 1_000_000)
+        for name, each in EXTRAS.items()
+    ]
+
+
+def checked(names: Iterable[str]) -> list[str]:
+    """The names as they are spelled. Raises `ConfigError` for one that is not known, with a guess."""
+    from difflib import get_close_matches
+
+    found: list[str] = []
+    for name in names:
+        plain = name.strip().lower()
+        if plain not in EXTRAS:
+            near = get_close_matches(plain, EXTRAS, n=1, cutoff=0.5)
+            guess = f" Did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"There is no extra {name[:40]!r}.{guess} There are {', '.join(EXTRAS)}.")
+        found.append(plain)
+    return list(dict.fromkeys(found))
+
+
+def adding(names: Sequence[str]) -> ExtrasChange:
+    """The command that adds extras; writes a file with pins where there are any. Raises `ConfigError`."""
+    wanted = [name for name in names if not is_installed(name)]
+    specs = [spec for name in wanted for spec, _ in _requirements(name)]
+    if not specs:
+        return ExtrasChange()
+    if (Path(sys.prefix) / "pipx_metadata.json").exists() and (pipx := shutil.which("pipx")):
+        return ExtrasChange((pipx, "inject", NAME, *specs))
+    return _change(("install", *_pinned(wanted, specs)))
+
+
+def removing(names: Sequence[str]) -> ExtrasChange:
+    """The command that removes what extras brought and nothing else that is here needs."""
+    kept = {name for _, name in _requirements("")}
+    for other in EXTRAS:
+        if other not in names and is_installed(other):
+            kept |= {name for _, name in _requirements(other)}
+    gone = [name for each in names for _, name in _requirements(each) if name not in kept and _is_there(name)]
+    if not gone:
+        return ExtrasChange()
+    if (Path(sys.prefix) / "pipx_metadata.json").exists() and (pipx := shutil.which("pipx")):
+        return ExtrasChange((pipx, "uninject", NAME, *gone))
+    return _change(("uninstall", *gone))
+
+
+def _change(order: tuple[str, ...]) -> ExtrasChange:
+    """`order` for pip, or for uv in an environment without pip, and what stands in its way."""
+    if find_spec("pip") is not None:
+        yes = ("--yes",) if order[0] == "uninstall" else ()
+        command = (sys.executable, "-m", "pip", order[0], "--disable-pip-version-check", *yes, *order[1:])
+    elif uv := shutil.which("uv"):
+        command = (uv, "pip", order[0], "--python", sys.executable, *order[1:])
+    else:
+        raise ConfigError(
+            f"There is neither pip nor uv to change {sys.prefix} with; install uv, and try again."
+        )
+    place = sysconfig.get_path("purelib")
+    if sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists():
+        return ExtrasChange(
+            (*command, "--break-system-packages"), f"the Python in {sys.prefix} belongs to the system"
+        )
+    if not os.access(place, os.W_OK):
+        return ExtrasChange(("sudo", *command), f"{place} cannot be written")
+    return ExtrasChange(command)
+
+
+def _requirements(extra: str) -> list[tuple[str, str]]:
+    """What an extra asks for, as requirement and name; what the program itself does for an empty name.
+
+    Raises `ConfigError` where the program is not installed.
+    """
+    try:
+        listed = requires(NAME) or []
+    except PackageNotFoundError:
+        raise ConfigError("Hermes is not installed; install it first, for example with `make run`.") from None
+    found: list[tuple[str, str]] = []
+    for each in listed:
+        spec, _, condition = each.partition(";")
+        of = _EXTRA.search(condition)
+        if (of[1] if of else "") == extra and (name := _NAMED.match(spec)):
+            found.append((spec.strip(), canonical(name[0])))
+    return found
+
+
+def canonical(name: str) -> str:
+    """The name of a package as indexes compare it. Pure."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return bool(distribution(name))
+    except PackageNotFoundError:
+        return False
+
+
+def _pinned(extras: Sequence[str], specs: Sequence[str]) -> tuple[str, ...]:
+    """Arguments that install requirements as this checkout pins them; the requirements elsewhere."""
+    pins = ROOT / "constraints" / "dev.txt"
+    try:
+        text = pins.read_text()
+    except OSError:
+        return tuple(specs)
+    blocks = {
+        canonical(block.split("==")[0]): block
+        for block in re.split(r"\n(?=[A-Za-z0-9])", text)
+        if "==" in block
+    }
+    roots = {name for each in extras for _, name in _requirements(each)}
+    if not roots <= blocks.keys():
+        return tuple(specs)
+    needed = set(roots)
+    parents = {name: _parents(block) for name, block in blocks.items()}
+    while more := {name for name, via in parents.items() if name not in needed and via & needed}:
+        needed |= more
+    handle, path = tempfile.mkstemp(prefix="hermes-extras-", suffix=".txt")
+    with os.fdopen(handle, "w") as file:
+        file.write("\n".join(blocks[name] for name in sorted(needed)) + "\n")
+    return ("--require-hashes", "--requirement", path)
+
+
+def _parents(block: str) -> set[str]:
+    """Who needs the package of a block, from the comment below it. Pure."""
+    said = re.findall(r"^\s+#\s+(?:via\s+)?([A-Za-z0-9._-]+)", block, re.MULTILINE)
+    return {canonical(name) for name in said if name != "via"}

@@ -1,0 +1,312 @@
+"""The interface between the core and one platform: what comes in, what goes out, and its limits as data.
+
+An adapter speaks one protocol and decides nothing: who may talk, what is a command, which session is meant,
+what was sent already are questions of the core. It is made for one run and closed in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from agent.errors import HermesError
+
+if TYPE_CHECKING:
+    from agent.core.config.gateways import GatewaySettings
+
+MarkdownForm = Literal["plain", "markdown", "telegram", "slack", "whatsapp", "html", "signal"]
+"""How a platform writes bold and code: `markdown` as it is, `telegram` and `html` (Matrix, mail) as HTML,
+`slack` as mrkdwn, `whatsapp` with its own marks, `plain` and `signal` without any (Signal styles ranges)."""
+Unit = Literal["characters", "utf16", "bytes"]
+IncomingKind = Literal["message", "edited", "button", "moved"]
+FileKind = Literal["image", "voice", "file"]
+
+
+class GatewayError(HermesError):
+    """Something a platform did not do; it may work later."""
+
+
+class BadCredentialsError(GatewayError):
+    """The platform refuses the token: nothing helps but another one. The sentence names the setting."""
+
+
+class RateLimitedError(GatewayError):
+    """The platform wants to hear nothing for a while."""
+
+    def __init__(self, wait: float) -> None:
+        """`wait` in seconds."""
+        super().__init__(f"The platform asks to wait {wait:g} s.")
+        self.wait = wait
+
+
+class UndeliverableError(GatewayError):
+    """The platform will never take this: a chat that is gone, a person who blocked us, too large a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a conversation is: a chat, and a thread or topic in it where the platform has any."""
+
+    chat: str
+    thread: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.chat}/{self.thread}" if self.thread else self.chat
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who wrote, as the platform vouches for. `id` never changes hands; `name` is only shown."""
+
+    id: str
+    name: str = ""
+    vouched: bool = True
+    """False: anybody may have written it under this name, so it counts for nobody and no code is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingFile:
+    """A file of a message; `Adapter.fetch` reads it by its id."""
+
+    id: str
+    name: str
+    kind: FileKind
+    media_type: str = ""
+    size: int = 0
+    """Bytes as the platform tells; 0: unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """Something a person did. Texts are as the platform gives them: outside text."""
+
+    id: str
+    """The platform's own id of it, the same when it is delivered again, and unique within `place`.
+
+    An edit has the id of the message it changes; a button press one of its own."""
+    kind: IncomingKind = "message"
+    place: Place
+    sender: Sender
+    text: str = ""
+    """Without the mention of us at its beginning."""
+    files: tuple[IncomingFile, ...] = ()
+    group: bool = False
+    """Whether others read along."""
+    mentioned: bool = True
+    """In a group: whether it speaks to us, by name or as a reply."""
+    button: str = ""
+    """The `Button.value` that was pressed."""
+    message: str = ""
+    """The id of our message that holds the button, or is replied to."""
+    token: str = ""
+    """What `Adapter.acknowledge` needs of a button press."""
+    moved_to: str = ""
+    """With the kind `moved`: the id under which the chat of `place` goes on."""
+    unreadable: str = ""
+    """Why nothing of it can be read, as a sentence for who may talk; it is no message then."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept until it has become a turn."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Incoming:
+        """What `to_json` wrote."""
+        return cls(
+            **{
+                **data,
+                "place": Place(**data["place"]),
+                "sender": Sender(**data["sender"]),
+                "files": tuple(IncomingFile(**each) for each in data["files"]),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A choice under a message. `value` has at most 60 bytes, ASCII."""
+
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A message of ours: `text` is markdown that fits the limits; the adapter writes it in its own form."""
+
+    text: str
+    buttons: tuple[Button, ...] = ()
+    reply_to: str = ""
+    """The id of the message it answers; empty: none."""
+    quiet: bool = False
+    """Whether it should ring nowhere, as progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingFile:
+    """A file to send. `path` is one of ours, already checked and readable."""
+
+    path: Path
+    name: str
+    kind: FileKind
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformLimits:
+    """What a platform allows."""
+
+    text: int
+    """Length of one message in `unit`."""
+    unit: Unit = "characters"
+    form: MarkdownForm = "plain"
+    edits: bool = False
+    """Whether our own messages can be changed."""
+    edit_pause: float = 1.5
+    """Seconds between two changes of one message."""
+    buttons: int = 0
+    """Buttons of one message; 0: none, choices are numbered."""
+    typing: float = 0.0
+    """Seconds a sign of typing lasts; 0: there is none."""
+    send_file: int = 0
+    """Bytes of the largest file that can be sent; 0: none can."""
+    fetch_file: int = 20_000_000
+    """Bytes of the largest file that is fetched."""
+    keys: bool = False
+    """Whether the platform knows `key` of `send` again and sends it once."""
+
+
+Take = Callable[[Incoming], Awaitable[None]]
+"""Returns when it is stored for good: only then may the adapter acknowledge it to the platform."""
+
+
+class Adapter(Protocol):
+    """One connection to one platform. Every method but `aclose` raises `GatewayError`."""
+
+    @property
+    def limits(self) -> PlatformLimits: ...
+
+    async def run(self, take: Take, ready: Callable[[str], None]) -> None:
+        """Receive until cancelled; raises when the connection is lost, the core calls it again.
+
+        `ready` hears once per connection who we are there, such as `@name`. Nothing is sent or fetched
+        before it was called for the first time; afterwards both may come while no connection is there.
+        """
+        ...
+
+    async def send(self, place: Place, message: Outgoing, key: str) -> str:
+        """Send a message; its id there. `key` is the same when it is tried again."""
+        ...
+
+    async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
+        """Put another text and other buttons into a message of ours."""
+        ...
+
+    async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
+        """Send a file; the id of its message there."""
+        ...
+
+    async def fetch(self, file: IncomingFile, most: int) -> bytes:
+        """The bytes of a file that came in, `UndeliverableError` for more than `most`."""
+        ...
+
+    async def typing(self, place: Place) -> None:
+        """Show that an answer is being written."""
+        ...
+
+    async def acknowledge(self, incoming: Incoming, told: str) -> None:
+        """Let a button press end, with a word or two where the platform shows them."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of everything. Never raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformCall:
+    """A request of the platform to an address of ours. Header names are in lower case."""
+
+    method: str
+    path: str
+    """Behind `/gateways/NAME/`, without query."""
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallAnswer:
+    """What the platform hears."""
+
+    status: int
+    body: bytes = b""
+    media_type: str = "text/plain; charset=utf-8"
+
+
+@runtime_checkable
+class HookedAdapter(Protocol):
+    """An adapter that is called by the platform at `/gateways/NAME/…` of the service.
+
+    It checks the signature itself: these requests pass the doors without a token.
+    """
+
+    async def hook(self, request: PlatformCall, take: Take) -> CallAnswer:
+        """Answer a request; everything it brings has been stored when this returns 2xx."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayContext:
+    """What an adapter is made of."""
+
+    name: str
+    settings: GatewaySettings
+    environ: Mapping[str, str]
+    """The variables Hermes sees, `.env` of the home included."""
+    folder: Path
+    """A private folder of its own in the home (made when asked for), for what its library keeps."""
+
+    def secret(self, field: str) -> str:
+        """The value of the variable that a setting names, such as `token_env`.
+
+        Raises `BadCredentialsError` if it is not set.
+        """
+        variable = str(getattr(self.settings, field, ""))
+        if value := self.environ.get(variable, "").strip():
+            return value
+        raise BadCredentialsError(
+            f"{self.name} has no token: set the variable {variable or field} with `hermes gateway setup "
+            f"{self.name}`."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A secret that `hermes gateway setup` asks for and keeps in `.env`."""
+
+    field: str
+    """The setting with the name of its variable, such as `token_env`."""
+    variable: str
+    """The variable it has unless the settings name another."""
+    asked: str
+    """What it is and where it is found, for the question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayKind:
+    """One platform. Making it imports no library; `make` may, in a thread."""
+
+    name: str
+    title: str
+    make: Callable[[GatewayContext], Adapter]
+    """Blocking. Raises `BadCredentialsError`, and `ConfigError` for a missing package or setting."""
+    secrets: Sequence[Secret] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Further settings that `setup` asks for, with the question."""
+    extra: str = ""
+    """The extra of the package that brings its library; empty: none is needed."""
+    module: str = ""
+    """The module whose presence tells that the extra is installed."""

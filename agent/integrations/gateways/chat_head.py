@@ -1,0 +1,503 @@
+"""A place as a head of its session: what people write goes in, once; what happens there comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import HermesError, StoreError
+from agent.events import (
+    Asked,
+    AssistantMessageAdded,
+    Event,
+    RequestResolved,
+    TurnEnded,
+    TurnStarted,
+    UserMessageAdded,
+)
+from agent.integrations.gateways import message_rows
+from agent.integrations.gateways.adapter import Incoming, Place
+from agent.integrations.gateways.asking import quoted
+from agent.integrations.gateways.chat_actions import ChatActions
+from agent.integrations.gateways.chat_commands import command_of, no_command, plain, word_of
+from agent.integrations.gateways.chat_questions import ChatQuestions
+from agent.integrations.gateways.chunks import chunks
+from agent.integrations.gateways.incoming_files import prepared
+from agent.integrations.gateways.live_message import LiveMessage
+from agent.integrations.gateways.message_rows import BoundPlace, ReceivedMessage
+from agent.integrations.gateways.people import ChatScope, may, scope_of
+from agent.core.store.faults import NoSession
+from agent.core.store.nodes import Node
+from agent.core.store.received import RECEIVED
+from agent.core.store.recovery import NOT_STARTED
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.integrations.gateways.head_ports import Gateway
+    from agent.integrations.gateways.ports import ChatSession
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 10.0
+"""Seconds between two tries where the store or the session cannot be had; the first one waits a second."""
+INTERRUPTED = (
+    "⚠ Hermes was stopped while a tool ran, and what came of that is not known. Nothing was done again; "
+    "look, then write what is to happen."
+)
+
+DELETED = "The session of this chat was deleted. What you write next begins a new one."
+
+
+class ChatHead:
+    """Works through what a place sent, in order, and tells it what its session says."""
+
+    def __init__(self, gateway: Gateway, place: Place) -> None:
+        self.gateway = gateway
+        self.place = place
+        self.session: ChatSession | None = None
+        self._wake = asyncio.Event()
+        self._events: asyncio.Queue[tuple[str, Event]] = asyncio.Queue()
+        """What sessions told, each with the id of its session."""
+        self._telling = asyncio.Lock()
+        """Held while the place is told something: what was missed comes before what is heard."""
+        self._leave: Callable[[], None] = lambda: None
+        self._actions = ChatActions(self)
+        self._live = LiveMessage(self)
+        self._questions = ChatQuestions(self)
+        self._others: set[asyncio.Task[Any]] = set()
+        self._resuming = False
+        """Whether a turn that was cut off is about to go on: what waits comes behind it."""
+        self._heard = 0
+        """The last node of the session whose turn is told of by the events that were heard."""
+        self._until_idle: asyncio.Task[Any] | None = None
+        self._tasks = [
+            asyncio.create_task(self._work(), name=f"{gateway.name} {place}"),
+            asyncio.create_task(self._listen(), name=f"{gateway.name} {place} listens"),
+        ]
+
+    def wake(self) -> None:
+        """There is something to do, or to look at."""
+        self._wake.set()
+
+    async def aclose(self) -> None:
+        """Hear no more; the session stays as it is."""
+        self._leave()
+        self._live.stop()
+        self._questions.stop()
+        tasks = [*self._tasks, *self._others]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What is kept
+
+    async def read(self, work: Callable[[Any], Any]) -> Any:
+        """A look at the store."""
+        return await self.gateway.host.database.read(work)
+
+    async def write(self, work: Callable[[Any], Any]) -> Any:
+        """A change of the store."""
+        return await self.gateway.host.database.write(work)
+
+    async def say(self, text: str) -> None:
+        """Tell the place something that is no part of the conversation."""
+        limits = self.gateway.adapter.limits
+        name, place, now = self.gateway.name, self.place, time.time()
+
+        def put(c: Any) -> None:
+            for piece in chunks(text, limits.text, limits.unit):
+                message_rows.deliver(c, name, place, "text", {"text": piece}, now)
+
+        await self.write(put)
+        self.gateway.owe()
+
+    # What people wrote
+
+    async def _work(self) -> None:
+        pause = 1.0
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._look()
+            except Exception as error:
+                if isinstance(error, HermesError):
+                    log.warning("%s %s: %s", self.gateway.name, self.place, error)
+                else:
+                    log.exception("%s %s failed", self.gateway.name, self.place)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                self._wake.set()
+            else:
+                pause = 1.0
+
+    async def _look(self) -> None:
+        """Do what can be done now: first what does not wait for the turn, then the rest in order."""
+        name, place = self.gateway.name, self.place
+        # At one moment: what was written behind a move of the session is for the one that it moved to.
+        bound: BoundPlace | None
+        rows: list[ReceivedMessage]
+        bound, rows = await self.read(
+            lambda c: (message_rows.bound(c, name, place), message_rows.waiting(c, name, place))
+        )
+        if bound is not None:
+            await self.attach(bound)
+            await self._take_back()
+        later: list[ReceivedMessage] = []
+        for row in rows:
+            if not await self._at_once(row):
+                later.append(row)
+        for row in later:
+            if self._resuming:
+                return
+            if self.session is not None and self.session.client.busy:
+                self._look_when_idle(self.session)
+                return
+            await self._in_order(row)
+
+    async def _take_back(self) -> None:
+        """Messages that the session got and could not store wait again: nobody else would begin them."""
+        session, name, place = self.session, self.gateway.name, self.place
+        if session is None or session.client.busy:
+            return
+        id = session.id
+        unsaved: list[tuple[int, str]] = await self.read(lambda c: message_rows.handed(c, name, place, id))
+        if not unsaved:
+            return
+        # The turn that has just ended may be about to begin one of them.
+        await asyncio.sleep(0)
+        if session.client.busy:
+            return
+        queue = list(session.client.queue)
+        for _, text in unsaved:
+            if text in queue:
+                queue.remove(text)
+        session.client.set_queue(queue)
+        await self.write(lambda c: message_rows.wait_again(c, [row for row, _ in unsaved]))
+        self.wake()
+
+    def _look_when_idle(self, session: ChatSession) -> None:
+        """Look again when nothing runs in the session, whoever began that."""
+
+        async def then() -> None:
+            await session.client.idle()
+            self.wake()
+
+        if self._until_idle is None or self._until_idle.done():
+            self._until_idle = self._aside(then())
+
+    async def _at_once(self, row: ReceivedMessage) -> bool:
+        """Buttons, answers to questions, and commands that do not wait; whether it was one."""
+        incoming = row.incoming
+        if incoming.kind == "button":
+            await self.done(row)
+            await self._questions.pressed(incoming)
+            return True
+        if (found := command_of(incoming.text)) is not None:
+            command, rest = found
+            if not command.at_once:
+                return False
+            await self._carry_out(row, command.name, command.scope, rest)
+            return True
+        if (word := word_of(incoming.text)) is not None:
+            # Never the answer to a question: that would reach the model.
+            return self.session is not None and await self._is_refused(row, self.session, word[0])
+        return not incoming.files and await self._questions.answered(row)
+
+    async def _is_refused(self, row: ReceivedMessage, session: ChatSession, name: str) -> bool:
+        """Say so where nothing is called `/name`; whether it was said."""
+        if await session.kind_of_word(name):
+            return False
+        await self.done(row)
+        await self.say(no_command(clean(name)[:40]))
+        return True
+
+    async def _carry_out(self, row: ReceivedMessage, name: str, scope: ChatScope, rest: str) -> None:
+        if name != "steer":
+            # Before it is done: a command that was cut off is not done twice.
+            await self.done(row)
+        if not may(await self.scope_of(row.incoming), scope):
+            await self.done(row)
+            await self.say("You may only look here.")
+            return
+        try:
+            await self._actions.run(name, rest, row)
+        except HermesError as error:
+            await self.done(row)
+            await self.say(f"⚠ {error}")
+
+    async def _in_order(self, row: ReceivedMessage) -> None:
+        incoming = row.incoming
+        if (found := command_of(incoming.text)) is not None:
+            await self._carry_out(row, found[0].name, found[0].scope, found[1])
+            return
+        if not may(await self.scope_of(incoming), "talk"):
+            await self.done(row)
+            await self.say("You may only look here.")
+            return
+        try:
+            session = await self.session_for(incoming)
+            if (word := word_of(incoming.text)) is not None:
+                if await self._is_refused(row, session, word[0]):
+                    return
+                if await session.kind_of_word(word[0]) == "plugin":
+                    await self.done(row)
+                    await self.say(await session.run_plugin(*word))
+                    return
+            text, attachments = await prepared(self.gateway, session, incoming)
+        except StoreError:
+            # It waits until the store can be had.
+            raise
+        except HermesError as error:
+            await self.done(row)
+            await self.say(f"⚠ {error}")
+            return
+        await self.hand_over(row, plain(text), attachments)
+
+    async def hand_over(
+        self, row: ReceivedMessage, text: str, attachments: Any = (), how: Any = "prompt"
+    ) -> None:
+        """Give a message to the session; from its commit on it is a part of that."""
+        session = self.session
+        assert session is not None
+        await self.write(lambda c: message_rows.hand_over(c, row.id, session.id, text))
+        try:
+            session.message(text, how, attachments, row.id)
+        except HermesError as error:
+            await self.done(row)
+            await self.say(f"⚠ {error}")
+
+    async def done(self, row: ReceivedMessage) -> None:
+        """A message needs no more."""
+        await self.write(lambda c: message_rows.done(c, row.id))
+
+    async def scope_of(self, incoming: Incoming) -> ChatScope:
+        """What the person may now."""
+        settings, name = self.gateway.settings, self.gateway.name
+        return await self.read(
+            lambda c: scope_of(c, name, incoming.sender.id, settings.allow, settings.approve)
+        )
+
+    # The session
+
+    @property
+    def surface(self) -> str:
+        """How permissions call what begins here."""
+        return f"gateway.{self.gateway.name}"
+
+    async def session_for(self, incoming: Incoming) -> ChatSession:
+        """The session of the place; a new one if it has none. Raises `HermesError`."""
+        if self.session is None:
+            await self.begin(incoming.group)
+        assert self.session is not None
+        return self.session
+
+    async def begin(self, group: bool, model: str | None = None) -> ChatSession:
+        """Let a new session begin here. Raises `HermesError`."""
+        surface = f"{self.surface}.group" if group else self.surface
+        session = await self.gateway.host.create(self.gateway.workspace, surface, model)
+        await self.bind(session.id, 0, group)
+        return session
+
+    async def bind(self, id: str, told: int, group: bool) -> None:
+        """Talk to this session from now on. Raises `HermesError`."""
+        name, place, now = self.gateway.name, self.place, time.time()
+        self.detach()
+        await self.write(lambda c: message_rows.bind(c, name, place, id, told, group, now))
+        await self.attach(BoundPlace(place, id, told, group))
+
+    def detach(self) -> None:
+        """Hear no more of the session."""
+        self._leave()
+        self._leave = lambda: None
+        self._live.stop()
+        self._until_idle = None
+        self.session = None
+
+    async def attach(self, bound: BoundPlace) -> None:
+        """Hear a session, after telling what it said meanwhile. Raises `HermesError`."""
+        if self.session is not None and self.session.id == bound.session:
+            return
+        self.detach()
+        surface = f"{self.surface}.group" if bound.is_group else self.surface
+        name, place = self.gateway.name, self.place
+        try:
+            session = await self.gateway.host.session(bound.session, surface)
+        except NoSession:
+            await self.write(lambda c: message_rows.unbind(c, name, place))
+            await self.say(DELETED)
+            return
+        id = session.id
+        async with self._telling:
+            self.session = session
+            self._leave = session.subscribe(lambda event: self._events.put_nowait((id, event)))
+            try:
+                await self._tell_missed(session, bound.told)
+                if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, id)):
+                    await self._go_on(session)
+            except BaseException:
+                # Half of it would keep the next look from telling the rest.
+                self.detach()
+                raise
+
+    async def _tell_missed(self, session: ChatSession, told: int) -> None:
+        """Tell what a session said behind a node, before anything that is heard of it."""
+        self._heard = max((node.id for node in session.client.path), default=0)
+        for node in await session.client.whole_path():
+            if node.id <= told:
+                continue
+            if node.kind == "user" and node.data.get("origin") in ("prompt", "queue", "steer"):
+                await self._tell_user(node.id, node.content, node.data.get(RECEIVED, 0))
+            elif node.kind == "assistant":
+                # One that was cut off too: what goes on with it does not repeat it.
+                await self._tell(node.id, node.content)
+        await self._questions.settle(session)
+
+    async def _go_on(self, session: ChatSession) -> None:
+        """A turn that was cut off is carried to its end, unless a tool is in doubt."""
+        path, heard = await session.client.whole_path(), self._heard
+        if _in_doubt(path):
+            await self._turn_over(session, heard)
+            await self.say(INTERRUPTED)
+            return
+
+        async def rest() -> None:
+            try:
+                if await session.client.go_on() is None and not session.client.busy:
+                    # It was complete; only the note about that was missing.
+                    await self._turn_over(session, heard)
+            except HermesError as error:
+                await self.say(f"⚠ {error}")
+            finally:
+                self._resuming = False
+            self.wake()
+
+        self._resuming = True
+        self._aside(rest())
+
+    async def _turn_over(self, session: ChatSession, node: int) -> None:
+        name, place = self.gateway.name, self.place
+
+        def over(c: Any) -> None:
+            message_rows.turn_over(c, session.id, node)
+            message_rows.drop_drafts(c, name, place, session.id)
+
+        await self.write(over)
+
+    def _aside(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+        return task
+
+    # What the session says
+
+    async def _listen(self) -> None:
+        while True:
+            session, event = await self._events.get()
+            pause = 1.0
+            while not await self._heard_of(session, event):
+                # What comes behind it would have the place know of it.
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _heard_of(self, session: str, event: Event) -> bool:
+        """Hear an event of a session that is still ours; False if the store could not be had."""
+        async with self._telling:
+            if self.session is None or self.session.id != session:
+                return True
+            try:
+                await self._hear(event)
+            except StoreError as error:
+                log.warning("%s %s: %s", self.gateway.name, self.place, error)
+                return False
+            except Exception:
+                log.exception("%s %s failed on %s", self.gateway.name, self.place, event.type)
+            return True
+
+    async def _hear(self, event: Event) -> None:
+        if isinstance(event, Asked):
+            await self._questions.ask(event)
+            return
+        if isinstance(event, RequestResolved):
+            await self._questions.resolved(event)
+            return
+        if event.agent != "main":
+            return
+        match event:
+            case TurnStarted():
+                self._live.begin()
+            case UserMessageAdded():
+                self._heard = max(self._heard, event.node)
+                await self._tell_user(event.node, event.text, None)
+            case AssistantMessageAdded():
+                self._heard = max(self._heard, event.node)
+                async with self.gateway.lock(self.place):
+                    await self._tell(event.node, event.text)
+                    self._live.taken()
+                self.gateway.owe()
+            case TurnEnded():
+                await self._turn_ended(event)
+            case _:
+                self._live.hear(event)
+
+    async def _tell(self, node: int, text: str, quiet: bool = False) -> None:
+        """Let what a node says be delivered, once."""
+        session = self.session
+        if session is None:
+            return
+        limits, name, now = self.gateway.adapter.limits, self.gateway.name, time.time()
+        room = max(limits.text * 9 // 10, 20)
+        bodies = [{"text": each, "quiet": quiet} for each in chunks(text, room, limits.unit)]
+        bound = BoundPlace(self.place, session.id, 0, False)
+        if await self.write(lambda c: message_rows.tell(c, name, bound, node, bodies, now)):
+            self.gateway.owe()
+
+    async def _tell_user(self, node: int, text: str, received: int | None) -> None:
+        """A message that came from elsewhere is shown as a quotation."""
+        name, place = self.gateway.name, self.place
+        own = (
+            await self.read(lambda c: message_rows.is_from(c, name, place, node)) if received != 0 else False
+        )
+        await self._tell(node, "" if own else quoted(text), quiet=True)
+
+    async def _turn_ended(self, event: TurnEnded) -> None:
+        self._live.stop()
+        session = self.session
+        if session is None:
+            return
+        words = f"⚠ {event.error[:1_000]}" if event.error else ""
+        if event.outcome == "interrupted":
+            words = "■ Stopped."
+        name, place, heard = self.gateway.name, self.place, self._heard
+
+        def over(c: Any) -> None:
+            message_rows.turn_over(c, session.id, heard)
+            # What was shown while it ran says how it ended.
+            draft = message_rows.draft_of(c, name, place, session.id) if words else 0
+            if draft:
+                message_rows.change(c, draft, {"text": words})
+            elif words:
+                message_rows.deliver(c, name, place, "text", {"text": words}, time.time())
+            message_rows.drop_drafts(c, name, place, session.id)
+
+        await self.write(over)
+        self.gateway.owe()
+        self._look_when_idle(session)
+
+
+def _in_doubt(path: Sequence[Node]) -> bool:
+    """Whether a call of the last turn was cut off while it ran."""
+    for node in reversed(path):
+        if node.kind == "user" and node.data.get("origin") in ("prompt", "queue"):
+            return False
+        if (
+            node.kind == "tool"
+            and node.data.get("outcome") == "interrupted"
+            and NOT_STARTED not in node.content
+        ):
+            return True
+    return False

@@ -1,0 +1,103 @@
+"""Files of a message on their way to a session: images attached, speech written down, the rest kept.
+
+A file lands in `received/` of the workspace under a name that cannot lead elsewhere; nothing reads it before
+a tool does, in the sandbox that all its files are read in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.core.attachments import size_text
+from agent.errors import HermesError
+from agent.integrations.gateways.adapter import GatewayError, Incoming, IncomingFile
+from agent.core.home import PRIVATE_FILE
+from agent.core.messages import Attachment
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.integrations.gateways.head_ports import Gateway
+    from agent.integrations.gateways.ports import ChatSession
+
+FOLDER = "received"
+MOST = 10
+"""Files of one message."""
+TRIES = 3
+_UNSAFE = re.compile(r"[^\w.\-]+")
+
+
+async def prepared(
+    gateway: Gateway, session: ChatSession, incoming: Incoming
+) -> tuple[str, tuple[Attachment, ...]]:
+    """Text and images of a message, after its files were fetched."""
+    said = [clean(incoming.text)] if incoming.text.strip() else []
+    images: list[Attachment] = []
+    for file in incoming.files[:MOST]:
+        name = clean(file.name).replace("\n", " ")[:80] or file.kind
+        try:
+            data = await _fetched(gateway, file)
+        except GatewayError as error:
+            said.append(f"[{file.kind} {name}: it could not be fetched: {error}]")
+            continue
+        if file.kind == "image":
+            try:
+                images.append(await asyncio.to_thread(gateway.host.keep_image, data, name))
+                continue
+            except HermesError as error:
+                said.append(f"[{error}]")
+        if file.kind == "voice":
+            try:
+                said.append(await gateway.host.transcribed(data, name, session))
+                continue
+            except HermesError as error:
+                said.append(f"[voice message that could not be written down: {error}]")
+        try:
+            path = await asyncio.to_thread(_kept, session.client.workspace, name, data)
+        except OSError as error:
+            said.append(f"[{file.kind} {name}: it could not be kept: {error.strerror}]")
+            continue
+        said.append(f"[{file.kind}: {path}, {size_text(len(data))}]")
+    text = "\n\n".join(said)
+    return text or ("[image]" if images else "[empty message]"), tuple(images)
+
+
+async def _fetched(gateway: Gateway, file: IncomingFile) -> bytes:
+    most = gateway.adapter.limits.fetch_file
+    await gateway.known()
+    for attempt in range(TRIES):
+        try:
+            return await gateway.adapter.fetch(file, most)
+        except GatewayError as error:
+            wait = getattr(error, "wait", 0.0) or (0.5 * 2**attempt if _may_pass(error) else None)
+            if wait is None or attempt == TRIES - 1:
+                raise
+            await asyncio.sleep(min(wait, 30.0))
+    raise AssertionError
+
+
+def _may_pass(error: GatewayError) -> bool:
+    return type(error) is GatewayError
+
+
+def _kept(workspace: Path, name: str, data: bytes) -> str:
+    """Write a new file below the workspace; its path there. Blocking."""
+    folder = workspace / FOLDER
+    if folder.is_symlink():
+        raise OSError(40, "the folder is a link")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    safe = _UNSAFE.sub("_", Path(name).name).lstrip(".") or "file"
+    stem, ending = Path(safe).stem, Path(safe).suffix
+    for number in range(1, 1_000):
+        path = folder / (safe if number == 1 else f"{stem}-{number}{ending}")
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(path, flags, PRIVATE_FILE), "wb") as file:
+                file.write(data)
+            return f"{FOLDER}/{path.name}"
+        except FileExistsError:
+            continue
+    raise OSError(17, "too many files have this name")

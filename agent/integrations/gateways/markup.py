@@ -1,0 +1,233 @@
+"""Markdown in the form of a platform. Pure; what the model writes never becomes markup of its own.
+
+HTML forms are built from parsed tokens with every text escaped, so raw HTML of a message is shown literally.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from agent.integrations.gateways.adapter import MarkdownForm
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_SAFE_LINK = re.compile(r"(https?|mailto|tg):", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one platform writes what markdown can say. Marks stand before and behind."""
+
+    escape: Callable[[str], str]
+    bold: tuple[str, str]
+    italic: tuple[str, str]
+    struck: tuple[str, str]
+    code: tuple[str, str]
+    link: Callable[[str, str], str]
+    """Of text, already in this form, and address."""
+    fence: Callable[[str, str], str]
+    """Of escaped code and language."""
+    quote: Callable[[str], str]
+
+
+def translated(text: str, form: MarkdownForm) -> str:
+    """A message in the form of its platform."""
+    if form == "markdown":
+        return text
+    if form in ("plain", "signal"):
+        return _rendered(text, _PLAIN)
+    return _rendered(text, _FORMS[form])
+
+
+def escaped_slack(text: str) -> str:
+    """Text that Slack shows as it is."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _html(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def _html_link(text: str, url: str) -> str:
+    return f'<a href="{html.escape(url)}">{text}</a>'
+
+
+def _html_fence(code: str, language: str) -> str:
+    known = re.sub(r"[^A-Za-z0-9_+#-]", "", language)
+    if known:
+        return f'<pre><code class="language-{known}">{code}</code></pre>'
+    return f"<pre>{code}</pre>"
+
+
+def _lines(mark: str) -> Callable[[str], str]:
+    return lambda text: "\n".join(f"{mark}{line}" for line in text.split("\n"))
+
+
+def _plain_link(text: str, url: str) -> str:
+    return url if text == url else f"{text} ({url})"
+
+
+_PLAIN = _Form(
+    escape=str,
+    bold=("", ""),
+    italic=("", ""),
+    struck=("", ""),
+    code=("`", "`"),
+    link=_plain_link,
+    fence=lambda code, _language: code,
+    quote=_lines("> "),
+)
+_HTML = _Form(
+    escape=_html,
+    bold=("<b>", "</b>"),
+    italic=("<i>", "</i>"),
+    struck=("<s>", "</s>"),
+    code=("<code>", "</code>"),
+    link=_html_link,
+    fence=_html_fence,
+    quote=lambda text: f"<blockquote>{text}</blockquote>",
+)
+_FORMS: dict[MarkdownForm, _Form] = {
+    "telegram": _HTML,
+    "html": _HTML,
+    "slack": _Form(
+        escape=escaped_slack,
+        bold=("*", "*"),
+        italic=("_", "_"),
+        struck=("~", "~"),
+        code=("`", "`"),
+        link=lambda text, url: f"<{escaped_slack(url).replace('|', '%7C')}|{text}>",
+        fence=lambda code, _language: f"```\n{code}\n```",
+        quote=_lines("> "),
+    ),
+    "whatsapp": _Form(
+        escape=str,
+        bold=("*", "*"),
+        italic=("_", "_"),
+        struck=("~", "~"),
+        code=("`", "`"),
+        link=_plain_link,
+        fence=lambda code, _language: f"```\n{code}\n```",
+        quote=_lines("> "),
+    ),
+}
+
+
+@lru_cache(1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+
+def _rendered(text: str, form: _Form) -> str:
+    tokens = _parser().parse(_with_products(text))
+    written, _ = _blocks(tokens, 0, form, "")
+    return written.strip("\n")
+
+
+def _with_products(text: str) -> str:
+    """Markdown in which a star within a word, as in `2*3*4`, is a star; in code it always is one."""
+    pieces = re.split(r"(^ {0,3}```.*?(?:^ {0,3}```|\Z)|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(
+        each if number % 2 else re.sub(r"(?<=\w)\*(?=\w)", r"\\*", each) for number, each in enumerate(pieces)
+    )
+
+
+def _blocks(tokens: Sequence[Token], at: int, form: _Form, until: str) -> tuple[str, int]:
+    """Blocks up to the token that closes them, parted by blank lines; and where that token is."""
+    found: list[str] = []
+    while at < len(tokens) and tokens[at].type != until:
+        written, at = _block(tokens, at, form)
+        if written:
+            found.append(written)
+    return "\n\n".join(found), at
+
+
+def _block(tokens: Sequence[Token], at: int, form: _Form) -> tuple[str, int]:
+    token = tokens[at]
+    match token.type:
+        case "paragraph_open":
+            return _inline(tokens[at + 1], form), at + 3
+        case "heading_open":
+            return form.bold[0] + _inline(tokens[at + 1], form) + form.bold[1], at + 3
+        case "fence" | "code_block":
+            return form.fence(form.escape(token.content.rstrip("\n")), token.info.strip()), at + 1
+        case "hr":
+            return "———", at + 1
+        case "blockquote_open":
+            inner, end = _blocks(tokens, at + 1, form, "blockquote_close")
+            return form.quote(inner), end + 1
+        case "bullet_list_open" | "ordered_list_open":
+            return _list(tokens, at, form)
+        case "table_open":
+            return _table(tokens, at, form)
+        case "inline":
+            return _inline(token, form), at + 1
+        case _:
+            return form.escape(token.content), at + 1
+
+
+def _list(tokens: Sequence[Token], at: int, form: _Form) -> tuple[str, int]:
+    opening = tokens[at]
+    closing = opening.type.replace("open", "close")
+    number = int(opening.attrGet("start") or 1) if opening.type.startswith("ordered") else 0
+    items: list[str] = []
+    at += 1
+    while tokens[at].type != closing:
+        inner, at = _blocks(tokens, at + 1, form, "list_item_close")
+        mark = f"{number}. " if number else "• "
+        number += bool(number)
+        first, *rest = inner.replace("\n\n", "\n").split("\n") if "<pre>" not in inner else [inner]
+        items.append("\n".join([mark + first, *(f"  {line}" for line in rest)]))
+        at += 1
+    return "\n".join(items), at + 1
+
+
+def _table(tokens: Sequence[Token], at: int, form: _Form) -> tuple[str, int]:
+    """A table as monospaced columns."""
+    rows: list[list[str]] = []
+    while tokens[at].type != "table_close":
+        if tokens[at].type == "tr_open":
+            rows.append([])
+        elif tokens[at].type == "inline":
+            rows[-1].append(tokens[at].content.replace("\n", " "))
+        at += 1
+    widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(max(map(len, rows)))]
+    lines = ["  ".join(cell.ljust(widths[i]) for i, cell in enumerate(row)).rstrip() for row in rows]
+    return form.fence(form.escape("\n".join(lines)), ""), at + 1
+
+
+def _inline(token: Token, form: _Form) -> str:
+    marks = {"strong": form.bold, "em": form.italic, "s": form.struck}
+    stack: list[tuple[str, list[str]]] = [("", [])]
+    for each in token.children or ():
+        kind, _, side = each.type.rpartition("_")
+        match each.type:
+            case "text":
+                stack[-1][1].append(form.escape(each.content))
+            case "softbreak" | "hardbreak":
+                stack[-1][1].append("\n")
+            case "code_inline":
+                stack[-1][1].append(form.code[0] + form.escape(each.content) + form.code[1])
+            case "link_open":
+                stack.append((str(each.attrGet("href") or ""), []))
+            case "link_close":
+                url, inner = stack.pop()
+                text = "".join(inner)
+                stack[-1][1].append(form.link(text, url) if _SAFE_LINK.match(url) else text)
+            case "image":
+                url, text = str(each.attrGet("src") or ""), form.escape(each.content or "image")
+                stack[-1][1].append(form.link(text, url) if _SAFE_LINK.match(url) else text)
+            case _ if kind in marks:
+                stack[-1][1].append(marks[kind][0 if side == "open" else 1])
+            case _:
+                stack[-1][1].append(form.escape(each.content))
+    return "".join(stack[0][1])

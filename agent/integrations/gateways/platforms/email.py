@@ -1,0 +1,481 @@
+"""E-mail by IMAP and SMTP: a mail counts as read once it is stored here.
+
+Anybody can write any sender into a mail. Only what our own server has checked (`Authentication-Results`)
+counts as that person; anything else counts for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.policy
+import hashlib
+import imaplib
+import mimetypes
+import re
+import select
+import smtplib
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.utils import formatdate, getaddresses, parseaddr
+from typing import Any
+
+from agent.errors import ConfigError
+from agent.integrations.gateways.adapter import (
+    Adapter,
+    BadCredentialsError,
+    GatewayContext,
+    GatewayError,
+    GatewayKind,
+    Incoming,
+    IncomingFile,
+    Outgoing,
+    OutgoingFile,
+    Place,
+    PlatformLimits,
+    Secret,
+    Sender,
+    Take,
+    UndeliverableError,
+)
+from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.media import file_kind
+
+SECONDS = 30.0
+"""An answer of a server takes at most."""
+IDLE = 25 * 60.0
+"""A server may end a silence of half an hour."""
+LARGEST = 25_000_000
+"""Bytes of a mail that is read."""
+LONGEST_LINE = 1_000_000
+"""Bytes of a line of the protocol."""
+LIMITS = PlatformLimits(text=100_000, form="html", send_file=15_000_000, fetch_file=LARGEST)
+_ID = re.compile(r"<[^<>\s]{1,500}>")
+_QUOTED = re.compile(r"^(>|On .{5,200} wrote:$|Am .{5,200} schrieb .{1,200}:$|-----Original Message-----)")
+
+
+class EmailAdapter:
+    """One address of ours."""
+
+    limits = LIMITS
+
+    def __init__(self, context: GatewayContext) -> None:
+        given: Any = context.settings
+        self._address, self._password = str(given.address).lower(), context.secret("password_env")
+        self._imap, self._smtp = (given.imap_host, given.imap_port), (given.smtp_host, given.smtp_port)
+        self._tls, self._poll = bool(given.tls), float(given.poll)
+        for name, value in (
+            ("address", self._address),
+            ("imap_host", given.imap_host),
+            ("smtp_host", given.smtp_host),
+        ):
+            if not value:
+                raise ConfigError(f"Set gateways.email.{name} with `hermes gateway setup email`.")
+        if not self._tls and any(
+            host not in ("localhost", "127.0.0.1", "::1") for host, _ in (self._imap, self._smtp)
+        ):
+            raise ConfigError("gateways.email.tls may be off only for servers on this machine.")
+        self._authserv = str(given.authserv or given.imap_host).lower()
+        self._subjects: dict[str, str] = {}
+
+    async def run(self, take: Take, ready: Callable[[str], None]) -> None:
+        folder = _ImapFolder(self._imap, self._tls)
+        try:
+            await asyncio.to_thread(folder.open, self._address, self._password)
+            ready(self._address)
+            while True:
+                for uid in await asyncio.to_thread(folder.unseen):
+                    raw = await asyncio.to_thread(folder.read, uid)
+                    incoming = self._incoming(uid, raw)
+                    if incoming is not None:
+                        await take(incoming)
+                    # Only now is it read; a mail that cannot be understood too.
+                    await asyncio.to_thread(folder.mark, uid)
+                await self._news(folder)
+        finally:
+            folder.stop()
+            await asyncio.to_thread(folder.close)
+
+    async def _news(self, folder: _ImapFolder) -> None:
+        """Until the server tells of something, or it is time to look."""
+        waiting = asyncio.create_task(asyncio.to_thread(folder.wait, self._poll))
+        try:
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            # The thread would go on reading from a connection that is being closed.
+            folder.stop()
+            await asyncio.wait([waiting])
+            raise
+
+    async def send(self, place: Place, message: Outgoing, key: str) -> str:
+        mail = self._mail(place, message.reply_to, key)
+        mail.set_content(message.text)
+        mail.add_alternative(translated(message.text, "html"), subtype="html")
+        return await asyncio.to_thread(self._post, mail)
+
+    async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
+        raise UndeliverableError("A mail that was sent is not changed.")
+
+    async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
+        data = await asyncio.to_thread(file.path.read_bytes)
+        mail = self._mail(place, "", key)
+        mail.set_content(file.caption or file.name)
+        media, _, kind = (mimetypes.guess_type(file.name)[0] or "application/octet-stream").partition("/")
+        mail.add_attachment(data, maintype=media, subtype=kind, filename=file.name)
+        return await asyncio.to_thread(self._post, mail)
+
+    async def fetch(self, file: IncomingFile, most: int) -> bytes:
+        uid, _, number = file.id.partition(".")
+
+        def fetched() -> bytes:
+            folder = _ImapFolder(self._imap, self._tls)
+            try:
+                folder.open(self._address, self._password)
+                mail = _parsed(folder.read(uid))
+            finally:
+                folder.close()
+            parts = list(mail.iter_attachments())
+            if not number.isdigit() or int(number) >= len(parts):
+                raise UndeliverableError("The file is no longer there.")
+            data = parts[int(number)].get_payload(decode=True)
+            if not isinstance(data, bytes) or len(data) > most:
+                raise UndeliverableError(f"The file is larger than {most:,} bytes.")
+            return data
+
+        return await asyncio.to_thread(fetched)
+
+    async def typing(self, place: Place) -> None:
+        """There is none."""
+
+    async def acknowledge(self, incoming: Incoming, told: str) -> None:
+        """There are no buttons."""
+
+    async def aclose(self) -> None:
+        """Connections end with what they were opened for."""
+
+    def _incoming(self, uid: str, raw: bytes) -> Incoming | None:
+        """What a mail says; None for those of programs, of lists and of our own."""
+        try:
+            mail = _parsed(raw)
+            person = parseaddr(str(mail.get("From", "")))
+            address = person[1].lower()
+            automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
+            if not address or address == self._address or automatic or mail.get("List-Id"):
+                return None
+            if str(mail.get("Precedence", "")).lower() in ("bulk", "list", "junk", "auto_reply"):
+                return None
+            known = _verified(mail, address, self._authserv)
+            files = tuple(_files(uid, mail))
+            text = _text(mail)
+            subject = " ".join(str(mail.get("Subject", "")).split())[:200]
+            before = _ID.findall(str(mail.get("References", "")) + str(mail.get("In-Reply-To", "")))
+            own = (
+                _ID.findall(str(mail.get("Message-ID", ""))) or [f"<{hashlib.sha256(raw).hexdigest()}@none>"]
+            )[0]
+            others = [each for _, each in getaddresses([str(mail.get("To", "")), str(mail.get("Cc", ""))])]
+        except (ValueError, LookupError, AttributeError, TypeError):
+            return None
+        root = before[0] if before else own
+        self._subjects[root] = subject
+        if not before and subject:
+            text = f"{subject}\n\n{text}".strip()
+        if not text and not files:
+            return None
+        return Incoming(
+            id=own,
+            place=Place(address, root),
+            sender=Sender(address, person[0], vouched=known),
+            text=text,
+            files=files,
+            # Answers go to the sender alone.
+            group=False,
+            mentioned=self._address in [each.lower() for each in others] or not others,
+            message=before[-1] if before else "",
+        )
+
+    def _mail(self, place: Place, reply: str, key: str) -> EmailMessage:
+        mail = EmailMessage(policy=email.policy.SMTP)
+        if not re.fullmatch(r"[^\s<>,;:\"]+@[^\s<>,;:\"]+", place.chat):
+            raise UndeliverableError("This is no mail address.")
+        mail["From"], mail["To"] = self._address, place.chat
+        subject = self._subjects.get(place.thread, "")
+        mail["Subject"] = f"Re: {subject.removeprefix('Re: ')}" if subject else "Hermes"
+        mail["Date"] = formatdate()
+        # The same one when it is tried again, by which programs of mail leave out the second.
+        name = hashlib.sha256(key.encode()).hexdigest()[:32]
+        mail["Message-ID"] = f"<{name}@{self._address.partition('@')[2] or 'localhost'}>"
+        answered = [each for each in dict.fromkeys((place.thread, reply)) if _ID.fullmatch(each)]
+        if answered:
+            mail["In-Reply-To"], mail["References"] = answered[-1], " ".join(answered)
+        mail["Auto-Submitted"] = "auto-replied"
+        return mail
+
+    def _post(self, mail: EmailMessage) -> str:
+        host, port = self._smtp
+        try:
+            if self._tls and port == 465:
+                server: smtplib.SMTP = smtplib.SMTP_SSL(
+                    host, port, timeout=SECONDS, context=ssl.create_default_context()
+                )
+            else:
+                server = smtplib.SMTP(host, port, timeout=SECONDS)
+            with server:
+                if self._tls and port != 465:
+                    server.starttls(context=ssl.create_default_context())
+                server.login(self._address, self._password)
+                server.send_message(mail)
+        except smtplib.SMTPAuthenticationError as error:
+            raise BadCredentialsError("The mail server does not take the password; set it again.") from error
+        except smtplib.SMTPRecipientsRefused as error:
+            codes = [code for code, _ in error.recipients.values()]
+            kind = UndeliverableError if all(code >= 500 for code in codes) else GatewayError
+            raise kind(f"The mail server refuses the recipient with {codes}.") from error
+        except smtplib.SMTPResponseException as error:
+            kind = UndeliverableError if error.smtp_code >= 500 else GatewayError
+            raise kind(f"The mail server answers {error.smtp_code}.") from error
+        except (smtplib.SMTPException, OSError) as error:
+            raise GatewayError(f"The mail server cannot be reached ({type(error).__name__}).") from error
+        return str(mail["Message-ID"])
+
+
+class _ImapFolder:
+    """The inbox, read over one connection. Everything blocks; faults are `GatewayError`."""
+
+    def __init__(self, server: tuple[str, int], tls: bool) -> None:
+        self._server = server
+        self._tls = tls
+        self._connection: _ImapConnection | None = None
+        self._stopped = False
+
+    def open(self, user: str, password: str) -> None:
+        host, port = self._server
+        with _imap_faults():
+            self._connection = (
+                _TlsImapConnection(host, port, ssl_context=ssl.create_default_context(), timeout=SECONDS)
+                if self._tls
+                else _ImapConnection(host, port, timeout=SECONDS)
+            )
+            try:
+                self._connection.login(user, password)
+            except imaplib.IMAP4.abort:
+                raise
+            except imaplib.IMAP4.error as error:
+                raise BadCredentialsError(
+                    "The mail server does not take the password; set it again."
+                ) from error
+            self._done(self._connection.select("INBOX"))
+
+    def unseen(self) -> list[str]:
+        with _imap_faults():
+            # What the server tells from here on may not be among what is found.
+            self._opened.response("EXISTS")
+            found = self._done(self._opened.uid("SEARCH", "UNSEEN"))
+            return [each.decode("ascii") for each in (found[0] or b"").split()]
+
+    def read(self, uid: str) -> bytes:
+        if not uid.isdigit():
+            raise UndeliverableError("The mail is no longer there.")
+        with _imap_faults():
+            found = self._done(self._opened.uid("FETCH", uid, f"(BODY.PEEK[]<0.{LARGEST}>)"))
+        for each in found:
+            if isinstance(each, tuple):
+                return bytes(each[1])
+        raise UndeliverableError("The mail is no longer there.")
+
+    def mark(self, uid: str) -> None:
+        with _imap_faults():
+            self._done(self._opened.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)"))
+
+    def wait(self, poll: float) -> None:
+        """Until there is news, where the server tells (IDLE), else for `poll` seconds; or until stopped."""
+        with _imap_faults():
+            connection = self._opened
+            if connection.response("EXISTS")[1] != [None]:
+                # It came with the end of another command, and a server tells it once.
+                return
+            if "IDLE" not in connection.capabilities:
+                end = time.monotonic() + poll
+                while not self._stopped and time.monotonic() < end:
+                    time.sleep(min(0.25, poll))
+                if not self._stopped:
+                    self._done(connection.noop())
+                return
+            connection.send(b"HERMES IDLE\r\n")
+            news = self._lines_before(b"+")
+            end = time.monotonic() + IDLE
+            while not news and not self._stopped and time.monotonic() < end:
+                news = connection.has_input(0.25)
+            connection.send(b"DONE\r\n")
+            self._lines_before(b"HERMES ")
+
+    def _lines_before(self, start: bytes) -> bool:
+        """Read up to a line with this start; whether others came before it."""
+        others = False
+        while not (line := self._opened.readline()).startswith(start):
+            if not line:
+                raise GatewayError("The mail server closed the connection.")
+            if line.startswith(b"HERMES "):
+                raise GatewayError("The mail server does not wait for news.")
+            others = True
+        return others
+
+    def stop(self) -> None:
+        """Wait no longer. From any thread."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Say goodbye. Never raises."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.logout()
+            except (OSError, imaplib.IMAP4.error):
+                connection.shutdown()
+
+    @property
+    def _opened(self) -> _ImapConnection:
+        if self._connection is None:
+            raise GatewayError("The mail server is not connected.")
+        return self._connection
+
+    @staticmethod
+    def _done(answer: tuple[str, Any]) -> Any:
+        if answer[0] != "OK":
+            raise GatewayError(f"The mail server answers {answer[0]}.")
+        return answer[1]
+
+
+class _ImapConnection(imaplib.IMAP4):
+    """A connection that knows what it has read and not handed on.
+
+    The library keeps that to itself, so that waiting on the socket would miss news that came along with
+    the line before.
+    """
+
+    _held: bytearray
+
+    def open(self, *arguments: Any, **more: Any) -> None:
+        self._held = bytearray()
+        super().open(*arguments, **more)
+
+    def read(self, size: int) -> bytes:
+        while len(self._held) < size and self._fill():
+            pass
+        return self._taken(size)
+
+    def readline(self) -> bytes:
+        searched = 0
+        while (end := self._held.find(b"\n", searched)) < 0:
+            searched = len(self._held)
+            if searched > LONGEST_LINE:
+                raise self.abort("The line is too long.")
+            if not self._fill():
+                return self._taken(searched)
+        return self._taken(end + 1)
+
+    def has_input(self, seconds: float) -> bool:
+        """Whether the server said something, or says so within this time; True also if it hung up."""
+        held = self.sock
+        if self._held or (isinstance(held, ssl.SSLSocket) and held.pending()):
+            return True
+        return bool(select.select([held], [], [], seconds)[0])
+
+    def _fill(self) -> bool:
+        data = self.sock.recv(65_536)
+        self._held += data
+        return bool(data)
+
+    def _taken(self, size: int) -> bytes:
+        data = bytes(self._held[:size])
+        del self._held[:size]
+        return data
+
+
+class _TlsImapConnection(_ImapConnection, imaplib.IMAP4_SSL):
+    """The same within TLS."""
+
+
+@contextmanager
+def _imap_faults() -> Iterator[None]:
+    """Faults of the connection as `GatewayError`."""
+    try:
+        yield
+    except (OSError, imaplib.IMAP4.error) as error:
+        raise GatewayError(f"The mail server cannot be reached ({type(error).__name__}).") from error
+
+
+def _parsed(raw: bytes) -> EmailMessage:
+    found = BytesParser(policy=email.policy.default).parsebytes(raw)
+    assert isinstance(found, EmailMessage)
+    return found
+
+
+def _verified(mail: EmailMessage, address: str, server: str) -> bool:
+    """Whether our own server has found the sender to be who it says.
+
+    The topmost header is the one it added; one that a stranger put in stands further below.
+    """
+    results = mail.get_all("Authentication-Results") or []
+    if not results:
+        return False
+    first = " ".join(str(results[0]).lower().split())
+    name = first.partition(";")[0].strip().split(" ")[0]
+    if name != server:
+        return False
+    if re.search(r"(^|;|\s)dmarc=pass\b", first):
+        return (
+            re.search(rf"\bheader\.from=@?{re.escape(address.partition('@')[2])}(\s|;|\)|$)", first)
+            is not None
+        )
+    return False
+
+
+def _text(mail: EmailMessage) -> str:
+    """What was written anew: plain text without what it quotes below."""
+    part = mail.get_body(("plain", "html"))
+    if part is None:
+        return ""
+    content = part.get_content()
+    if part.get_content_subtype() == "html":
+        from html_to_markdown import convert
+
+        content = convert(content).content or ""
+    lines: list[str] = []
+    for line in content.replace("\r\n", "\n").split("\n"):
+        if line.rstrip() == "--":
+            break
+        if not _QUOTED.match(line):
+            lines.append(line)
+    return "\n".join(lines).strip()
+
+
+def _files(uid: str, mail: EmailMessage) -> Iterator[IncomingFile]:
+    for number, part in enumerate(mail.iter_attachments()):
+        media, data = part.get_content_type(), part.get_payload(decode=True)
+        size = len(data) if isinstance(data, bytes) else 0
+        name = part.get_filename() or f"file-{number}{mimetypes.guess_extension(media) or ''}"
+        yield IncomingFile(f"{uid}.{number}", name, file_kind(media), media, size)
+
+
+def _make(context: GatewayContext) -> Adapter:
+    return EmailAdapter(context)
+
+
+GATEWAY = GatewayKind(
+    name="email",
+    title="E-mail",
+    make=_make,
+    secrets=(
+        Secret(
+            field="password_env", variable="EMAIL_PASSWORD", asked="Password of the account (one for apps)"
+        ),
+    ),
+    fields={
+        "address": "Own address",
+        "imap_host": "Server that mail is read from",
+        "smtp_host": "Server that mail is sent by",
+    },
+)

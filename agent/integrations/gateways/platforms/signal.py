@@ -1,0 +1,302 @@
+"""Signal by the HTTP daemon of signal-cli: JSON-RPC for what we do, server-sent events for what comes in.
+
+The daemon has its last events in memory; the id of the last one that was stored here is kept, so that it
+hands over again what came later. What comes twice is known by the id of its message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from agent.core.config.gateways import SignalSettings
+from agent.errors import ConfigError
+from agent.integrations.gateways.adapter import (
+    Adapter,
+    GatewayContext,
+    GatewayError,
+    GatewayKind,
+    Incoming,
+    IncomingFile,
+    Outgoing,
+    OutgoingFile,
+    Place,
+    PlatformLimits,
+    RateLimitedError,
+    Sender,
+    Take,
+    UndeliverableError,
+)
+from agent.integrations.gateways.http import http_client, json_call, talking
+from agent.integrations.gateways.kept_place import keep_place, kept_place
+from agent.integrations.gateways.markup import translated
+
+DAEMON = "http://127.0.0.1:8080"
+GROUP = "group:"
+SILENCE = 120.0
+"""Seconds without a byte, keep-alives included, after which the events are asked for anew."""
+LIMITS = PlatformLimits(
+    text=2_000,
+    unit="utf16",
+    form="signal",
+    edits=True,
+    edit_pause=5.0,
+    typing=10.0,
+    send_file=90_000_000,
+    fetch_file=50_000_000,
+)
+_LINE = 4_000_000
+_RATE_LIMIT, _USER_ERROR, _NO_METHOD = -5, -1, -32601
+
+
+class _UnknownMethodError(GatewayError):
+    """The daemon does not have this method."""
+
+
+class SignalAdapter:
+    """One account of a daemon."""
+
+    limits = LIMITS
+
+    def __init__(self, context: GatewayContext) -> None:
+        assert isinstance(context.settings, SignalSettings)
+        self._base = (context.settings.api_url or DAEMON).rstrip("/")
+        self._account = context.settings.account
+        self._own: set[str] = {self._account} - {""}
+        """Telephone number and account id of ours, as far as they are known."""
+        self._client = http_client(SILENCE)
+        self._number = 0
+        self._last_file = context.folder / "last_event"
+
+    async def run(self, take: Take, ready: Callable[[str], None]) -> None:
+        await self._find_account()
+        headers = {"Accept": "text/event-stream"}
+        if last := await asyncio.to_thread(kept_place, self._last_file):
+            headers["Last-Event-ID"] = last
+        async with talking("signal-cli"):
+            request = self._client.build_request("GET", f"{self._base}/api/v1/events", headers=headers)
+            response = await self._client.send(request, stream=True)
+            try:
+                if response.status_code != 200:
+                    raise GatewayError(f"signal-cli answers {response.status_code}; start it with --http.")
+                ready(self._account or "the account of the daemon")
+                async for id, data in _events(response.aiter_bytes()):
+                    incoming = self._read(data)
+                    if incoming is not None:
+                        await take(incoming)
+                    if id:
+                        await asyncio.to_thread(keep_place, self._last_file, id)
+            finally:
+                await response.aclose()
+        raise GatewayError("signal-cli ended the connection.")
+
+    async def _find_account(self) -> None:
+        """Which account is ours, and the ids it is mentioned by."""
+        try:
+            listed = await self._call("listAccounts")
+        except _UnknownMethodError:
+            # A daemon of one account has no list, and needs to be told no account.
+            return
+        accounts = [each for each in listed or () if isinstance(each, Mapping)]
+        if not self._account:
+            if len(accounts) != 1:
+                raise ConfigError(
+                    f"The daemon has {len(accounts)} accounts; name one as gateways.signal.account."
+                )
+            # One without a telephone number is known by its account id.
+            self._account = str(accounts[0].get("number") or accounts[0]["aci"])
+        for each in accounts:
+            ids = {str(each[name]) for name in ("number", "aci") if each.get(name)}
+            if self._account in ids:
+                self._own |= ids
+        self._own.add(self._account)
+
+    async def send(self, place: Place, message: Outgoing, key: str) -> str:
+        return await self._sent(place, {"message": translated(message.text, "signal")})
+
+    async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
+        told = {"message": translated(message.text, "signal"), "editTimestamp": int(message_id)}
+        await self._sent(place, told)
+
+    async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
+        data = await asyncio.to_thread(file.path.read_bytes)
+        # As data, because a daemon in a container does not see our files.
+        name = file.name.replace(";", "_").replace(",", "_")
+        attached = f"data:application/octet-stream;filename={name};base64,{base64.b64encode(data).decode()}"
+        return await self._sent(place, {"message": file.caption, "attachments": [attached]})
+
+    async def fetch(self, file: IncomingFile, most: int) -> bytes:
+        if file.size > most:
+            raise UndeliverableError(f"The file is larger than {most:,} bytes.")
+        id, _, whose = file.id.partition("|")
+        where = {"groupId": whose[len(GROUP) :]} if whose.startswith(GROUP) else {"recipient": whose}
+        found = await self._call("getAttachment", id=id, **where)
+        try:
+            data = base64.b64decode(found["data"], validate=True)
+        except (TypeError, KeyError, binascii.Error):
+            raise UndeliverableError("The file is no longer there.") from None
+        if len(data) > most:
+            raise UndeliverableError(f"The file is larger than {most:,} bytes.")
+        return data
+
+    async def typing(self, place: Place) -> None:
+        await self._call("sendTyping", **_where(place))
+
+    async def acknowledge(self, incoming: Incoming, told: str) -> None:
+        """There are no buttons."""
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _sent(self, place: Place, what: Mapping[str, Any]) -> str:
+        answer = await self._call("send", **_where(place), **what)
+        if not isinstance(answer, Mapping) or not isinstance(answer.get("timestamp"), int):
+            raise GatewayError("signal-cli sent no receipt.")
+        failures = [each for each in answer.get("results") or () if each.get("type") != "SUCCESS"]
+        if failures and len(failures) == len(answer["results"]):
+            _failed(failures[0])
+        return str(answer["timestamp"])
+
+    async def _call(self, method: str, **parameters: Any) -> Any:
+        self._number += 1
+        if self._account and method != "listAccounts":
+            parameters["account"] = self._account
+        body = {"jsonrpc": "2.0", "method": method, "params": parameters, "id": str(self._number)}
+        answer = await json_call(self._client, "POST", f"{self._base}/api/v1/rpc", "signal-cli", body=body)
+        if not isinstance(answer, Mapping):
+            raise GatewayError("signal-cli answers no JSON-RPC; check gateways.signal.api_url.")
+        error = answer.get("error")
+        if not isinstance(error, Mapping):
+            return answer.get("result")
+        response = (error.get("data") or {}).get("response") or {}
+        results = response.get("results") or ()
+        if error.get("code") == _RATE_LIMIT:
+            waits = [each.get("retryAfterSeconds") for each in results]
+            raise RateLimitedError(float(next((w for w in waits if isinstance(w, (int, float))), 60)))
+        for each in results:
+            _failed(each)
+        words = str(error.get("message", ""))[:200]
+        if error.get("code") == _NO_METHOD:
+            raise _UnknownMethodError(f"signal-cli: {words}")
+        if error.get("code") == _USER_ERROR:
+            raise UndeliverableError(f"signal-cli refuses: {words}")
+        # Such as an account that the daemon does not have (yet): no fault of what is to be sent.
+        raise GatewayError(f"signal-cli: {words}")
+
+    def _read(self, data: str) -> Incoming | None:
+        """What an event says; None for what is nothing to us."""
+        try:
+            event = json.loads(data)
+            envelope = event["envelope"]
+            if (account := event.get("account")) and not self._account:
+                self._own.add(str(account))
+            elif account and account not in self._own:
+                return None
+            edit = envelope.get("editMessage")
+            message = edit["dataMessage"] if edit else envelope.get("dataMessage")
+            if not message:
+                return None
+            source = str(envelope.get("sourceUuid") or envelope["sourceNumber"])
+            target = edit["targetSentTimestamp"] if edit else message["timestamp"]
+            info = message.get("groupInfo")
+            place = Place(f"{GROUP}{info['groupId']}" if info else source)
+            text, mentioned = self._without_name(message)
+            quote = message.get("quote") or {}
+            authors = {str(quote.get(name)) for name in ("author", "authorNumber", "authorUuid")}
+            files = tuple(_file(each, str(place)) for each in message.get("attachments") or ())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if not text.strip() and not files:
+            return None
+        return Incoming(
+            id=f"{source}:{target}",
+            kind="edited" if edit else "message",
+            place=place,
+            sender=Sender(source, str(envelope.get("sourceName") or "")),
+            text=text,
+            files=files,
+            group=bool(info),
+            mentioned=not info or mentioned or not self._own.isdisjoint(authors) or text.startswith("/"),
+            message=str(quote.get("id") or ""),
+        )
+
+    def _without_name(self, message: Mapping[str, Any]) -> tuple[str, bool]:
+        """The text, without our name where it begins with it, and whether we are mentioned."""
+        text = str(message.get("message") or "")
+        ours = [
+            each
+            for each in message.get("mentions") or ()
+            if not self._own.isdisjoint((each.get("number"), each.get("uuid")))
+        ]
+        for each in ours:
+            if each.get("start") == 0:
+                text = text[int(each.get("length", 1)) :].lstrip(" ,:")
+        return text, bool(ours)
+
+
+async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, str]]:
+    """Id and data of each server-sent event."""
+    buffer, data, id = b"", list[str](), ""
+    async for piece in pieces:
+        buffer += piece
+        if len(buffer) > _LINE:
+            raise GatewayError("signal-cli sends a line without an end.")
+        *lines, buffer = buffer.split(b"\n")
+        for line in lines:
+            text = line.rstrip(b"\r").decode("utf-8", "replace")
+            if text.startswith("data:"):
+                data.append(text[5:].removeprefix(" "))
+            elif text.startswith("id:"):
+                id = text[3:].strip()[:100]
+            elif not text and data:
+                yield id, "\n".join(data)
+                data = []
+
+
+def _file(attachment: Mapping[str, Any], place: str) -> IncomingFile:
+    media, name = str(attachment.get("contentType") or ""), attachment.get("filename")
+    kind = "image" if media in ("image/png", "image/jpeg", "image/webp", "image/gif") else "file"
+    if media.startswith("audio/") and not name:
+        kind, name = "voice", f"voice.{media[6:].partition(';')[0]}"
+    size = attachment.get("size")
+    return IncomingFile(
+        f"{attachment['id']}|{place}", str(name or "file"), kind, media, size if isinstance(size, int) else 0
+    )
+
+
+def _where(place: Place) -> dict[str, Any]:
+    if place.chat.startswith(GROUP):
+        return {"groupId": place.chat[len(GROUP) :]}
+    return {"recipient": [place.chat]}
+
+
+def _failed(result: Mapping[str, Any]) -> None:
+    """Raise what became of one recipient."""
+    match result.get("type"):
+        case "SUCCESS":
+            return
+        case "RATE_LIMIT_FAILURE":
+            raise RateLimitedError(float(result.get("retryAfterSeconds") or 60))
+        case "UNREGISTERED_FAILURE" | "IDENTITY_FAILURE":
+            raise UndeliverableError(f"Signal refuses: {result['type']}")
+        case other:
+            raise GatewayError(f"Signal did not take it: {other}")
+
+
+def _make(context: GatewayContext) -> Adapter:
+    return SignalAdapter(context)
+
+
+GATEWAY = GatewayKind(
+    name="signal",
+    title="Signal",
+    make=_make,
+    fields={
+        "api_url": f"Address of `signal-cli daemon --http`, such as {DAEMON}",
+        "account": "Own number, where the daemon has several",
+    },
+)

@@ -1,0 +1,354 @@
+"""One gateway that runs: its connection with back-off, what it takes in, and what it sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent.errors import HermesError, StoreError
+from agent.integrations.gateways import message_rows, people
+from agent.integrations.gateways.adapter import (
+    Adapter,
+    BadCredentialsError,
+    GatewayError,
+    Incoming,
+    Outgoing,
+    OutgoingFile,
+    Place,
+    RateLimitedError,
+    UndeliverableError,
+)
+from agent.integrations.gateways.asking import shown_ask
+from agent.integrations.gateways.chat_head import ChatHead
+from agent.integrations.gateways.head_ports import GatewayHouse
+from agent.integrations.gateways.message_rows import Delivery
+from agent.integrations.gateways.outgoing_files import drop_copy
+from agent.integrations.gateways.ports import ChatHost, ChatSession
+
+if TYPE_CHECKING:
+    from agent.core.config.gateways import GatewaySettings
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOK = 1.0
+"""Seconds after which what other programs put down is found."""
+LONGEST_PAUSE = 60.0
+CODE_WORDS = (
+    "I do not know you. If this is your Hermes, run this on its machine within an hour:\n\n"
+    "```\nhermes gateway pair {code}\n```"
+)
+
+
+class RunningGateway:
+    """Takes in for its places, and sends what they are owed. Made for one run."""
+
+    def __init__(
+        self,
+        name: str,
+        adapter: Adapter,
+        settings: GatewaySettings,
+        host: ChatHost,
+        approval_timeout: float,
+        workspace: str,
+        house: GatewayHouse,
+    ) -> None:
+        """`workspace` is the folder of new sessions."""
+        self.name = name
+        self.adapter = adapter
+        self.settings = settings
+        self.host = host
+        self.approval_timeout = approval_timeout
+        self.workspace = workspace
+        self.house = house
+        self.paused_until = 0.0
+        """When the platform wants to hear of us again, by the monotonic clock."""
+        self._heads: dict[Place, ChatHead] = {}
+        self._locks: dict[Place, asyncio.Lock] = {}
+        self._refused: set[Place] = set()
+        """Where it was said that nothing can be read."""
+        self._owed = asyncio.Event()
+        self._known = asyncio.Event()
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Until cancelled, or the platform does not take the token."""
+        database = self.host.database
+        await _surely(lambda: database.write(lambda c: message_rows.begin_again(c, self.name)))
+        for place in await _surely(
+            lambda: database.read(lambda c: message_rows.places_with_mail(c, self.name))
+        ):
+            self.head(place).wake()
+        for each in await _surely(lambda: database.read(lambda c: message_rows.places(c, self.name))):
+            if await _surely(lambda each=each: self._owes(each.session)):
+                self.head(each.place).wake()
+        sending = asyncio.create_task(self._send(), name=f"{self.name} sends")
+        try:
+            await self._receive()
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            for head in self._heads.values():
+                await head.aclose()
+            await self.adapter.aclose()
+
+    async def take(self, incoming: Incoming) -> None:
+        """Store what came in, or turn the stranger away; back when it is on the disk. Raises `StoreError`."""
+        settings, now = self.settings, time.time()
+        if incoming.kind == "moved":
+            await self._moved(incoming.place.chat, incoming.moved_to)
+            return
+        if incoming.group and (
+            settings.groups == "off" or (settings.groups == "mention" and not incoming.mentioned)
+        ):
+            return
+        sender = incoming.sender
+        if not sender.vouched:
+            log.warning("%s: a message counts for nobody, its sender is not certain", self.name)
+            return
+
+        def decided(c: Any) -> tuple[bool, str]:
+            scope = people.scope_of(c, self.name, sender.id, settings.allow, settings.approve)
+            if incoming.unreadable:
+                if scope and incoming.place not in self._refused:
+                    message_rows.deliver(
+                        c, self.name, incoming.place, "text", {"text": incoming.unreadable}, now
+                    )
+                    self._refused.add(incoming.place)
+                return False, ""
+            if scope:
+                return message_rows.receive(c, self.name, incoming, now), ""
+            if incoming.group or incoming.kind != "message":
+                return False, ""
+            code = people.new_code(c, self.name, sender.id, sender.name, incoming.place.chat, now)
+            if code:
+                body = {"text": CODE_WORDS.format(code=code)}
+                message_rows.deliver(c, self.name, incoming.place, "text", body, now)
+            return False, code
+
+        is_new, code = await self.host.database.write(decided)
+        if is_new:
+            self.head(incoming.place).wake()
+        if code or incoming.unreadable:
+            self.owe()
+
+    async def _moved(self, old: str, new: str) -> None:
+        """A chat goes on under another id: so do its sessions."""
+        for place, head in self._heads.items():
+            if place.chat == old:
+                head.detach()
+        await self.host.database.write(lambda c: message_rows.chat_moved(c, self.name, old, new))
+        for each in await self.host.database.read(lambda c: message_rows.places(c, self.name)):
+            if each.place.chat == new:
+                self.head(each.place).wake()
+        self.owe()
+
+    def head(self, place: Place) -> ChatHead:
+        """What works for a place."""
+        if place not in self._heads:
+            self._heads[place] = ChatHead(self, place)
+        return self._heads[place]
+
+    def lock(self, place: Place) -> asyncio.Lock:
+        """Held while something is sent to a place or changed there."""
+        return self._locks.setdefault(place, asyncio.Lock())
+
+    def owe(self) -> None:
+        """There is something to send."""
+        self._owed.set()
+
+    async def known(self) -> None:
+        """Back once the platform has told the adapter who it is there, which all its requests may need.
+
+        What an earlier process owes, or has not fetched, is there before the first connection.
+        """
+        await self._known.wait()
+
+    async def opened(self, session: ChatSession) -> None:
+        """The service opened a session: places that talk to it hear of it."""
+        found = await self.host.database.read(lambda c: message_rows.places_of(c, session.id))
+        for name, each in found:
+            if name == self.name:
+                self.head(each.place).wake()
+
+    async def _owes(self, session: str) -> bool:
+        """Whether the chat still shows a question of the session as open."""
+        return bool(
+            await self.host.database.read(lambda c: message_rows.open_asks(c, self.name, session))
+        ) or await self.host.database.read(lambda c: message_rows.taken(c, self.name, session))
+
+    # Receiving
+
+    async def _receive(self) -> None:
+        while True:
+            await self._note("connecting")
+            least = 0.0
+            try:
+                await self.adapter.run(self.take, self._ready)
+                problem = "The connection ended."
+            except BadCredentialsError as error:
+                await self._note("stopped", problem=str(error))
+                log.warning("%s: %s", self.name, error)
+                return
+            except HermesError as error:
+                problem = str(error)
+                least = getattr(error, "wait", 0.0)
+            except Exception as error:
+                log.exception("%s failed", self.name)
+                problem = f"Internal error ({type(error).__name__})."
+            wait = max(least, min(LONGEST_PAUSE, 0.5 * 2**self._failures) * random.uniform(0.8, 1.2))
+            self._failures += 1
+            await self._note("waiting", problem=problem)
+            await asyncio.sleep(wait)
+
+    def _ready(self, who: str) -> None:
+        self._failures = 0
+        self._known.set()
+        task = asyncio.create_task(self._note("running", who))
+        self._noting = task  # held, as nobody else does
+
+    async def _note(self, state: str, who: str = "", problem: str = "") -> None:
+        try:
+            await self.host.database.write(
+                lambda c: message_rows.note_state(c, self.name, state, who, problem, time.time())
+            )
+        except HermesError as error:
+            log.warning("%s: %s", self.name, error)
+
+    # Sending
+
+    async def _send(self) -> None:
+        """Places are sent to side by side: a large file for one keeps no other waiting."""
+        await self.known()
+        under_way: dict[Place, asyncio.Task[None]] = {}
+        try:
+            while True:
+                self._owed.clear()
+                pause = self.paused_until - time.monotonic()
+                if pause > 0:
+                    await asyncio.sleep(min(pause, LONGEST_PAUSE))
+                    continue
+                for row in await self._due():
+                    if row.place not in under_way:
+                        task = under_way[row.place] = asyncio.create_task(self._hand_on(row))
+                        task.add_done_callback(lambda _, place=row.place: self._over(under_way, place))
+                # `asyncio.wait_for` of Python 3.11 loses a cancellation that comes beside what it waits for.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK):
+                        await self._owed.wait()
+        finally:
+            sending = list(under_way.values())
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+
+    async def _due(self) -> list[Delivery]:
+        try:
+            found: list[Delivery] = await self.host.database.read(
+                lambda c: message_rows.due(c, self.name, time.time())
+            )
+            return found
+        except HermesError as error:
+            log.warning("%s cannot send: %s", self.name, error)
+            return []
+
+    def _over(self, under_way: dict[Place, asyncio.Task[None]], place: Place) -> None:
+        task = under_way.pop(place)
+        fault = None if task.cancelled() else task.exception()
+        if fault is None:
+            # The next one for this place.
+            self.owe()
+        else:
+            # The store: what was sent may be sent again.
+            log.warning("%s cannot keep what it sent: %s", self.name, fault)
+
+    async def _hand_on(self, row: Delivery) -> None:
+        """Send one, keep the receipt, and no copy of a file longer than it waits. Raises `StoreError`."""
+        try:
+            await self._try_one(row)
+        finally:
+            if row.kind == "file":
+                # Also where the service ends just now.
+                await asyncio.shield(self._drop_copy(row))
+
+    async def _drop_copy(self, row: Delivery) -> None:
+        """Remove the copy of a file that waits no longer. Raises `StoreError`."""
+        left = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))
+        if left is None or left.state != "waiting":
+            await asyncio.to_thread(drop_copy, row.body["path"])
+
+    async def _try_one(self, row: Delivery) -> None:
+        write = self.host.database.write
+        async with self.lock(row.place):
+            each = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))
+            if each is None or each.state != "waiting":
+                return
+            try:
+                message = await self._sent(each)
+            except UndeliverableError as error:
+                if each.message and each.body.get("open", True):
+                    # What it was to change is gone there: it is sent again.
+                    await write(lambda c: message_rows.send_anew(c, each.id))
+                    return
+                problem = str(error)
+                await write(lambda c: message_rows.failed(c, each.id, problem))
+            except RateLimitedError as error:
+                self.pause(error.wait)
+                wait = error.wait
+                await write(lambda c: message_rows.put_off(c, each, time.time(), "rate limit", wait))
+            except GatewayError as error:
+                problem = str(error)
+                await write(lambda c: message_rows.put_off(c, each, time.time(), problem))
+            except Exception as error:
+                log.exception("%s could not send", self.name)
+                problem = f"Internal error ({type(error).__name__})."
+                await write(lambda c: message_rows.put_off(c, each, time.time(), problem))
+            else:
+                # Without its receipt it would be sent again.
+                await _surely(lambda: write(lambda c: message_rows.sent(c, each.id, message, each.body)))
+
+    def pause(self, seconds: float) -> None:
+        """Send nothing for a while."""
+        self.paused_until = max(self.paused_until, time.monotonic() + seconds)
+
+    async def _sent(self, each: Delivery) -> str:
+        """Do it; the id of the message there."""
+        adapter, body = self.adapter, each.body
+        key = f"hermes-{each.id}-{each.session[-8:]}"
+        if each.kind == "file":
+            path = Path(body["path"])
+            file = OutgoingFile(path, body["name"], body["kind"], body.get("caption", ""))
+            if not await asyncio.to_thread(path.is_file):
+                raise UndeliverableError("The file is gone.")
+            return await adapter.send_file(each.place, file, key)
+        if each.kind == "ask":
+            message = shown_ask(body, each.id, adapter.limits)
+        else:
+            message = Outgoing(text=body["text"], quiet=body.get("quiet", False))
+        if not each.message:
+            return await adapter.send(each.place, message, key)
+        if adapter.limits.edits:
+            await adapter.edit(each.place, each.message, message)
+        elif each.kind == "ask" and not body["open"]:
+            # Where nothing can be changed, how it ended is a message of its own.
+            await adapter.send(each.place, Outgoing(text=body["over"], quiet=True), f"{key}-over")
+        return each.message
+
+
+async def _surely(work: Callable[[], Awaitable[T]]) -> T:
+    """What the store says. When a service starts, all its sessions and messengers ask at once."""
+    pause = 0.5
+    while True:
+        try:
+            return await work()
+        except StoreError as error:
+            log.warning("%s", error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)

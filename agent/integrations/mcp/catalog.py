@@ -1,0 +1,238 @@
+"""The offer of a server as it was listed last, and the part of it that a person agreed to.
+
+What is seen first counts as agreed to, unless it reads like an order to the model. From then on a tool
+is pinned by the hash of its description and schema: one that changes is parked until a person says yes, who
+is shown the lines that changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from agent.integrations.mcp.private_json import LARGEST, read_private, write_private
+from agent.integrations.mcp.server_config import ServerConfig
+from agent.integrations.mcp.tool_definition import LONGEST_DESCRIPTION, ToolDefinition, read_tools
+from tools.files.diffs import diff_texts, shorten_diff
+from tools.safe_text import clean
+
+Standing = Literal["ready", "changed", "suspicious"]
+MOST_PROMPTS = 500
+MOST_AGREED = 5_000
+"""Tools of one server that count as agreed to unasked, those that are gone among them; later ones wait."""
+LONGEST_TEXT = 20_000
+"""Characters of what is kept of a tool; what changes in a longer one is not shown line by line."""
+MOST_TEXT = 4_000_000
+"""Characters of all texts of a server that are kept, those agreed to last first."""
+MOST_SHOWN = 100_000
+"""Characters of all differences of a server together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptArgument:
+    """One argument of a prompt."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptDefinition:
+    """A prompt that a server offers."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCatalog:
+    """What is known of the offer of one server."""
+
+    listed: Mapping[str, Any] = field(default_factory=dict)
+    """What it listed, as it came: `tools` and `prompts`."""
+    agreed: Mapping[str, str] = field(default_factory=dict)
+    """The hash under which each tool was agreed to, also of tools that are gone meanwhile."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """What the model was told of each tool when it was agreed to; of too long ones nothing is kept."""
+    differences: Mapping[str, str] = field(default_factory=dict)
+    """Of tools that changed since: the lines that did, as a unified diff or a sentence. Outside text."""
+    able: tuple[str, ...] = ()
+    """What it can do: tools, prompts, resources, logging."""
+    tools: tuple[ToolDefinition, ...] = ()
+    prompts: tuple[PromptDefinition, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What of its list cannot be used, a clause each."""
+
+    def standing(self, tool: ToolDefinition) -> Standing:
+        """Whether a tool may be used, and why not."""
+        if self.agreed.get(tool.name) == tool.digest:
+            return "ready"
+        return "changed" if tool.name in self.agreed else "suspicious"
+
+    def ready(self) -> tuple[ToolDefinition, ...]:
+        """The tools that may be used."""
+        return tuple(tool for tool in self.tools if self.standing(tool) == "ready")
+
+    def parked(self) -> tuple[ToolDefinition, ...]:
+        """The tools that wait for a person."""
+        return tuple(tool for tool in self.tools if self.standing(tool) != "ready")
+
+    def accepted(self, names: Sequence[str] | None = None) -> ServerCatalog:
+        """The catalog after a person agreed to tools as they are now; to all where none are named."""
+        now = [tool for tool in self.tools if names is None or tool.name in names]
+        agreed = {**self.agreed, **{tool.name: tool.digest for tool in now}}
+        told = _kept_texts(self.told, now)
+        return replace(self, agreed=agreed, told=told, differences=_differences(agreed, told, self.tools))
+
+    @property
+    def seen(self) -> str:
+        """One hash of all that waits for a person, so that a yes counts for exactly what was shown."""
+        parts = "\n".join(sorted(f"{tool.name}\0{tool.digest}" for tool in self.parked()))
+        return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def listed(before: ServerCatalog | None, given: Mapping[str, Any], able: Sequence[str]) -> ServerCatalog:
+    """The catalog after a server has listed what it offers. Pure."""
+    listing = read_tools(given.get("tools") or [])
+    agreed = dict(before.agreed) if before is not None else {}
+    first = [tool for tool in listing.tools if tool.name not in agreed and not tool.suspicion]
+    first = first[: max(MOST_AGREED - len(agreed), 0)]
+    agreed |= {tool.name: tool.digest for tool in first}
+    told = _kept_texts(before.told if before is not None else {}, first)
+    return ServerCatalog(
+        listed={key: given.get(key) or [] for key in ("tools", "prompts")},
+        agreed=agreed,
+        told=told,
+        differences=_differences(agreed, told, listing.tools),
+        able=tuple(able),
+        tools=listing.tools,
+        prompts=_prompts(given.get("prompts") or []),
+        problems=listing.problems,
+    )
+
+
+def catalog_path(folder: Path, config: ServerConfig) -> Path:
+    """Where the catalog of a server is kept: by what it is, so that another one of its name begins anew."""
+    return folder / "catalogs" / f"{config.name}-{config.identity[:16]}.json"
+
+
+def load_catalog(folder: Path, config: ServerConfig) -> ServerCatalog | None:
+    """The catalog that is kept of a server; None if it was never asked. Reads the disk."""
+    data = read_private(catalog_path(folder, config))
+    agreed, given, able = data.get("agreed"), data.get("listed"), data.get("able")
+    if not isinstance(agreed, dict) or not isinstance(given, dict) or not isinstance(able, list):
+        return None
+    kept = ServerCatalog(
+        agreed={str(key): str(value) for key, value in agreed.items()}, told=_unpacked(data.get("texts"))
+    )
+    found = listed(kept, given, [str(each) for each in able])
+    # What was not agreed to when it was listed is not agreed to by being read again.
+    return replace(
+        found,
+        agreed=kept.agreed,
+        told=kept.told,
+        differences=_differences(kept.agreed, kept.told, found.tools),
+    )
+
+
+def save_catalog(folder: Path, config: ServerConfig, catalog: ServerCatalog) -> None:
+    """Keep it. Raises `ConfigError`."""
+    data = {
+        "version": 2,
+        "listed": catalog.listed,
+        "agreed": catalog.agreed,
+        "texts": _packed(catalog.told),
+        "able": list(catalog.able),
+    }
+    write_private(catalog_path(folder, config), data)
+
+
+def forget_catalog(folder: Path, config: ServerConfig) -> None:
+    """Take it away."""
+    catalog_path(folder, config).unlink(missing_ok=True)
+
+
+def _kept_texts(before: Mapping[str, str], agreed: Iterable[ToolDefinition]) -> dict[str, str]:
+    """The texts of tools with those that are agreed to now, as far as there is room for them."""
+    texts = dict(before)
+    for tool in agreed:
+        texts.pop(tool.name, None)
+        if len(told := tool.told) <= LONGEST_TEXT:
+            texts[tool.name] = told
+    room = MOST_TEXT
+    newest: dict[str, str] = {}
+    for name, text in reversed(texts.items()):
+        if (room := room - len(text)) < 0:
+            break
+        newest[name] = text
+    return dict(reversed(newest.items()))
+
+
+def _differences(
+    agreed: Mapping[str, str], told: Mapping[str, str], tools: Iterable[ToolDefinition]
+) -> dict[str, str]:
+    """What changed in tools since they were agreed to."""
+    found: dict[str, str] = {}
+    room = MOST_SHOWN
+    for tool in tools:
+        if tool.name in agreed and agreed[tool.name] != tool.digest:
+            found[tool.name] = _difference(told.get(tool.name), tool, room)
+            room = max(room - len(found[tool.name]), 0)
+    return found
+
+
+def _difference(before: str | None, tool: ToolDefinition, room: int) -> str:
+    if before is None:
+        lines = "".join(f"  {line}\n" for line in tool.told.splitlines())
+        return shorten_diff(f"What it said when you agreed was not kept. It says now:\n{lines}", room)
+    diff = diff_texts(before, tool.told, f"{tool.name} (agreed)", f"{tool.name} (now)").text
+    if not diff:
+        return (
+            "The change is in what the model is not shown: characters that cannot be seen, or text beyond "
+            f"{LONGEST_DESCRIPTION:,} characters.\n"
+        )
+    return shorten_diff(diff, room)
+
+
+def _packed(texts: Mapping[str, str]) -> str:
+    return base64.b64encode(zlib.compress(json.dumps(texts).encode("ascii"))).decode("ascii")
+
+
+def _unpacked(packed: Any) -> dict[str, str]:
+    """The texts that were packed; none where they cannot be read."""
+    if not isinstance(packed, str):
+        return {}
+    try:
+        text = zlib.decompressobj().decompress(base64.b64decode(packed), LARGEST)
+        found = json.loads(text)
+    except (ValueError, zlib.error, RecursionError):
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _prompts(given: Sequence[Any]) -> tuple[PromptDefinition, ...]:
+    found: dict[str, PromptDefinition] = {}
+    for each in given[:MOST_PROMPTS]:
+        if not isinstance(each, Mapping) or not isinstance(each.get("name"), str) or not each["name"].strip():
+            continue
+        name = clean(each["name"])[:128]
+        arguments = tuple(
+            PromptArgument(
+                name=clean(str(one.get("name", "")))[:128],
+                description=clean(str(one.get("description") or ""))[:500],
+                required=one.get("required") is True,
+            )
+            for one in (each.get("arguments") or [])[:50]
+            if isinstance(one, Mapping)
+        )
+        description = clean(str(each.get("description") or each.get("title") or ""))[:1_000]
+        found.setdefault(name, PromptDefinition(name=name, description=description, arguments=arguments))
+    return tuple(found.values())

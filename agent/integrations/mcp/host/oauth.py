@@ -1,0 +1,258 @@
+"""Signing in to a server with OAuth 2.1: the package's own client, with our files, locks and callback.
+
+What is kept: tokens with the moment they end, the registration, and where they came from, so that a
+renewal after a restart goes to the right place. Renewing is done by one process at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthTokenError
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl, ValidationError
+
+from agent.integrations.mcp.host.callback import Callback
+from agent.integrations.mcp.host.faults import SignInNeededError
+from agent.integrations.mcp.launch import ServerLaunch
+from agent.integrations.mcp.tokens import TokenFile
+
+FORGOTTEN = ("invalid_client", "unauthorized_client")
+"""Errors that mean that the server no longer knows the registration."""
+EARLY = 30.0
+"""Seconds before their end at which tokens are renewed."""
+_PATH = "/callback"
+
+Ask = Callable[[str, Any], Awaitable[Any]]
+
+
+def provider_for(launch: ServerLaunch, ask: Ask) -> SignInProvider:
+    """What signs requests to a server. Reads its file of tokens."""
+    file = TokenFile(Path(launch.tokens))
+    if launch.sign_in.renew:
+        file.change({"tokens": None, "expires": None})
+    callback = Callback(_PATH, _port_before(file), opens=launch.sign_in.interactive)
+    return SignInProvider(launch, _Storage(launch, file, callback), callback, ask)
+
+
+class _Storage:
+    """What the package keeps, in our file."""
+
+    def __init__(self, launch: ServerLaunch, file: TokenFile, callback: Callback) -> None:
+        self.file = file
+        self._sign_in = launch.sign_in
+        self._callback = callback
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return _read(OAuthToken, self.file.read().get("tokens"))
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        expires = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        kept = tokens.model_dump(mode="json", exclude_none=True)
+        await asyncio.to_thread(self.file.change, {"tokens": kept, "expires": expires})
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        if self._sign_in.client_id:
+            return OAuthClientInformationFull(
+                client_id=self._sign_in.client_id,
+                client_secret=self._sign_in.client_secret or None,
+                redirect_uris=[AnyUrl(self._callback.url)],
+                token_endpoint_auth_method="client_secret_basic" if self._sign_in.client_secret else "none",
+            )
+        return _read(OAuthClientInformationFull, self.file.read().get("client"))
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        kept = client_info.model_dump(mode="json", exclude_none=True)
+        await asyncio.to_thread(self.file.change, {"client": kept})
+
+
+class SignInProvider(OAuthClientProvider):
+    """The package's flow, which remembers over restarts and renews before it asks a person."""
+
+    def __init__(self, launch: ServerLaunch, storage: _Storage, callback: Callback, ask: Ask) -> None:
+        sign_in = launch.sign_in
+        metadata = OAuthClientMetadata(
+            client_name="Hermes",
+            redirect_uris=[AnyUrl(callback.url)],
+            scope=" ".join(sign_in.scopes) or None,
+            grant_types=["authorization_code", "refresh_token"],
+            token_endpoint_auth_method=None,
+        )
+        super().__init__(
+            launch.url,
+            metadata,
+            storage,
+            self._send_person,
+            self._await_person,
+            client_metadata_url=sign_in.client_metadata_url or None,
+        )
+        self._file = storage.file
+        self._callback = callback
+        self._ask = ask
+        self._is_interactive = sign_in.interactive
+        self._is_given = bool(sign_in.client_id)
+
+    def close(self) -> None:
+        """Give back the port that a browser would come to."""
+        self._callback.close()
+
+    async def _send_person(self, url: str) -> None:
+        if not self._is_interactive:
+            raise SignInNeededError
+        await self._callback.open()
+        await self._ask("sign_in", {"url": url})
+
+    async def _await_person(self) -> AuthorizationCodeResult:
+        answer = await self._callback.answer()
+        if error := answer.get("error"):
+            said = f"{error} {answer.get('error_description', '')}".strip()
+            raise OAuthTokenError(f"the sign-in was refused: {said}")
+        return AuthorizationCodeResult(
+            code=answer.get("code", ""), state=answer.get("state"), iss=answer.get("iss")
+        )
+
+    async def _initialize(self) -> None:
+        await super()._initialize()
+        kept = await asyncio.to_thread(self._file.read)
+        context, expires = self.context, kept.get("expires")
+        context.token_expiry_time = expires - EARLY if isinstance(expires, int | float) else None
+        context.oauth_metadata = _read(OAuthMetadata, kept.get("metadata"))
+        context.protected_resource_metadata = _read(ProtectedResourceMetadata, kept.get("resource"))
+        if context.protected_resource_metadata is not None:
+            servers = context.protected_resource_metadata.authorization_servers
+            context.auth_server_url = str(servers[0]) if servers else None
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        context = self.context
+        taken = (
+            context.oauth_metadata.token_endpoint_auth_methods_supported if context.oauth_metadata else None
+        )
+        if self._is_given and context.client_info is not None and context.client_info.client_secret and taken:
+            usable = [each for each in ("client_secret_basic", "client_secret_post") if each in taken]
+            context.client_info.token_endpoint_auth_method = (usable or ["client_secret_basic"])[0]
+        return await super()._perform_authorization()
+
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        await super()._handle_token_response(response)
+        context = self.context
+        found = {"metadata": context.oauth_metadata, "resource": context.protected_resource_metadata}
+        kept = {
+            name: None if each is None else each.model_dump(mode="json", exclude_none=True)
+            for name, each in found.items()
+        }
+        await asyncio.to_thread(self._file.change, kept)
+
+    async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
+        if response.status_code != 200:
+            body = (await response.aread()).decode("utf-8", "replace")
+            if any(word in body for word in FORGOTTEN):
+                await self._forget_registration()
+        return await super()._handle_refresh_response(response)
+
+    async def _forget_registration(self) -> None:
+        """Drop a registration that the server no longer knows, with all that came of it."""
+        self.context.client_info = None
+        self.context.clear_tokens()
+        await asyncio.to_thread(self._file.change, {"client": None, "tokens": None, "expires": None})
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if not self._initialized:
+            await self._initialize()
+        with ExitStack() as held:
+            if not self.context.is_token_valid() and self.context.can_refresh_token():
+                await self._take_turn(held)
+            has_retried = False
+            while True:
+                flow = super()._auth_flow(request)
+                try:
+                    async for step in _relayed(flow):
+                        if step.request is request:
+                            held.close()
+                        step.response = yield step.request
+                        if step.request is request and await self._renewed(step.response, held):
+                            refresh = yield await self._refresh_token()
+                            if await self._handle_refresh_response(refresh):
+                                held.close()
+                                self._add_auth_header(request)
+                                step.response = yield request
+                        if step.request is request and not self._is_interactive and _asks(step.response):
+                            raise SignInNeededError
+                    return
+                except OAuthTokenError as error:
+                    if has_retried or self._is_given or not any(word in str(error) for word in FORGOTTEN):
+                        raise
+                    has_retried = True
+                    await self._forget_registration()
+                finally:
+                    await flow.aclose()
+
+    async def _take_turn(self, held: ExitStack) -> None:
+        """Be the one that renews; what another process renewed meanwhile is taken over."""
+        lock = self._file.locked()
+        await asyncio.to_thread(held.enter_context, lock)
+        await self._initialize()
+
+    async def _renewed(self, response: httpx2.Response, held: ExitStack) -> bool:
+        """Whether to renew tokens that the server no longer takes, before a person is asked."""
+        if response.status_code != 401 or not self.context.can_refresh_token():
+            return False
+        before = self.context.current_tokens
+        await self._take_turn(held)
+        after = self.context.current_tokens
+        return self.context.can_refresh_token() and before is not None and after == before
+
+
+def _asks(response: httpx2.Response) -> bool:
+    """Whether a server asks for a sign-in, or for more rights than were given."""
+    challenge = response.headers.get("WWW-Authenticate", "")
+    return response.status_code == 401 or (response.status_code == 403 and "insufficient_scope" in challenge)
+
+
+class _Step:
+    """One request of a flow, and the response it waits for."""
+
+    def __init__(self, request: httpx2.Request) -> None:
+        self.request = request
+        self.response: httpx2.Response | None = None
+
+
+async def _relayed(flow: AsyncGenerator[httpx2.Request, httpx2.Response]) -> AsyncGenerator[_Step, None]:
+    """A flow step by step; the response is put into the step before the next one is asked for."""
+    try:
+        step = _Step(await anext(flow))
+        while True:
+            yield step
+            assert step.response is not None
+            step = _Step(await flow.asend(step.response))
+    except StopAsyncIteration:
+        return
+
+
+def _read(kind: Any, data: Any) -> Any:
+    """Something of the file as the package has it; None where it is none."""
+    if not isinstance(data, dict):
+        return None
+    try:
+        return kind.model_validate(data)
+    except ValidationError:
+        return None
+
+
+def _port_before(file: TokenFile) -> int:
+    """The port under which this client was registered; 0 if it is not known."""
+    client = _read(OAuthClientInformationFull, file.read().get("client"))
+    uris = client.redirect_uris if client is not None else None
+    return (uris[0].port or 0) if uris else 0

@@ -1,0 +1,78 @@
+"""The state of servers and their tools, for whoever shows them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.integrations.mcp.catalog import MOST_AGREED, ServerCatalog
+from agent.integrations.mcp.health import Health
+from agent.integrations.mcp.tool_definition import ToolDefinition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolState:
+    """One tool of a server, for whoever shows it. Its texts come from the server."""
+
+    name: str
+    description: str
+    why: str = ""
+    """Why it is parked, as a clause; empty for one that can be called."""
+    difference: str = ""
+    """The lines that changed since it was agreed to, as a unified diff; empty for one that did not change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """One server, for whoever shows it."""
+
+    name: str
+    origin: str
+    place: str
+    health: Health
+    terms: tuple[str, ...] = ()
+    """What a person agrees to besides its place, a line each."""
+    retry_in: float = 0.0
+    """Seconds until it is tried again."""
+    tools: tuple[str, ...] = ()
+    parked: tuple[tuple[str, str], ...] = ()
+    """Tools that wait for a person, and why."""
+    seen: str = ""
+    """Stands for all that waits as it is shown here; a yes counts for exactly that."""
+    offer: tuple[ToolState, ...] = ()
+    """All tools, in the order of the server."""
+    prompts: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    signs_in: bool = False
+    """Whether it is one that can be signed in to."""
+    signed_in: bool = False
+    """Whether what signing in gave is kept."""
+    sign_in: str | None = None
+    """The address to sign in at; empty until the server has said it, None where nobody signs in."""
+
+
+def why_parked(catalog: ServerCatalog, tool: ToolDefinition) -> str:
+    """Why a tool waits, as a clause."""
+    if catalog.standing(tool) == "changed":
+        return "has changed its description or parameters since it was agreed to"
+    if tool.suspicion:
+        return f"has a description that reads like an order ({tool.suspicion})"
+    return f"came after {MOST_AGREED:,} others, and no more are taken unasked"
+
+
+def tool_state(catalog: ServerCatalog, tool: ToolDefinition) -> ToolState:
+    """One tool as it is shown."""
+    why = "" if catalog.standing(tool) == "ready" else why_parked(catalog, tool)
+    difference = catalog.differences.get(tool.name, "")
+    return ToolState(name=tool.name, description=tool.description, why=why, difference=difference)
+
+
+def waiting(name: str, catalog: ServerCatalog | None) -> list[str]:
+    """One sentence on the tools of a server that wait for a person; none where none does."""
+    parked = catalog.parked() if catalog is not None else ()
+    if not parked or catalog is None:
+        return []
+    shown = "; ".join(f"{tool.name} {why_parked(catalog, tool)}" for tool in parked[:3])
+    more = f"; and {len(parked) - 3} more" if len(parked) > 3 else ""
+    mend = f"look and agree with `hermes mcp trust {name}`"
+    return [f"Tools of the MCP server {name} are parked: {shown}{more}; {mend}."]

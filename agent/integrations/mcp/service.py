@@ -1,0 +1,467 @@
+"""The servers of one session: what they offer, calls of their tools, and how each of them does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from agent.errors import HermesError
+from agent.integrations.mcp.agreement import ServerAgreement
+from agent.integrations.mcp.catalog import PromptDefinition, ServerCatalog, listed, load_catalog, save_catalog
+from agent.integrations.mcp.declared import DeclaredServer
+from agent.integrations.mcp.errors import ServerError
+from agent.integrations.mcp.health import Health
+from agent.integrations.mcp.host_process import RefusedError
+from agent.integrations.mcp.log_pace import LogPace
+from agent.integrations.mcp.names import ToolKey, is_of, tool_names
+from agent.integrations.mcp.server import Server
+from agent.integrations.mcp.server_state import ServerState, tool_state, waiting, why_parked
+from agent.integrations.mcp.signing_in import SignIns
+from agent.integrations.mcp.starting import LaunchEnvironment, launch_of
+from agent.integrations.mcp.tool_definition import ToolDefinition
+from tools.safe_text import clean
+
+_AFTER_PAUSE = 0.05
+AGAIN_AFTER = 1.0
+"""Seconds between two listings of a server that says time and again that it has changed."""
+
+Say = Callable[[str, str], None]
+"""Tells the person something: kind of notice, and text."""
+
+
+Log = Callable[[str, str, str], None]
+"""Takes a line of the log of a server: server, level, text."""
+
+
+class Answers(Protocol):
+    """Who answers what servers ask. Both raise `RefusedError`."""
+
+    async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A form, or an address to open: `action` and `content`."""
+        ...
+
+    async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a model says: `role`, `content`, `model`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedTool:
+    """A tool that can be called, under the name the model calls it by."""
+
+    name: str
+    server: str
+    definition: ToolDefinition
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is known of one server in this session."""
+
+    declared: DeclaredServer
+    server: Server
+    catalog: ServerCatalog | None
+    changes: int = 0
+    """How often it said that its offer is another one."""
+    listed_at: tuple[int, int] = (-1, -1)
+    """Its start and its changes at which it was listed last."""
+    is_renewing: bool = False
+    is_probed: bool = False
+    is_signed_in: bool = False
+    lines: LogPace = field(default_factory=LogPace)
+    calls: set[Callable[[str], None]] = field(default_factory=set)
+    """Where the output of running calls goes."""
+    listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        return self.server.health.starts, self.changes
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is known is what it offers now."""
+        return self.catalog is not None and self.listed_at == self.moment
+
+
+class McpService:
+    """All servers of a session. Methods that ask a server raise `ServerError`."""
+
+    def __init__(
+        self,
+        declared: Iterable[DeclaredServer],
+        around: LaunchEnvironment,
+        answers: Answers,
+        say: Say,
+        write: Log = lambda _server, _level, _text: None,
+    ) -> None:
+        """`write` takes what servers write into their logs, of each at most so much."""
+        self._write = write
+        self._around = around
+        self._answers = answers
+        self._say = say
+        self._kept = {each.config.name: self._keep(each) for each in declared}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sign_ins = SignIns(around)
+        self.changed: Callable[[], None] = lambda: None
+        """Told when a server has been listed, so that what is offered may be something else."""
+
+    def _keep(self, declared: DeclaredServer) -> _Kept:
+        config, around = declared.config, self._around
+        name = config.name
+
+        async def answer(kind: str, params: Any) -> Any:
+            if kind == "elicit":
+                return await self._answers.elicit(name, params)
+            if kind == "sample":
+                return await self._answers.sample(name, params)
+            raise RefusedError(f"Hermes does not know the question {kind!r}")
+
+        server = Server(
+            name,
+            lambda: launch_of(config, around),
+            around.of_process,
+            answer,
+            lambda event, fields: self._hear(name, event, fields),
+        )
+        return _Kept(declared, server, None)
+
+    def load(self) -> None:
+        """Read what is kept of all servers. Reads the disk."""
+        for kept in self._kept.values():
+            if kept.declared.usable:
+                kept.catalog = load_catalog(self._around.home.servers, kept.declared.config)
+                kept.is_signed_in = self._sign_ins.is_signed_in(kept.declared.config)
+
+    def notices(self) -> list[str]:
+        """What a person has to be told of servers that are not agreed to, and of tools that wait."""
+        told = []
+        for name, kept in self._kept.items():
+            if kept.declared.config.enabled and not kept.declared.agreed:
+                place = clean(kept.declared.config.place)[:200]
+                told.append(
+                    f"This project brings the MCP server {name} ({place}), which is not started; "
+                    f"agree to it with `hermes mcp trust {name}`."
+                )
+            told += waiting(name, kept.catalog)
+        return told
+
+    async def learn(self) -> None:
+        """Ask servers of which nothing is kept what they offer, all at once; who fails is told of."""
+        unknown = [kept for kept in self._kept.values() if kept.declared.usable and kept.catalog is None]
+
+        async def one(kept: _Kept) -> None:
+            try:
+                await self._listed(kept)
+            except HermesError as error:
+                self._say("warning", str(error))
+
+        await asyncio.gather(*(one(kept) for kept in unknown))
+
+    def learn_beside(self) -> asyncio.Task[None]:
+        """The same without waiting; what is found can be used at once."""
+
+        async def learning() -> None:
+            before = {tool.name for tool in self.offered()}
+            await self.learn()
+            new = [tool for tool in self.offered() if tool.name not in before]
+            if new:
+                servers = ", ".join(dict.fromkeys(tool.server for tool in new))
+                text = f"{len(new)} tools of MCP servers ({servers}) can be used now."
+                self._say("info", text)
+
+        return self._beside(learning())
+
+    def usable(self) -> bool:
+        """Whether there is a server that may be used."""
+        return any(kept.declared.usable for kept in self._kept.values())
+
+    def may_bring(self, name: str) -> bool:
+        """Whether a tool of that name can be one of a server that may be used, be it not there now."""
+        return any(is_of(name, server) for server, kept in self._kept.items() if kept.declared.usable)
+
+    def unknown(self) -> bool:
+        """Whether there are servers of which nothing is kept."""
+        return any(kept.declared.usable and kept.catalog is None for kept in self._kept.values())
+
+    def offered(self) -> tuple[OfferedTool, ...]:
+        """All tools that can be called now, in an order that does not change."""
+        found: dict[ToolKey, ToolDefinition] = {}
+        every: list[ToolKey] = []
+        for server, kept in sorted(self._kept.items()):
+            if kept.catalog is None or not kept.declared.usable:
+                continue
+            # Names do not depend on which of them are left out.
+            every += [(server, tool.name) for tool in kept.catalog.tools]
+            for tool in kept.catalog.ready():
+                if kept.declared.config.offers(tool.name):
+                    found[server, tool.name] = tool
+        names = tool_names(every)
+        return tuple(
+            OfferedTool(name=names[key], server=key[0], definition=tool)
+            for key, tool in sorted(found.items())
+        )
+
+    def prompts(self) -> tuple[tuple[str, PromptDefinition], ...]:
+        """All prompts, each with its server."""
+        return tuple(
+            (name, prompt)
+            for name, kept in sorted(self._kept.items())
+            if kept.catalog is not None and kept.declared.usable
+            for prompt in kept.catalog.prompts
+        )
+
+    def with_resources(self) -> tuple[str, ...]:
+        """The servers that have resources."""
+        return tuple(
+            name
+            for name, kept in sorted(self._kept.items())
+            if kept.catalog is not None and kept.declared.usable and "resources" in kept.catalog.able
+        )
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        progress: Callable[[str], None] | None = None,
+    ) -> dict[str, Any]:
+        """Call a tool; the result as the model gets it."""
+        kept = self._usable(server)
+        await self._listed(kept)
+        self._check(server, tool, kept)
+        if progress is not None:
+            kept.calls.add(progress)
+        try:
+            return await kept.server.request(
+                "call_tool", {"name": tool, "arguments": dict(arguments)}, progress
+            )
+        finally:
+            if progress is not None:
+                kept.calls.discard(progress)
+
+    async def require(self, server: str, tool: str) -> None:
+        """Refuse, before anybody is asked, a tool that a server which runs does not offer (any more)."""
+        kept = self._usable(server)
+        if kept.server.health.state == "ready":
+            await self._listed(kept)
+            self._check(server, tool, kept)
+
+    async def read(self, server: str, uri: str) -> dict[str, Any]:
+        """The contents of a resource."""
+        kept = self._usable(server)
+        return await kept.server.request("read_resource", {"uri": uri})
+
+    async def resources(self, server: str) -> dict[str, Any]:
+        """The resources of a server, and templates of further ones."""
+        return await self._usable(server).server.request("resources", {})
+
+    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """The messages of a prompt."""
+        kept = self._usable(server)
+        return await kept.server.request("get_prompt", {"name": name, "arguments": dict(arguments)})
+
+    async def restart(self, server: str) -> None:
+        """End a server and start it again."""
+        kept = self._usable(server)
+        await kept.server.close()
+        await self._listed(kept)
+
+    async def sign_in(self, server: str) -> None:
+        """Sign in to a server and start it anew. Ends when the person came back, failed or left it."""
+        kept = self._usable(server)
+        await self._sign_ins.sign_in(kept.declared.config)
+        kept.is_signed_in = True
+        await self.restart(server)
+
+    def leave_sign_in(self, server: str) -> None:
+        """Leave a sign-in that is under way."""
+        self._sign_ins.cancel(server)
+
+    async def came_back(self, server: str, address: str) -> None:
+        """Take the address at which a browser on another machine ended."""
+        await self._sign_ins.came_back(server, address)
+
+    async def sign_out(self, server: str) -> bool:
+        """Forget what signing in gave and end the server; False if nobody was signed in."""
+        kept = self._usable(server)
+        was = await asyncio.to_thread(self._sign_ins.sign_out, kept.declared.config)
+        kept.is_signed_in = False
+        await kept.server.close()
+        return was
+
+    async def agree(self, server: str, seen: str = "") -> None:
+        """Agree to a server of the project, and to its tools as they are now.
+
+        With `seen`, that of the `ServerState` which the person looked at, only if nothing changed since.
+        """
+        kept = self._kept.get(server)
+        if kept is None:
+            raise ServerError(server, "there is no such server in this session")
+        declared, catalog, folder = kept.declared, kept.catalog, self._around.home.servers
+        if seen and catalog is not None and catalog.seen != seen:
+            raise ServerError(server, "its tools changed while you looked", "look at them again, then agree")
+        if not declared.agreed and declared.root is not None:
+            agreement = ServerAgreement(folder)
+            await asyncio.to_thread(agreement.agree, declared.root, declared.config)
+            kept.declared = replace(declared, agreed=True)
+        if catalog is None:
+            await self._listed(self._usable(server))
+        elif catalog.parked():
+            accepted = await asyncio.to_thread(catalog.accepted)
+            await asyncio.to_thread(save_catalog, folder, declared.config, accepted)
+            kept.catalog = accepted
+        self.changed()
+
+    def servers(self) -> tuple[ServerState, ...]:
+        """All servers and how they do."""
+        return tuple(self._state(name, kept) for name, kept in self._kept.items())
+
+    async def close(self) -> None:
+        """End all servers."""
+        await self._sign_ins.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(kept.server.close() for kept in self._kept.values()), return_exceptions=True)
+
+    def _state(self, name: str, kept: _Kept) -> ServerState:
+        declared, catalog = kept.declared, kept.catalog or ServerCatalog()
+        health = kept.server.health
+        if not declared.config.enabled:
+            health = Health(state="off")
+        elif not declared.agreed:
+            health = Health(state="not agreed")
+        return ServerState(
+            name=name,
+            origin=declared.origin,
+            place=clean(declared.config.place),
+            terms=tuple(map(clean, declared.config.terms)),
+            health=health,
+            retry_in=health.waits(time.monotonic()),
+            tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),
+            parked=tuple((tool.name, why_parked(catalog, tool)) for tool in catalog.parked()),
+            seen=catalog.seen if catalog.parked() else "",
+            offer=tuple(tool_state(catalog, tool) for tool in catalog.tools),
+            prompts=tuple(prompt.name for prompt in catalog.prompts),
+            problems=catalog.problems,
+            log=tuple(kept.server.log),
+            signs_in=bool(declared.config.url),
+            signed_in=kept.is_signed_in,
+            sign_in=self._sign_ins.address(name),
+        )
+
+    def _usable(self, name: str) -> _Kept:
+        kept = self._kept.get(name)
+        if kept is None:
+            known = ", ".join(sorted(self._kept)) or "none"
+            raise ServerError(name, "there is no such server in this session", f"there are: {known}")
+        if not kept.declared.agreed:
+            raise ServerError(name, "nobody agreed to it yet", f"agree with `hermes mcp trust {name}`")
+        if not kept.declared.config.enabled:
+            raise ServerError(name, "it is switched off", f"set mcp_servers.{name}.enabled to true")
+        return kept
+
+    def _check(self, server: str, tool: str, kept: _Kept) -> None:
+        """Refuse a tool that is gone, left out, or not as it was agreed to."""
+        catalog = kept.catalog or ServerCatalog()
+        found = next((each for each in catalog.tools if each.name == tool), None)
+        if found is None or not kept.declared.config.offers(tool):
+            names = ", ".join(each.name for each in catalog.ready()[:50]) or "none"
+            raise ServerError(server, f"it has no tool {clean(tool)!r} (any more)", f"its tools are: {names}")
+        if catalog.standing(found) != "ready":
+            mend = f"a person can look at it and agree with `hermes mcp trust {server}`"
+            raise ServerError(server, f"its tool {tool} {why_parked(catalog, found)}", mend)
+
+    async def _listed(self, kept: _Kept) -> None:
+        """Have it listed once after each start and each change, before anything of it is used."""
+        try:
+            about = await kept.server.connect()
+        except HermesError:
+            self._probe_later(kept)
+            raise
+        async with kept.listing:
+            if not kept.is_fresh:
+                await self._list(kept, about)
+
+    async def _list(self, kept: _Kept, about: Mapping[str, Any]) -> None:
+        moment = kept.moment
+        given = await kept.server.request("list", {})
+        before = kept.catalog
+        config = kept.declared.config
+        catalog = await asyncio.to_thread(listed, before, given, about.get("able") or [])
+        if before is None or (before.listed, before.agreed) != (catalog.listed, catalog.agreed):
+            # What cannot be kept is not used either: later nobody could tell that it changed.
+            await asyncio.to_thread(save_catalog, self._around.home.servers, config, catalog)
+        kept.catalog, kept.listed_at = catalog, moment
+        self.changed()
+        known = {tool.name for tool in before.parked()} if before is not None else set[str]()
+        if any(tool.name not in known for tool in catalog.parked()):
+            for text in waiting(config.name, catalog):
+                self._say("warning", text)
+        for problem in catalog.problems if before is None else ():
+            self._say("warning", f"The MCP server {config.name}: {problem}.")
+
+    def _hear(self, name: str, event: str, fields: Mapping[str, Any]) -> None:
+        kept = self._kept[name]
+        match event:
+            case "changed":
+                # From now on nothing is called that was not listed after this.
+                kept.changes += 1
+                self._beside(self._again(kept))
+            case "gone":
+                reason = clean(str(fields.get("reason", "")))
+                self._say(
+                    "warning", f"The MCP server {name} is gone: {reason}; it starts again when it is used."
+                )
+            case "log":
+                level, text = clean(str(fields.get("level"))), clean(str(fields.get("text")))
+                for call in tuple(kept.calls):
+                    call(f"{level}: {text}\n")
+                if kept.lines.takes(time.monotonic()):
+                    self._write(name, level, text)
+
+    def _probe_later(self, kept: _Kept) -> None:
+        """Try a server again by itself that is parked, or that nobody can use as nothing is known of it."""
+        if self._around.probes and not kept.is_probed:
+            self._beside(self._probe(kept))
+
+    async def _probe(self, kept: _Kept) -> None:
+        name = kept.declared.config.name
+        kept.is_probed = True
+        try:
+            while (health := kept.server.health).state in ("failed", "parked"):
+                if health.state == "failed" and kept.catalog is not None:
+                    return  # its tools are offered, so it is tried at their use
+                await asyncio.sleep(health.waits(time.monotonic()) + _AFTER_PAUSE)
+                with suppress(HermesError):
+                    await self._listed(kept)
+                    self._say("info", f"The MCP server {name} is there; its tools can be used.")
+        finally:
+            kept.is_probed = False
+
+    async def _again(self, kept: _Kept) -> None:
+        """List a server that says that its offer has changed; many at once count as one."""
+        if kept.is_renewing:
+            return
+        kept.is_renewing = True
+        try:
+            while not kept.is_fresh and kept.server.health.state == "ready":
+                async with kept.listing:
+                    if not kept.is_fresh:
+                        await self._list(kept, {"able": kept.catalog.able if kept.catalog else []})
+                if not kept.is_fresh:
+                    await asyncio.sleep(AGAIN_AFTER)
+        except HermesError:
+            pass  # it is told when it is used
+        finally:
+            kept.is_renewing = False
+
+    def _beside(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -1,0 +1,65 @@
+"""Tokens of servers that were signed in to, in private files; locked over processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ConfigError
+from agent.core.home import private_folder
+from agent.integrations.mcp.private_json import read_private, write_private
+
+PATIENCE = 30.0
+"""Seconds another process may take to renew what it signed in with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """The file of one server: `tokens`, `client`, `metadata`, `resource` and `expires`."""
+
+    path: Path
+
+    def read(self) -> dict[str, Any]:
+        """What is kept; empty if nothing is."""
+        return read_private(self.path)
+
+    def change(self, fields: Mapping[str, Any]) -> None:
+        """Put fields in, and take out those that are None. Raises `ConfigError`."""
+        kept = {**self.read(), **fields}
+        write_private(self.path, {name: value for name, value in kept.items() if value is not None})
+
+    def forget(self) -> bool:
+        """Take everything away; False if nothing was kept."""
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise ConfigError(f"Cannot remove {self.path}: {error.strerror or error}.") from error
+        return True
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only process that renews; one that hangs holds nobody up beyond `PATIENCE`. Blocks."""
+        private_folder(self.path.parent)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.path.with_suffix(".lock"), flags, 0o600)
+        try:
+            until = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        break
+                    time.sleep(0.05)
+            yield
+        finally:
+            os.close(descriptor)

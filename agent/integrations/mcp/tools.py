@@ -1,0 +1,149 @@
+"""Tools of servers in the registry of a session: judged as `mcp(server/tool)`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agent.errors import HermesError
+from agent.integrations.mcp.names import PREFIX
+from agent.integrations.mcp.service import McpService, OfferedTool
+from tools.actions import CallServer
+from tools.context import ToolContext
+from tools.registry import Handler, Registry
+from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
+
+PLACE = 2_000
+"""After all tools of Hermes."""
+READING = "resources/read"
+"""What rules call the reading of a resource, as in `mcp(server/resources/read)`."""
+_SHOWN = 20_000
+
+_READ_SCHEMA = {
+    "description": "Read a resource of an MCP server; without `uri`, list the resources it has.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "server": {"type": "string", "description": "Name of the server."},
+            "uri": {"type": "string", "description": "Address of the resource, as the server names it."},
+        },
+        "required": ["server"],
+    },
+}
+
+
+def register_servers(service: McpService, registry: Registry) -> None:
+    """Put everything the servers offer into `registry`, now and whenever it changes.
+
+    A tool that goes stays there, so that a call of it is answered with what became of it.
+    """
+    tools = _ServerTools(service, registry)
+    tools.renew()
+    service.changed = tools.renew
+
+
+class _ServerTools:
+    """The tools of the servers of one session in its registry."""
+
+    def __init__(self, service: McpService, registry: Registry) -> None:
+        self._service = service
+        self._registry = registry
+        self._registered: dict[str, OfferedTool] = {}
+        self._offered = frozenset[str]()
+
+    def renew(self) -> None:
+        """Put what is new into the registry."""
+        offered = self._service.offered()
+        self._offered = frozenset(tool.name for tool in offered)
+        for tool in offered:
+            if self._registered.get(tool.name) != tool:
+                self._registered[tool.name] = tool
+                self._register(tool)
+        if self._service.with_resources() and self._registry.get("read_resource") is None:
+            self._registry.register(
+                "read_resource",
+                toolset="mcp",
+                schema=_READ_SCHEMA,
+                handler=_reader(self._service),
+                is_async=True,
+                emoji="⧉",
+                bundles=("default",),
+                traits=("brought",),
+                place=PLACE,
+            )
+
+    def _register(self, tool: OfferedTool) -> None:
+        self._registry.register(
+            tool.name,
+            toolset=f"{PREFIX}{tool.server}",
+            schema={"description": _described(tool), "parameters": dict(tool.definition.parameters)},
+            handler=_handler(self._service, tool),
+            check_fn=lambda: tool.name in self._offered,
+            is_async=True,
+            emoji="⧉",
+            describe=_describer(tool),
+            bundles=("default", "mcp"),
+            traits=("for_scripts", "brought"),
+            place=PLACE,
+        )
+
+
+def _described(tool: OfferedTool) -> str:
+    return tool.definition.description or f"The tool {tool.definition.name} of the MCP server {tool.server}."
+
+
+def _handler(service: McpService, tool: OfferedTool) -> Handler:
+    name, server = tool.definition.name, tool.server
+
+    async def call(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        sent = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+        try:
+            await service.require(server, name)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+        await context.permit(CallServer(tool=tool.name, server=server, name=name, arguments=sent))
+        try:
+            return await service.call(server, name, arguments, context.progress)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+
+    return call
+
+
+def _reader(service: McpService) -> Handler:
+    async def read(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        server, uri = arguments["server"], arguments.get("uri") or ""
+        name = READING if uri else "resources/list"
+        await context.permit(CallServer(tool="read_resource", server=server, name=name, arguments=uri))
+        try:
+            return await (service.read(server, uri) if uri else service.resources(server))
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+
+    return read
+
+
+def _describer(tool: OfferedTool) -> Any:
+    def describe(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
+        said = ", ".join(f"{key}={_brief(value)}" for key, value in arguments.items())
+        subject = f"{tool.server}/{tool.definition.name} {clean(said)[:200]}".rstrip()
+        if result is None:
+            return Display("call", subject)
+        if error := result.get("error"):
+            return Display("call", subject, clean(str(error))[:200])
+        text = clean(str(result.get("content", "")))[:_SHOWN]
+        kinds = [key for key in ("images", "sounds", "resources", "links") if key in result]
+        more = [f"{len(result[key])} {key}" for key in kinds]
+        first = next((line for line in text.splitlines() if line.strip()), "")[:80]
+        summary = " · ".join(filter(None, [first, *more]))
+        return Display("call", subject, summary, TextDetail(text) if text else None)
+
+    return describe
+
+
+def _brief(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = " ".join(text[:200].split())
+    return text if len(text) <= 60 else f"{text[:59]}…"

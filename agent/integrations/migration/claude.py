@@ -1,0 +1,229 @@
+"""Claude Code: what it keeps in `~/.claude` and `~/.claude.json`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.core.config.problem import shown
+from agent.integrations.migration.found import Findings, ForeignNote, ForeignRule, ForeignSession
+from agent.integrations.migration.reading import ForeignFiles, mapping, records, sequence, text_of
+from agent.integrations.migration.servers import standard_servers
+from agent.integrations.migration.transcript import TranscriptBuilder, call_of, seconds
+from agent.safety.permissions.rules import RuleVerdict
+from agent.core.store.importing import SessionRecord
+from agent.core.store.nodes import title_of
+
+FOLDER = ".claude"
+HEAD = 60
+"""Lines of a session that are read for its title and folder."""
+
+_RULE = re.compile(r"([A-Za-z_]\w*)(?:\((.*)\))?", re.DOTALL)
+_TAG = re.compile(r"<(command-name|local-command-stdout|command-message|bash-input|bash-stdout|bash-stderr)>")
+_FILES = {"Read": "read_file", "Edit": "write_file", "Write": "write_file", "MultiEdit": "write_file"}
+
+
+def look(root: Path) -> Findings:
+    """All that can be taken over. Reads, changes nothing."""
+    reader = ForeignFiles(root)
+    settings = reader.json(root / "settings.json")
+    beside = ForeignFiles(root.parent)
+    state = beside.json(root.parent / ".claude.json")
+    servers, left = standard_servers(mapping(state.get("mcpServers")))
+    for folder, project in mapping(state.get("projects")).items():
+        if names := sorted(mapping(mapping(project).get("mcpServers"))):
+            left.append(
+                f"The servers {shown(', '.join(names))} belong to {shown(folder)} alone; put them into "
+                "its .mcp.json."
+            )
+    rules, not_rules = _rules(mapping(settings.get("permissions")))
+    if settings.get("hooks"):
+        left.append("Its hooks are other events and forms; see docs/hooks.md for ours.")
+    return Findings(
+        agent="claude",
+        root=root,
+        sessions=tuple(_sessions(reader, root)),
+        notes=tuple(_notes(reader, root)),
+        skills=reader.skills(root / "skills"),
+        servers=servers,
+        rules=tuple(rules),
+        left_out=(*left, *not_rules, *reader.problems, *beside.problems),
+    )
+
+
+def _notes(reader: ForeignFiles, root: Path) -> Iterable[ForeignNote]:
+    told = root / "CLAUDE.md"
+    if text := (reader.text(told) or "").strip():
+        yield ForeignNote("user", text, told)
+    for file in reader.files(root / "projects", "*/memory/MEMORY.md"):
+        text = (reader.text(file) or "").strip()
+        if text and (folder := _folder_of(reader, file.parents[1])):
+            yield ForeignNote("project", text, file, folder)
+
+
+def _folder_of(reader: ForeignFiles, kept: Path) -> str:
+    """The folder a project's sessions worked in."""
+    for path in reader.files(kept, "*.jsonl")[:5]:
+        if folder := _head(path)[1]:
+            return folder
+    return ""
+
+
+def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
+    for path in reader.files(root / "projects", "*/*.jsonl"):
+        if path.stem.startswith("agent-"):
+            continue
+        try:
+            title, folder = _head(path)
+            updated = path.stat().st_mtime
+        except (OSError, ValueError) as error:
+            reader.unreadable(path, error)
+            continue
+        name = f"claude-{path.stem}"
+        yield ForeignSession(name, title or path.stem, folder, updated, partial(read_session, path, name))
+
+
+def _head(path: Path) -> tuple[str, str]:
+    """Title and folder, as far as the beginning tells them. Raises `OSError` and `ValueError`."""
+    title = folder = ""
+    for count, line in enumerate(records(path)):
+        folder = folder or str(line.get("cwd") or "")
+        if line.get("type") == "summary":
+            title = str(line.get("summary") or "") or title
+        if not title and _is_said(line) and line.get("type") == "user":
+            title = title_of(_words(mapping(line.get("message")).get("content")))
+        if count >= HEAD or (title and folder):
+            break
+    return title, folder
+
+
+def read_session(path: Path, name: str) -> SessionRecord | None:
+    """One session with its branches. Raises `OSError` and `ValueError`."""
+    transcript = TranscriptBuilder(name)
+    placed: dict[str, int | None] = {}
+    """Where each line went, by its uuid."""
+    whole: dict[str, int] = {}
+    """Messages of the model by their id: each block of one stands on a line of its own."""
+    for line in records(path):
+        kind, said = line.get("type"), mapping(line.get("message"))
+        transcript.describe(workspace=str(line.get("cwd") or ""))
+        if kind == "summary":
+            transcript.describe(title=str(line.get("summary") or ""))
+        # Whoever goes back to the first message begins a second time, behind nothing.
+        begins = kind == "user" and line.get("parentUuid", "") is None and not line.get("isCompactSummary")
+        former = line.get("parentUuid") or line.get("logicalParentUuid")
+        parent = 0 if begins and not former else placed.get(str(former))
+        at = parent
+        if _is_said(line):
+            at = _add(transcript, line, said, parent, whole)
+        if isinstance(uuid := line.get("uuid"), str):
+            placed[uuid] = at
+    return transcript.finished()
+
+
+def _is_said(line: dict[str, Any]) -> bool:
+    """Whether a line is part of the conversation itself."""
+    return (
+        line.get("type") in ("user", "assistant") and not line.get("isSidechain") and not line.get("isMeta")
+    )
+
+
+def _add(
+    transcript: TranscriptBuilder,
+    line: dict[str, Any],
+    said: dict[str, Any],
+    parent: int | None,
+    whole: dict[str, int],
+) -> int | None:
+    created, content = seconds(line.get("timestamp")), said.get("content")
+    if line.get("type") == "assistant":
+        blocks = [mapping(block) for block in sequence(content)]
+        text = _words(content)
+        thought = "\n\n".join(
+            str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking"
+        )
+        calls = [
+            call_of(block.get("id"), block.get("name"), block.get("input"))
+            for block in blocks
+            if block.get("type") == "tool_use"
+        ]
+        id = str(said.get("id") or "")
+        if id and id in whole:
+            transcript.extend(whole[id], text, calls=calls, reasoning=thought)
+            return max(whole[id], parent or 0)
+        model = str(said.get("model") or "")
+        number = transcript.assistant(text, created, parent, calls=calls, reasoning=thought, model=model)
+        whole[id] = number
+        return number
+    at = parent
+    for block in sequence(content):
+        if mapping(block).get("type") == "tool_result":
+            failed = bool(block.get("is_error"))
+            result = _words(block.get("content"))
+            at = transcript.result(str(block.get("tool_use_id")), result, created, at, failed=failed)
+    text = _words(content)
+    if not text.strip() or _TAG.match(text.lstrip()):
+        return at
+    if line.get("isCompactSummary"):
+        return transcript.notice(text, created, at, to_model=True)
+    return transcript.user(text, created, at)
+
+
+def _words(content: Any) -> str:
+    """The text of a message or result; images are named, not kept."""
+    if isinstance(content, str):
+        return content
+    pieces = []
+    for block in sequence(content):
+        match mapping(block).get("type"):
+            case "text":
+                pieces.append(text_of(block.get("text")))
+            case "image":
+                pieces.append("[image]")
+    return "\n\n".join(filter(None, pieces))
+
+
+# Permissions
+
+
+def _rules(permissions: dict[str, Any]) -> tuple[list[ForeignRule], list[str]]:
+    """Rules in our form, and a sentence for each that has none."""
+    rules, left = [], []
+    verdicts: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
+    for verdict in verdicts:
+        for text in sequence(permissions.get(verdict)):
+            if not isinstance(text, str):
+                continue
+            if rule := translated(text, verdict):
+                rules.append(ForeignRule(rule, verdict, text))
+            else:
+                left.append(f"The rule {verdict} {shown(text)} has no counterpart here.")
+    return rules, left
+
+
+def translated(text: str, verdict: RuleVerdict) -> str:
+    """A rule of Claude Code as ours; empty when it has none, or would allow more than it says."""
+    found = _RULE.fullmatch(text.strip())
+    if found is None:
+        return ""
+    tool, pattern = found[1], (found[2] or "").strip()
+    if tool.startswith("mcp__"):
+        server, _, name = tool.removeprefix("mcp__").partition("__")
+        return f"mcp({server}/{name or '*'})"
+    if not pattern or pattern in ("*", "**"):
+        whole = {"Bash": "terminal", "WebFetch": "fetch", **_FILES}.get(tool, "")
+        return whole if verdict != "allow" else ""
+    if tool == "Bash":
+        words = pattern.removesuffix(":*").strip()
+        more = " *" if pattern.endswith(":*") else ""
+        return f"terminal({words}{more})" if words and "(" not in words and ")" not in words else ""
+    if tool in _FILES:
+        path = pattern.removeprefix("./")
+        path = path[1:] if path.startswith("//") else path
+        return f"{_FILES[tool]}({path})"
+    if tool == "WebFetch" and pattern.startswith("domain:"):
+        return f"fetch(https://{pattern.removeprefix('domain:').strip()}/**)"
+    return ""

@@ -1,0 +1,123 @@
+"""Hermes Agent, the one that came before: what it keeps in its home."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.core.config.document import UnusableError, decode
+from agent.core.config.document import parse as parse_yaml
+from agent.core.config.problem import shown
+from agent.knowledge.memory.entries import parse as parse_entries
+from agent.integrations.migration.found import Findings, ForeignNote, ForeignSession
+from agent.integrations.migration.reading import ForeignFiles, database, mapping, sequence, text_of
+from agent.integrations.migration.servers import standard_servers
+from agent.integrations.migration.transcript import TranscriptBuilder, call_of, seconds
+from agent.core.store.importing import SessionRecord
+
+FOLDER = ".hermes"
+_HIDDEN = ("subagent", "tool")
+"""Sources of sessions that no person held."""
+
+
+def look(root: Path) -> Findings:
+    """All that can be taken over. Reads, changes nothing."""
+    reader = ForeignFiles(root)
+    try:
+        config = parse_yaml(
+            decode((reader.text(root / "config.yaml") or "").encode()).encode(), "config.yaml"
+        ).data
+    except UnusableError as error:
+        config = {}
+        reader.problems.append(f"{shown(str(root / 'config.yaml'))}: {error.message}")
+    servers, left = standard_servers(mapping(config.get("mcp_servers")))
+    return Findings(
+        agent="hermes",
+        root=root,
+        sessions=tuple(_sessions(reader, root)),
+        notes=tuple(_notes(reader, root)),
+        skills=reader.skills(root / "skills"),
+        servers=servers,
+        left_out=(*left, *reader.problems),
+    )
+
+
+def _notes(reader: ForeignFiles, root: Path) -> Iterable[ForeignNote]:
+    for name in ("MEMORY.md", "USER.md"):
+        file = root / "memories" / name
+        for entry in parse_entries(reader.text(file) or ""):
+            yield ForeignNote("user" if name == "USER.md" else "memory", entry, file)
+
+
+def _sessions(reader: ForeignFiles, root: Path) -> Iterator[ForeignSession]:
+    base = root / "state.db"
+    if not base.is_file():
+        return
+    try:
+        with closing(database(base)) as connection:
+            has = {row[1] for row in connection.execute("PRAGMA table_info(sessions)")}
+            folder = "cwd" if "cwd" in has else "''"
+            rows = connection.execute(
+                f"SELECT id, title, {folder}, started_at, model, source FROM sessions ORDER BY started_at"
+            ).fetchall()
+    except sqlite3.Error as error:
+        reader.unreadable(base, error)
+        return
+    for id, title, workspace, started, model, source in rows:
+        if source in _HIDDEN:
+            continue
+        name = f"hermes-{id}"
+        read = partial(_read, base, str(id), name, str(title or ""), str(workspace or ""), str(model or ""))
+        yield ForeignSession(name, str(title or id), str(workspace or ""), seconds(started), read)
+
+
+def _read(base: Path, id: str, name: str, title: str, workspace: str, model: str) -> SessionRecord | None:
+    transcript = TranscriptBuilder(name)
+    transcript.describe(title=title, workspace=workspace, model=model)
+    try:
+        with closing(database(base)) as connection:
+            has = {row[1] for row in connection.execute("PRAGMA table_info(messages)")}
+            active = " AND active != 0" if "active" in has else ""
+            rows = connection.execute(
+                "SELECT role, content, tool_call_id, tool_calls, timestamp FROM messages "
+                f"WHERE session_id = ?{active} ORDER BY id",
+                (id,),
+            ).fetchall()
+    except sqlite3.Error as error:
+        raise ValueError(str(error)) from error
+    for role, content, call, calls, timestamp in rows:
+        created, text = seconds(timestamp), _words(content)
+        match role:
+            case "user":
+                transcript.user(text, created)
+            case "assistant":
+                transcript.assistant(text, created, calls=[_call(each) for each in _list(calls)])
+            case "tool":
+                transcript.result(str(call), text, created)
+    return transcript.finished()
+
+
+def _call(each: Any) -> Any:
+    function = mapping(mapping(each).get("function"))
+    return call_of(mapping(each).get("id"), function.get("name"), function.get("arguments"))
+
+
+def _list(text: Any) -> list[Any]:
+    try:
+        return sequence(json.loads(text))
+    except (TypeError, ValueError, RecursionError):
+        return []
+
+
+def _words(content: Any) -> str:
+    """The text of a message; one with images is a list of parts in JSON."""
+    if not isinstance(content, str) or not content.startswith(("[{", "\0json")):
+        return text_of(content)
+    parts = _list(content.removeprefix("\0json:"))
+    told = [text_of(mapping(part).get("text")) or "[image]" for part in parts]
+    return "\n\n".join(told) if parts else content

@@ -1,0 +1,267 @@
+"""The registrations of a plugin's code, as data: a session knows them before the process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+from agent.core.config.hook_list import HOOK_EVENTS, HookEvent
+from agent.integrations.plugins.capabilities import TOOL_NAME, DeclaredCapabilities
+from agent.integrations.plugins.manifest import is_name
+from agent.integrations.plugins.problem import SkippedPart, quoted
+from tools.safe_text import clean
+
+MOST = 64
+"""Registrations of one kind."""
+LONGEST_DESCRIPTION = 4_000
+LONGEST_SECTION = 4_000
+"""Characters of a section of the system prompt."""
+LARGEST_SCHEMA = 20_000
+"""Characters of the parameters of a tool."""
+PROVIDER_KINDS = ("search", "memory", "image", "speech", "transcribe")
+"""Kinds of services that are asked."""
+_WORK = {
+    "search": "answers searches of the web",
+    "memory": "keeps the notes of memory, in place of your files",
+    "image": "draws pictures",
+    "speech": "reads texts aloud",
+    "transcribe": "writes down recordings",
+}
+"""What is said of a service before a person agrees to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTool:
+    """A tool for the model."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredCommand:
+    """A slash command, or a command of `hermes`."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSection:
+    """A piece of the system prompt."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredProvider:
+    """A service of some kind that features can use."""
+
+    kind: str
+    name: str
+
+    @property
+    def sentence(self) -> str:
+        """What it does, for a person who is asked."""
+        return f"{self.name} ({self.kind}) {_WORK[self.kind]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registrations:
+    """Everything one plugin registered, checked."""
+
+    tools: tuple[RegisteredTool, ...] = ()
+    commands: tuple[RegisteredCommand, ...] = ()
+    cli_commands: tuple[RegisteredCommand, ...] = ()
+    events: tuple[HookEvent, ...] = ()
+    """Events that its hooks hear of."""
+    sections: tuple[PromptSection, ...] = ()
+    skills: tuple[str, ...] = ()
+    """Folders of skills, from the root of the plugin on."""
+    skins: tuple[str, ...] = ()
+    """Files of skins, from the root of the plugin on."""
+    providers: tuple[RegisteredProvider, ...] = ()
+    skipped: tuple[SkippedPart, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Its form in files and listings."""
+        return {each.name: [_plain(entry) for entry in getattr(self, each.name)] for each in fields(self)}
+
+    @classmethod
+    def of(cls, data: Any) -> Registrations:
+        """Read what `to_json` gave. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
+        return cls(
+            tools=tuple(RegisteredTool(**each) for each in data["tools"]),
+            commands=tuple(RegisteredCommand(**each) for each in data["commands"]),
+            cli_commands=tuple(RegisteredCommand(**each) for each in data["cli_commands"]),
+            events=tuple(each for each in data["events"] if each in HOOK_EVENTS),
+            sections=tuple(PromptSection(**each) for each in data["sections"]),
+            skills=tuple(map(str, data["skills"])),
+            skins=tuple(map(str, data["skins"])),
+            providers=tuple(RegisteredProvider(**each) for each in data["providers"]),
+            skipped=tuple(SkippedPart(**each) for each in data["skipped"]),
+        )
+
+    def titles(self) -> list[tuple[str, tuple[str, ...]]]:
+        """What there is, by kind, in words for a person."""
+        kinds = (
+            ("tools", tuple(each.name for each in self.tools)),
+            ("slash commands", tuple(f"/{each.name}" for each in self.commands)),
+            ("commands", tuple(f"hermes {each.name}" for each in self.cli_commands)),
+            ("hooks", self.events),
+            ("sections of the prompt", tuple(each.name for each in self.sections)),
+            ("skills", self.skills),
+            ("skins", self.skins),
+            ("providers", tuple(f"{each.kind} {each.name}" for each in self.providers)),
+        )
+        return [(title, names) for title, names in kinds if names]
+
+
+def _plain(entry: Any) -> Any:
+    if isinstance(entry, str):
+        return entry
+    return {each.name: getattr(entry, each.name) for each in fields(entry)}
+
+
+def checked(entries: Any, granted: DeclaredCapabilities) -> Registrations:
+    """What a plugin's process says it registered, as far as it is well-formed and declared.
+
+    `entries` is outside data: a list of `{"kind": …, …}`. What is not taken is named with a reason.
+    """
+    reader = _Reader(granted)
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict):
+            reader.take(entry)
+    return reader.result()
+
+
+class _Reader:
+    def __init__(self, granted: DeclaredCapabilities) -> None:
+        self._granted = granted
+        self._found: dict[str, dict[str, Any]] = {}
+        self._skipped: list[SkippedPart] = []
+
+    def take(self, entry: dict[str, Any]) -> None:
+        kind, name = str(entry.get("kind")), entry.get("name")
+        if not isinstance(name, str):
+            name = str(name)
+        taken = getattr(self, f"_{kind}", None) if kind in _KINDS else None
+        if taken is None:
+            self._skip(kind, name, "there is nothing of that kind")
+            return
+        known = self._found.setdefault(kind, {})
+        key = f"{entry.get('provider')} {name}" if kind == "provider" else name
+        if key in known and kind != "hook":
+            self._skip(kind, name, "it is registered twice")
+        elif len(known) >= MOST:
+            self._skip(kind, name, f"{MOST} are enough")
+        else:
+            found = taken(name, entry)
+            if isinstance(found, SkippedPart):
+                self._skip(kind, name, found.reason)
+            else:
+                known[key] = found
+
+    def result(self) -> Registrations:
+        def of(kind: str) -> tuple[Any, ...]:
+            return tuple(self._found.get(kind, {}).values())
+
+        return Registrations(
+            tools=of("tool"),
+            commands=of("command"),
+            cli_commands=of("cli_command"),
+            events=of("hook"),
+            sections=of("prompt_section"),
+            skills=of("skill"),
+            skins=of("skin"),
+            providers=of("provider"),
+            skipped=tuple(self._skipped),
+        )
+
+    def _skip(self, kind: str, name: str, reason: str) -> None:
+        if len(self._skipped) < MOST:
+            self._skipped.append(SkippedPart(f"{quoted(kind)} {quoted(name)}", reason))
+
+    def _tool(self, name: str, entry: dict[str, Any]) -> RegisteredTool | SkippedPart:
+        import json
+
+        if not TOOL_NAME.fullmatch(name):
+            return _no("no tool can be called so")
+        if name not in self._granted.tools:
+            return _no("its plugin.yaml does not declare it in capabilities.tools")
+        parameters = entry.get("parameters")
+        if parameters is None:
+            parameters = {"type": "object", "properties": {}}
+        if not isinstance(parameters, dict) or parameters.get("type") != "object":
+            return _no('its parameters are no JSON schema of {"type": "object"}')
+        if not isinstance(parameters.get("properties", {}), dict):
+            return _no("the properties of its parameters are no object")
+        if len(json.dumps(parameters)) > LARGEST_SCHEMA:
+            return _no(f"its parameters have more than {LARGEST_SCHEMA:,} characters")
+        return RegisteredTool(name, _description(entry), cleaned(parameters))
+
+    def _command(self, name: str, entry: dict[str, Any]) -> RegisteredCommand | SkippedPart:
+        if not is_name(name):
+            return _no("no command can be called so; use a-z, 0-9, - and .")
+        return RegisteredCommand(name, _description(entry))
+
+    _cli_command = _command
+
+    def _hook(self, name: str, entry: dict[str, Any]) -> HookEvent | SkippedPart:
+        if name not in HOOK_EVENTS:
+            return _no("there is no such event")
+        if name not in self._granted.events:
+            return _no("its plugin.yaml does not declare it in capabilities.events")
+        return cast("HookEvent", name)
+
+    def _prompt_section(self, name: str, entry: dict[str, Any]) -> PromptSection | SkippedPart:
+        from agent.knowledge.injection import scan
+
+        text = entry.get("text")
+        if not isinstance(text, str) or not text.strip():
+            return _no("it has no text")
+        if len(text) > LONGEST_SECTION:
+            return _no(f"it has more than {LONGEST_SECTION:,} characters")
+        found = [each for each in scan(text) if each.severity in ("high", "critical")]
+        if found:
+            return _no(f"it reads like an attack ({found[0].category})")
+        return PromptSection(quoted(name), clean(text).strip())
+
+    def _skill(self, name: str, entry: dict[str, Any]) -> str | SkippedPart:
+        return name if name else _no("it has no path")
+
+    _skin = _skill
+
+    def _provider(self, name: str, entry: dict[str, Any]) -> RegisteredProvider | SkippedPart:
+        kind = entry.get("provider")
+        if kind not in PROVIDER_KINDS:
+            return _no(f"nothing asks providers of that kind; there is {', '.join(PROVIDER_KINDS)}")
+        if not is_name(name):
+            return _no("no provider can be called so; use a-z, 0-9, - and .")
+        return RegisteredProvider(str(kind), name)
+
+
+_KINDS = frozenset({"tool", "command", "cli_command", "hook", "prompt_section", "skill", "skin", "provider"})
+
+
+def _no(reason: str) -> SkippedPart:
+    return SkippedPart("", reason)
+
+
+def _description(entry: dict[str, Any]) -> str:
+    text = entry.get("description")
+    return clean(text).strip()[:LONGEST_DESCRIPTION] if isinstance(text, str) else ""
+
+
+def cleaned(value: Any) -> Any:
+    """Data whose texts steer no terminal."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [cleaned(each) for each in value]
+    if isinstance(value, dict):
+        return {clean(str(key)): cleaned(each) for key, each in value.items()}
+    return value

@@ -1,0 +1,235 @@
+"""Messages to targets of the settings, and to chats of messengers. Each kind of target is an adapter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from agent.core.attachments import size_text
+from agent.errors import HermesError
+from agent.integrations.gateways.outgoing import HERE, ChatTarget, OutgoingMessages, states_of
+from agent.integrations.gateways.outgoing_files import drop_copy, keep_copy
+from agent.integrations.senses.online import Online, ServiceAddress
+from tools.results import ToolError
+from tools.senses.services import MessageFile, Permit, SendMessage
+
+if TYPE_CHECKING:
+    from agent.core.config.senses import MessageTargetSettings
+    from agent.core.store.connection import Database
+
+TOOL = "send_message"
+LONGEST = 4_000
+"""Characters of one message."""
+RECEIPT = 3.0
+"""Seconds in which a message into a chat is looked after; then it counts as kept for the service."""
+_LOOK = 0.1
+
+
+class MessageAdapter(Protocol):
+    """One way to send a message."""
+
+    async def send(self, text: str, title: str) -> Mapping[str, Any]:
+        """Send it; what is to be said of it. Raises `ToolError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTarget:
+    """A target with its address and token, ready to be used."""
+
+    name: str
+    url: str
+    token: str
+    online: Online
+
+    def service(self, base: str) -> ServiceAddress:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return ServiceAddress(name=self.name, base=base, headers=headers)
+
+
+class Webhook:
+    """A JSON object with the text under the names that most services read."""
+
+    def __init__(self, target: MessageTarget) -> None:
+        self._target = target
+
+    async def send(self, text: str, title: str) -> Mapping[str, Any]:
+        whole = f"{title}\n{text}" if title else text
+        body = {"text": whole, "content": whole, "title": title, "message": text}
+        service = self._target.service(self._target.url)
+        await self._target.online.raw(service, "", body)
+        return {}
+
+
+class Ntfy:
+    """A topic of an ntfy server, by its JSON form."""
+
+    def __init__(self, target: MessageTarget) -> None:
+        self._target = target
+
+    async def send(self, text: str, title: str) -> Mapping[str, Any]:
+        parts = urlsplit(self._target.url)
+        topic = parts.path.strip("/")
+        if not topic or "/" in topic:
+            raise ToolError(
+                f"The address of {self._target.name} names no topic; write https://ntfy.sh/TOPIC."
+            )
+        body = {"topic": topic, "message": text, **({"title": title} if title else {})}
+        service = self._target.service(f"{parts.scheme}://{parts.netloc}")
+        answer = await self._target.online.json(service, "/", body)
+        return {"id": str(answer["id"])} if isinstance(answer, Mapping) and answer.get("id") else {}
+
+
+ADAPTERS: dict[str, Callable[[MessageTarget], MessageAdapter]] = {"webhook": Webhook, "ntfy": Ntfy}
+"""By kind of target; chats are reached over the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chats:
+    """The messengers, and the store that they send from."""
+
+    outgoing: OutgoingMessages
+    database: Database
+    folder: Path
+    """Where each messenger has a folder of its own."""
+    session: str = ""
+    """The session that sends; empty: none does."""
+
+
+Put = Callable[[Callable[[Any], tuple[int, ...]]], Awaitable[tuple[int, ...]]]
+"""Carries a change of the store out: puts messages down, and what belongs to that."""
+
+
+class Messenger:
+    """Sends to the targets of the settings and to chats."""
+
+    def __init__(
+        self,
+        targets: Mapping[str, MessageTargetSettings],
+        environ: Mapping[str, str],
+        online: Online,
+        chats: Chats,
+    ) -> None:
+        self._targets = targets
+        self._environ = environ
+        self._online = online
+        self._chats = chats
+
+    def chat_of(self, name: str) -> str:
+        """The chat that a target is, as `GATEWAY[:CHAT]`; empty for one of another kind."""
+        settings = self._targets.get(name.strip())
+        if settings is not None:
+            return settings.chat if settings.kind == "chat" else ""
+        return name.strip() if name.strip() == HERE or self._chats.outgoing.names(name) else ""
+
+    async def find(self, name: str) -> ChatTarget:
+        """The chat of a target that is one. Raises `ToolError`."""
+        chat, named = self.chat_of(name), name.strip() in self._targets
+        outgoing, session = self._chats.outgoing, self._chats.session
+        try:
+            if chat == HERE:
+                return await self._chats.database.read(lambda c: outgoing.here(c, session))
+            return await self._chats.database.read(lambda c: outgoing.find(c, chat, named_by_person=named))
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+
+    async def require(self, name: str) -> None:
+        """Raise `ToolError` where a message to a target has nowhere to go as things stand."""
+        if self.chat_of(name):
+            await self.find(name)
+        else:
+            self._address(name)
+
+    def _address(self, name: str) -> tuple[MessageTargetSettings, str]:
+        """The settings of a target that is no chat, and its address. Raises `ToolError`."""
+        settings = self._targets.get(name.strip())
+        if settings is None:
+            known = [*sorted(self._targets), *self._chats.outgoing.enabled]
+            raise ToolError(f"There is no target {name[:60]!r}; there are: {', '.join(known) or 'none'}.")
+        url = self._environ.get(settings.url_env, "") if settings.url_env else settings.url
+        if not url:
+            missing = (
+                f"the variable {settings.url_env}" if settings.url_env else f"messages.targets.{name}.url"
+            )
+            raise ToolError(f"The address of {name} is missing; set {missing}.")
+        return settings, url
+
+    async def put(
+        self,
+        name: str,
+        text: str,
+        title: str,
+        permit: Permit,
+        put: Put | None = None,
+        files: Sequence[MessageFile] = (),
+    ) -> tuple[int, ...]:
+        """Put a message down for a chat; its rows, none where `put` found that it was. Raises `ToolError`."""
+        where = await self.find(name)
+        outgoing = self._chats.outgoing
+        if refused := await asyncio.to_thread(outgoing.refused, where, files):
+            raise ToolError(refused)
+        # Rules are about chats: a word that stands for one evades none of them.
+        target = f"{where.gateway}:{where.place}" if self.chat_of(name) == HERE else name.strip()
+        named = tuple(f"{each.path} ({size_text(len(each.data))})" for each in files)
+        said = f"{title}: {text}" if title else text
+        await permit(SendMessage(tool=TOOL, target=target, text=said, files=named))
+        copies = await asyncio.to_thread(self._copied, where, files)
+        try:
+            return await (put or self._chats.database.write)(
+                lambda c: outgoing.put(c, where, text, title, copies)
+            )
+        except HermesError as error:
+            for each in copies:
+                await asyncio.to_thread(drop_copy, each["path"])
+            raise ToolError(str(error)) from error
+
+    def _copied(self, where: ChatTarget, files: Sequence[MessageFile]) -> list[Mapping[str, Any]]:
+        """Copies of files, which are sent even if the files change. Blocking. Raises `ToolError`."""
+        copies: list[Mapping[str, Any]] = []
+        try:
+            for each in files:
+                copies.append(keep_copy(self._chats.folder / where.gateway, each.name, each.data))
+        except (HermesError, OSError) as error:
+            for each in copies:
+                drop_copy(each["path"])
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ToolError(f"The files cannot be kept until they are sent: {reason}.") from error
+        return copies
+
+    async def send(
+        self, name: str, text: str, title: str, permit: Permit, files: Sequence[MessageFile] = ()
+    ) -> Mapping[str, Any]:
+        """Send a message. Raises `ToolError`."""
+        settings = self._targets.get(name.strip())
+        if not (text.strip() or files) or len(text) > LONGEST:
+            raise ToolError(f"A message has 1 to {LONGEST:,} characters.")
+        if self.chat_of(name):
+            return await self._receipt(name, await self.put(name, text, title, permit, files=files))
+        if settings is not None and files:
+            raise ToolError(f"{name.strip()} takes no files; only chats of messengers do.")
+        settings, url = self._address(name)
+        token = self._environ.get(settings.token_env, "") if settings.token_env else ""
+        whole = f"{title}: {text}" if title else text
+        await permit(SendMessage(tool=TOOL, target=name, text=whole))
+        target = MessageTarget(name=name, url=url, token=token, online=self._online)
+        said = await ADAPTERS[settings.kind](target).send(text, title)
+        return {"sent": True, "target": name, **said}
+
+    async def _receipt(self, name: str, rows: tuple[int, ...]) -> Mapping[str, Any]:
+        """What became of messages into a chat within a moment. Raises `ToolError`."""
+        end = asyncio.get_running_loop().time() + RECEIPT
+        while True:
+            states = await self._chats.database.read(lambda c: states_of(c, rows))
+            problem = next((why for _, why in states if why), "")
+            if any(state == "failed" for state, _ in states):
+                raise ToolError(f"{name} did not take the message: {problem}")
+            if all(state == "sent" for state, _ in states):
+                return {"sent": True, "target": name}
+            if asyncio.get_running_loop().time() > end:
+                note = "It is kept, and sent when the service can (`hermes serve` or `hermes gateway run`)."
+                return {"sent": False, "kept": True, "target": name, "note": problem or note}
+            await asyncio.sleep(_LOOK)

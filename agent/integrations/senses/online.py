@@ -1,0 +1,177 @@
+"""Requests of the senses: to services that the settings name, and for pictures, all through the one door."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from agent.core.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorRequest
+from tools.actions import Fetch
+from tools.results import ToolError
+from tools.safe_text import clean
+from tools.senses.services import Permit
+
+PICTURE = DoorLimits(size=50_000_000, unpacked=50_000_000, seconds=60.0)
+_LONGEST_WORDS = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAddress:
+    """A service of the settings."""
+
+    name: str
+    """What a person calls it."""
+    base: str
+    headers: Mapping[str, str]
+
+    @property
+    def host(self) -> str:
+        """Where it is, for the gate."""
+        return urlsplit(self.base).netloc.rpartition("@")[2].lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormPart:
+    """A part of a form that is sent with files."""
+
+    name: str
+    data: bytes
+    file: str = ""
+    media_type: str = ""
+
+
+class Online:
+    """The way to services and pictures."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def picture(self, url: str, tool: str, permit: Permit) -> bytes:
+        """A picture from the web. Raises `ToolError`, and what the gate raises."""
+
+        async def ask(address: str, _source: str) -> None:
+            await permit(Fetch(tool=tool, url=address))
+
+        answer = await self._sent(DoorRequest(url=url, headers={"Accept": "image/*"}), PICTURE, ask)
+        if answer.status >= 400:
+            raise ToolError(f"{urlsplit(answer.url).netloc} answers {answer.status}; there is no picture.")
+        return answer.body
+
+    async def made_picture(self, url: str, action: Fetch, permit: Permit) -> bytes:
+        """A picture that a service made and keeps at an address of its own. Raises `ToolError`."""
+        await permit(action)
+        return (await self._sent(DoorRequest(url=url, kept=False), PICTURE, _agreed)).body
+
+    async def json_form(
+        self, service: ServiceAddress, path: str, parts: Sequence[FormPart], limits: DoorLimits
+    ) -> Any:
+        """What a service answers to a form, read as JSON. Raises `ToolError`."""
+        return _parsed(service, await self.raw(service, path, parts=parts, limits=limits))
+
+    async def json(
+        self,
+        service: ServiceAddress,
+        path: str,
+        body: Any = None,
+        *,
+        method: Literal["GET", "POST"] = "POST",
+        limits: DoorLimits | None = None,
+    ) -> Any:
+        """What a service answers, read as JSON. Raises `ToolError`."""
+        return _parsed(service, await self.raw(service, path, body, method=method, limits=limits))
+
+    async def raw(
+        self,
+        service: ServiceAddress,
+        path: str,
+        body: Any = None,
+        *,
+        method: Literal["GET", "POST"] = "POST",
+        parts: Sequence[FormPart] = (),
+        headers: Mapping[str, str] | None = None,
+        limits: DoorLimits | None = None,
+    ) -> DoorAnswer:
+        """What a service answers to JSON, text or a form. Raises `ToolError` with its own words."""
+        sent = {"Accept": "application/json, */*", **service.headers, **(headers or {})}
+        data = b""
+        if parts:
+            data, sent["Content-Type"] = multipart(parts)
+        elif isinstance(body, str):
+            data = body.encode()
+        elif body is not None:
+            data = json.dumps(body, ensure_ascii=False).encode()
+            sent["Content-Type"] = "application/json"
+        request = DoorRequest(
+            url=service.base.rstrip("/") + path,
+            method=method,
+            headers=sent,
+            body=data,
+            own=service.base,
+            kept=False,
+        )
+        answer = await self._sent(request, limits or DoorLimits(), _agreed)
+        if answer.status >= 400:
+            words = complaint(answer.body)
+            said = f": {words}" if words else "; look at its key and its settings"
+            raise ToolError(f"{service.name} refuses with {answer.status}{said}", status_code=answer.status)
+        if answer.status >= 300:
+            raise ToolError(f"{service.name} answers {answer.status}; check its address.")
+        return answer
+
+    async def _sent(
+        self, request: DoorRequest, limits: DoorLimits, permit: Callable[[str, str], Awaitable[None]]
+    ) -> DoorAnswer:
+        try:
+            return await self._door.fetch(request, permit=permit, limits=limits)
+        except DoorError as error:
+            raise ToolError(str(error)) from error
+
+
+def _parsed(service: ServiceAddress, answer: DoorAnswer) -> Any:
+    try:
+        return json.loads(answer.body)
+    except (ValueError, RecursionError):
+        raise ToolError(f"{service.name} answers something else than JSON; check its address.") from None
+
+
+async def _agreed(_url: str, _source: str) -> None:
+    """The person named the service, and the gate was asked about what it is to do."""
+
+
+def complaint(body: bytes) -> str:
+    """What a service says is wrong, on one line; empty if it says nothing readable."""
+    text = body[:20_000].decode("utf-8", "replace")
+    try:
+        found = _said(json.loads(body))
+    except (ValueError, RecursionError):
+        found = "" if text.lstrip().startswith("<") else text
+    return " ".join(clean(found).split())[:_LONGEST_WORDS]
+
+
+def _said(data: Any) -> str:
+    if isinstance(data, str):
+        return data
+    if isinstance(data, list):
+        return "; ".join(filter(None, map(_said, data[:3])))
+    if isinstance(data, Mapping):
+        for key in ("error", "message", "detail", "msg", "errors"):
+            if data.get(key) and (words := _said(data[key])):
+                return words
+    return ""
+
+
+def multipart(parts: Sequence[FormPart]) -> tuple[bytes, str]:
+    """A form with files as a body, and its content type."""
+    mark = f"hermes-{secrets.token_hex(16)}"
+    pieces: list[bytes] = []
+    for part in parts:
+        head = f'--{mark}\r\nContent-Disposition: form-data; name="{part.name}"'
+        if part.file:
+            name = part.file.encode("ascii", "replace").decode().translate({34: 39, 92: 95, 13: 95, 10: 95})
+            head += f'; filename="{name}"\r\nContent-Type: {part.media_type or "application/octet-stream"}'
+        pieces += [head.encode(), b"\r\n\r\n", part.data, b"\r\n"]
+    return b"".join([*pieces, f"--{mark}--\r\n".encode()]), f"multipart/form-data; boundary={mark}"

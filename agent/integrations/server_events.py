@@ -1,0 +1,45 @@
+"""Events of servers: what models taught, lines of the logs of tool servers, and forms for a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from agent.core.event_data import FormReply
+from agent.events import Asked, Event
+
+if TYPE_CHECKING:
+    from agent.integrations.mcp.forms import FormField
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerLogged(Event):
+    """A line that a tool server wrote into its log."""
+
+    type: ClassVar[str] = "server_log"
+    server: str
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormAsked(Asked):
+    """A tool server asks the person to fill in a form."""
+
+    type: ClassVar[str] = "form"
+    cancelled: ClassVar[FormReply] = FormReply("cancelled")
+    unattended: ClassVar[FormReply] = FormReply("declined")
+    server: str
+    message: str
+    fields: tuple[FormField, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialectLearned(Event):
+    """A refusal taught how a model is spoken to: `rule` names the repair, `reason` what the provider said."""
+
+    type: ClassVar[str] = "dialect_learned"
+    provider: str
+    model: str
+    rule: str
+    reason: str

@@ -1,0 +1,55 @@
+"""The web as one call of a tool has it: `tools.web_reader`, over the services of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.errors import HermesError
+from agent.integrations.web.gate import Ask, CallGate
+from agent.integrations.web.services import WebServices
+from tools.actions import Fetch
+from tools.results import ToolError
+from tools.web_reader import CrawlOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallWeb:
+    """`ask`, `agreed` and `opens` as in `CallGate`; `scratch` is made when something is written there."""
+
+    services: WebServices
+    ask: Ask
+    agreed: Ask
+    opens: Callable[[Fetch], bool]
+    scratch: Callable[[], Path]
+    progress: Callable[[str], None]
+
+    def _gate(self, tool: str) -> CallGate:
+        return CallGate(tool=tool, ask=self.ask, agreed=self.agreed, opens=self.opens)
+
+    async def search(self, query: str, limit: int) -> Mapping[str, Any]:
+        from agent.integrations.web.searching import search
+
+        try:
+            return await search(self.services, self._gate("web_search"), query, limit)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+
+    async def extract(self, urls: Sequence[str], query: str, char_limit: int) -> Mapping[str, Any]:
+        from agent.integrations.web.extracting import extract
+
+        folder = self.scratch() / "web"
+        try:
+            return await extract(self.services, self._gate("web_extract"), urls, query, char_limit, folder)
+        except (HermesError, OSError) as error:
+            raise ToolError(str(error)) from error
+
+    async def crawl(self, order: CrawlOrder) -> Mapping[str, Any]:
+        from agent.integrations.web.crawl.crawling import crawl
+
+        try:
+            return await crawl(self.services, self._gate("web_crawl"), order, self.progress)
+        except (HermesError, OSError) as error:
+            raise ToolError(str(error)) from error

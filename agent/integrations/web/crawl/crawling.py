@@ -1,0 +1,262 @@
+"""Crawling a site: breadth first, on one host, by its rules for robots, to pages and an index on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from agent.errors import HermesError
+from agent.core.net.door import DoorAnswer, DoorError, DoorRequest
+from agent.core.net.door_url import AddressError, WebAddress, web_address
+from agent.integrations.web.crawl.log import CrawledPage, CrawlLog
+from agent.integrations.web.crawl.robots import Robots, read_robots, read_sitemaps
+from agent.integrations.web.extracting import PageError, fetch_page, save
+from agent.integrations.web.gate import CallGate, same_site
+from agent.integrations.web.services import WebServices
+from tools.actions import Fetch
+from tools.files.atomic import write_atomically
+from tools.outside_text import fenced
+from tools.results import DeniedError
+from tools.safe_text import clean
+from tools.web_reader import CrawlOrder
+
+SUMMARY = 5_000
+"""Characters of a summary, which are well below 2,000 tokens."""
+MOST_WAITING = 20_000
+"""Addresses that may wait to be fetched."""
+_NO_PAGE = re.compile(
+    r"\.(?:png|jpe?g|gif|webp|svg|ico|css|js|mjs|map|woff2?|ttf|eot|zip|gz|tgz|bz2|xz|7z|rar|exe|dmg|iso|mp[34]|"
+    r"webm|avi|mov|ogg|wav|whl|jar|deb|rpm)\Z",
+    re.IGNORECASE,
+)
+
+Tell = Callable[[str], None]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def crawl(
+    web: WebServices, gate: CallGate, order: CrawlOrder, tell: Tell, *, sleep: Sleep = asyncio.sleep
+) -> dict[str, Any]:
+    """The result of the tool. Raises `HermesError`, `DeniedError` and `OSError`."""
+    try:
+        start = web_address(order.url)
+    except AddressError as error:
+        raise DoorError(str(error), "form") from None
+    limit = min(order.limit, web.settings.crawl.pages)
+    if not gate.opened(start.url):
+        web.door.check(start.url)
+    await gate.ask(Fetch(tool=gate.tool, url=start.url, pages=limit))
+    run = _Crawl(web, gate, replace(order, limit=limit), start, tell, sleep)
+    return await run.run()
+
+
+class _Crawl:
+    """One crawl under way."""
+
+    def __init__(
+        self, web: WebServices, gate: CallGate, order: CrawlOrder, start: WebAddress, tell: Tell, sleep: Sleep
+    ) -> None:
+        self._web = web
+        self._gate = gate
+        self._order = order
+        self._start = start
+        self._tell = tell
+        self._sleep = sleep
+        self._folder = web.folder / "crawls" / _name(order, start)
+        self._log = CrawlLog(self._folder)
+        self._robots = Robots()
+        self._waiting: deque[tuple[str, int]] = deque()
+        self._known: set[str] = set()
+        self._digests: dict[str, str] = {}
+        self._pages: list[CrawledPage] = []
+        self._next = 0.0
+        """When the next request may leave, by the clock of the loop."""
+
+    async def run(self) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._web.settings.crawl.seconds
+        before, is_complete = await asyncio.to_thread(self._log.read)
+        if is_complete:
+            before = []
+            await asyncio.to_thread(self._log.begin_anew)
+        self._robots = await read_robots(self._start.origin, self._get)
+        self._put(self._start.url, 0)
+        for page in before:
+            self._take(page)
+        if not before and self._order.depth > 0:
+            for url in await read_sitemaps(self._start.origin, self._robots, self._get):
+                self._put(url, 1)
+        done = {page.url for page in self._pages}
+        # What was agreed to with this call is a number of requests, whatever each of them brings.
+        fetched = 0
+        size = sum(page.size for page in self._pages)
+        stopped = ""
+        while self._waiting and not stopped:
+            if fetched >= self._order.limit:
+                stopped = f"{fetched} pages were fetched"
+            elif size >= self._web.settings.crawl.size_mb * 1_000_000:
+                stopped = f"{size / 1_000_000:.0f} MB were fetched"
+            elif loop.time() >= ends:
+                stopped = f"{self._web.settings.crawl.seconds:g} s are over"
+            else:
+                url, depth = self._waiting.popleft()
+                if url in done:
+                    continue
+                self._tell(f"{fetched} of {self._order.limit} pages · {url}")
+                page = await self._page(url, depth)
+                await asyncio.to_thread(self._log.add, page)
+                self._take(page)
+                fetched += 1
+                size += page.size
+        if not self._waiting:
+            await asyncio.to_thread(self._log.end)
+        return await asyncio.to_thread(self._result, stopped, bool(before))
+
+    async def _page(self, url: str, depth: int) -> CrawledPage:
+        await self._pace()
+        try:
+            found = await fetch_page(self._web, self._within(), url, wants_links=True, follows=True)
+        except (HermesError, DeniedError) as error:
+            return CrawledPage(url=url, depth=depth, why=str(error)[:300])
+        links = [each for each in found.page.links if self._wants(each)] if depth < self._order.depth else []
+        size, text = len(found.answer.body), " ".join(found.page.content.split())
+        digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        page = CrawledPage(url=url, depth=depth, size=size, digest=digest, links=tuple(links))
+        if not text:
+            return replace(page, why="there is no text on it")
+        if digest in self._digests:
+            return replace(page, why=f"the same as {self._digests[digest]}")
+        if depth > 0 and not self._fits(found.answer.url):
+            return replace(page, why="it leads to what is left out")
+        path = await asyncio.to_thread(save, self._folder, found)
+        title = " ".join(clean(found.page.title).split())[:160]
+        return replace(page, file=path.name, title=title, characters=len(found.page.content))
+
+    async def _get(self, url: str) -> DoorAnswer:
+        await self._pace()
+        gate = self._within()
+        return await self._web.door.fetch(DoorRequest(url=url), permit=gate.further, opened=gate.opened)
+
+    async def _pace(self) -> None:
+        loop = asyncio.get_running_loop()
+        if (pause := self._next - loop.time()) > 0:
+            await self._sleep(pause)
+        self._next = loop.time() + self._robots.pause
+
+    def _within(self) -> CallGate:
+        """The gate of the call for pages of this host; nothing else is asked for."""
+
+        async def ask(action: Any) -> None:
+            raise PageError(
+                f"It leads to another host ({urlsplit(action.url).hostname}), which is not crawled."
+            )
+
+        async def agreed(action: Any) -> None:
+            if not same_site(action.url, self._start.url):
+                await ask(action)
+            await self._gate.agreed(action)
+
+        return replace(self._gate, ask=ask, agreed=agreed)
+
+    def _take(self, page: CrawledPage) -> None:
+        self._pages.append(page)
+        self._known.add(page.url)
+        if page.file:
+            self._digests.setdefault(page.digest, page.url)
+        for url in page.links:
+            self._put(url, page.depth + 1)
+
+    def _put(self, url: str, depth: int) -> None:
+        """Have an address fetched later, if it may be and nobody has asked for it yet."""
+        try:
+            url = web_address(url).url
+        except AddressError:
+            return
+        if url in self._known or len(self._known) >= MOST_WAITING or depth > self._order.depth:
+            return
+        if depth > 0 and not self._wants(url):
+            return
+        self._known.add(url)
+        self._waiting.append((url, depth))
+
+    def _wants(self, url: str) -> bool:
+        """Whether a link may be followed: this host, no file of another kind, its rules and patterns."""
+        return (
+            same_site(url, self._start.url)
+            and _NO_PAGE.search(urlsplit(url).path) is None
+            and self._fits(url)
+            and self._robots.lets(url)
+        )
+
+    def _fits(self, url: str) -> bool:
+        path = unquote(urlsplit(url).path or "/")
+        if any(fnmatchcase(path, each) for each in self._order.exclude):
+            return False
+        return not self._order.include or any(fnmatchcase(path, each) for each in self._order.include)
+
+    def _result(self, stopped: str, resumed: bool) -> dict[str, Any]:
+        kept = [page for page in self._pages if page.file]
+        left_out = [page for page in self._pages if page.why]
+        lines = [f"# {self._start.url}", "", f"{len(kept)} pages."]
+        lines += ["", *(f"- [{_plain(page)}]({page.file}): {page.url}" for page in kept)]
+        if left_out:
+            lines += ["", "## Left out", "", *(f"- {page.url}: {clean(page.why)}" for page in left_out)]
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        index = self._folder / "index.md"
+        write_atomically(index, ("\n".join(lines) + "\n").encode("utf-8", "replace"), mode=0o600)
+        result: dict[str, Any] = {
+            "pages": len(kept),
+            "folder": str(self._folder),
+            "index": str(index),
+            "complete": not self._waiting,
+            "summary": fenced(_summary(kept), self._start.url),
+        }
+        if left_out:
+            result["left_out"] = dict(Counter(_kind(page.why) for page in left_out).most_common(8))
+        if stopped:
+            result["stopped"] = (
+                f"{stopped}; {len(self._waiting):,} addresses wait: the same call goes on there"
+            )
+        if resumed:
+            result["resumed"] = True
+        return result
+
+
+def _summary(pages: list[CrawledPage]) -> str:
+    lines, left = [], SUMMARY
+    for number, page in enumerate(pages):
+        line = f"{page.file} · {_plain(page)} · {page.characters:,} characters"
+        if len(line) > left - 60:
+            lines.append(f"and {len(pages) - number} more, see the index")
+            break
+        left -= len(line) + 1
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _plain(page: CrawledPage) -> str:
+    return re.sub(r"[\[\]\n]", " ", page.title) or urlsplit(page.url).path
+
+
+def _kind(why: str) -> str:
+    """The reason without what differs from page to page."""
+    for known in ("the same as another page", "there is no text on it", "it leads to what is left out"):
+        if why.startswith(known[:11]):
+            return known
+    if match := re.search(r"\(status (\d+)\)", why):
+        return f"status {match[1]}"
+    return "another host" if "another host" in why else why[-80:]
+
+
+def _name(order: CrawlOrder, start: WebAddress) -> str:
+    """The folder of a crawl: the same order finds it again."""
+    told = repr((start.url, order.depth, order.include, order.exclude))
+    words = re.sub(r"[^a-z0-9]+", "-", start.authority.lower()).strip("-")[:40]
+    return f"{words}-{hashlib.sha256(told.encode()).hexdigest()[:10]}"

@@ -1,0 +1,45 @@
+"""The process that reads documents of strangers: bounded in memory, replaced when it fails.
+
+The answer to an order is a JSON object with `page`, or with `problem`, a clause.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+
+from agent.core.worker_child import answer_orders
+
+MEMORY = 1_500_000_000
+"""Bytes of address space."""
+
+
+def main() -> None:
+    """Answer until the other side closes."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    sys.setrecursionlimit(3_000)
+    answer_orders(lambda order, data: json.dumps(_answer(order, data)).encode())
+
+
+def _answer(order: dict[str, object], data: bytes) -> dict[str, object]:
+    from agent.integrations.web.reading.documents import read_document
+    from agent.integrations.web.reading.page import UnreadableError
+
+    try:
+        page = read_document(
+            data,
+            str(order["content_type"]),
+            str(order["url"]),
+            wants_plain=bool(order["wants_plain"]),
+            wants_links=bool(order["wants_links"]),
+        )
+    except UnreadableError as error:
+        return {"problem": str(error)}
+    except MemoryError:
+        return {"problem": "takes more memory to read than it may"}
+    except RecursionError:
+        return {"problem": "is nested too deeply to be read"}
+    except Exception as error:
+        return {"problem": f"cannot be read ({type(error).__name__})"}
+    return {"page": page.to_json()}

@@ -1,0 +1,74 @@
+"""Search engines that are asked like a browser asks them, by the `ddgs` package in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from agent.core.net.door import Door, Permit
+from agent.core.net.door_proxy import door_proxy
+from agent.integrations.web.search.service import SearchError, WebHit, hits, within
+
+_ENGINES = {
+    "duckduckgo": ("html.duckduckgo.com", "duckduckgo.com"),
+    "brave": ("search.brave.com",),
+    "mojeek": ("www.mojeek.com",),
+    "startpage": ("www.startpage.com",),
+    "yahoo": ("search.yahoo.com",),
+}
+_HOSTS = frozenset(host for hosts in _ENGINES.values() for host in hosts)
+_START = "import sys; sys.path[:] = {path!r}; from agent.integrations.web.search.ddgs_child import main; main()"
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH")
+_LARGEST = 4_000_000
+
+
+class Ddgs:
+    """No key. What it reads may change its form any day."""
+
+    name = "ddgs"
+    address = "https://html.duckduckgo.com/html/"
+
+    def __init__(self, door: Door, seconds: float) -> None:
+        self._door = door
+        self._seconds = seconds
+
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
+        await permit(self.address, "")
+        async with door_proxy(self._door, lambda host: host in _HOSTS) as proxy:
+            answer = await self._ask(query, limit, proxy)
+        if error := answer.get("error"):
+            raise SearchError(f"failed ({error})")
+        return hits(within(answer, "results"), url="href", description="body")
+
+    async def close(self) -> None:
+        return None
+
+    async def _ask(self, query: str, limit: int, proxy: str) -> dict[str, object]:
+        order = {"query": query, "limit": limit, "proxy": proxy, "engines": ",".join(_ENGINES)}
+        order["seconds"] = max(1, int(self._seconds / 2))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-I", "-c", _START.format(path=sys.path)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(self._seconds):
+                output, _ = await process.communicate(json.dumps(order).encode())
+        except TimeoutError:
+            raise SearchError(f"did not answer within {self._seconds:g} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        try:
+            found = json.loads(output[:_LARGEST])
+        except ValueError:
+            raise SearchError("failed") from None
+        return found if isinstance(found, dict) else {}

@@ -1,0 +1,197 @@
+"""A public endpoint that searches, asked by our client of MCP through the proxy of the door."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agent.errors import HermesError
+from agent.core.net.door import Door, Permit
+from agent.core.net.door_proxy import door_proxy
+from agent.integrations.web.search.service import SearchError, WebHit, hits
+
+if TYPE_CHECKING:
+    from agent.integrations.mcp.server import Server
+
+_FILE = Path(__file__).parents[1] / "public_endpoints.yaml"
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH")
+_BLOCK = re.compile(
+    r"^(?:\W*)(title|url|link|published(?: date)?|date|text|highlights|summary|author)\s*:\s*(.*)$", re.I
+)
+_LINK = re.compile(r"\[([^\]\n]{1,300})\]\((https?://[^)\s]+)\)")
+
+
+class PublicEndpoint:
+    """One endpoint. It is connected to when it is first asked, and kept until the session ends."""
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        door: Door,
+        *,
+        own: bool,
+        seconds: float,
+    ) -> None:
+        """`own`: the person's settings name the address, so that it may lie anywhere."""
+        self.name = name
+        self.address = address
+        self._tool = tool
+        self._arguments = arguments
+        self._door = door
+        self._own = own
+        self._seconds = seconds
+        self._open: AsyncExitStack | None = None
+        self._server: Server | None = None
+
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
+        await permit(self.address, "")
+        if not self._own:
+            self._door.check(self.address)
+        server = await self._connected()
+        call = {"name": self._tool, "arguments": _filled(self._arguments, query, limit)}
+        try:
+            await server.request("list", {})
+            found = await server.request("call_tool", call)
+        except HermesError as error:
+            await self.close()
+            raise SearchError(f"failed ({str(error).rstrip('.')[:200]})") from error
+        if found.get("error"):
+            raise SearchError(f"refused ({str(found['error'])[:200]})")
+        return read_results(found)[:limit]
+
+    async def close(self) -> None:
+        stack, self._open, self._server = self._open, None, None
+        if stack is not None:
+            await stack.aclose()
+
+    async def _connected(self) -> Server:
+        if self._server is not None:
+            return self._server
+        from agent.integrations.mcp.host_process import RefusedError
+        from agent.integrations.mcp.launch import ServerLaunch
+        from agent.integrations.mcp.server import Server
+
+        async def answer(kind: str, params: Any) -> Any:
+            raise RefusedError("a search is asked nothing back")
+
+        stack = AsyncExitStack()
+        try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hermes-search-"))
+            environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
+            if self._own:
+                environ["NO_PROXY"] = "*"
+            else:
+                host = urlsplit(self.address).hostname
+                proxy = await stack.enter_async_context(door_proxy(self._door, lambda name: name == host))
+                environ |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), proxy)
+            launch = ServerLaunch(
+                name=self.name,
+                transport="http",
+                folder=folder,
+                tokens=str(Path(folder) / "tokens.json"),
+                files=folder,
+                url=self.address,
+                timeout=self._seconds,
+                connect_timeout=self._seconds,
+            )
+            server = Server(self.name, lambda: launch, environ, answer)
+            stack.push_async_callback(server.close)
+            await server.connect()
+        except HermesError as error:
+            await stack.aclose()
+            raise SearchError(f"failed ({str(error).rstrip('.')[:200]})") from error
+        except BaseException:
+            await stack.aclose()
+            raise
+        self._open, self._server = stack, server
+        return server
+
+
+@cache
+def endpoints() -> Mapping[str, Mapping[str, Any]]:
+    """The public endpoints by name, as data. Reads the file once."""
+    import yaml
+
+    return yaml.safe_load(_FILE.read_text("utf-8"))
+
+
+def read_results(found: Mapping[str, Any]) -> list[WebHit]:
+    """The results in the answer of a tool, whatever form they have: objects, blocks of fields, or links."""
+    for candidate in (found.get("structured"), found.get("structuredContent"), found.get("content")):
+        data = candidate
+        if isinstance(candidate, str):
+            try:
+                data = json.loads(candidate)
+            except (ValueError, RecursionError):
+                continue
+        if listed := _listed(data):
+            return listed
+    text = found.get("content")
+    text = text if isinstance(text, str) else ""
+    return _blocks(text) or [WebHit(title, url) for title, url in dict.fromkeys(_LINK.findall(text))]
+
+
+def _listed(data: Any) -> list[WebHit]:
+    """The first list of objects with addresses, at most three levels down."""
+    level = [data]
+    for _ in range(4):
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, list) and (results := _objects(each)):
+                return results
+            below += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        level = below[:1_000]
+    return []
+
+
+def _objects(listed: list[Any]) -> list[WebHit]:
+    fields = {name for each in listed if isinstance(each, dict) for name in each}
+    described = next((name for name in _DESCRIBED if name in fields), "")
+    dated = next((name for name in _DATED if name in fields), "")
+    return hits(listed, url="url" if "url" in fields else "link", description=described, date=dated)
+
+
+_DESCRIBED = ("description", "snippet", "excerpts", "highlights", "summary", "content", "text")
+_DATED = ("publishedDate", "published_date", "publish_date", "date", "published")
+
+
+def _blocks(text: str) -> list[WebHit]:
+    """Results written as lines of `Title:`, `URL:` and so on."""
+    found: list[dict[str, str]] = []
+    field = ""
+    for line in text.splitlines():
+        match = _BLOCK.match(line)
+        if match:
+            field = match[1].lower()
+            if field == "title" or (field in ("url", "link") and found and "url" in found[-1]) or not found:
+                found.append({})
+            field = {"link": "url", "published date": "date", "published": "date"}.get(field, field)
+            found[-1].setdefault(field, match[2].strip())
+        elif found and field in ("text", "highlights", "summary") and len(found[-1].get(field, "")) < 500:
+            found[-1][field] = f"{found[-1].get(field, '')} {line.strip()}".strip()
+    results = []
+    for each in found:
+        if each.get("url", "").startswith(("http://", "https://")):
+            about = each.get("text") or each.get("highlights") or each.get("summary") or ""
+            date = "" if each.get("date", "") == "N/A" else each.get("date", "")
+            results.append(WebHit(each.get("title") or each["url"], each["url"], about[:600], date))
+    return results
+
+
+def _filled(value: Any, query: str, limit: int) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _filled(each, query, limit) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, query, limit) for each in value]
+    return {"QUERY": query, "LIMIT": limit}.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,147 @@
+"""Documents of canvases in private files, by their hash, and the fences around what they may do. Blocking.
+
+A document is written by a model, perhaps after a page told it to: it may draw and run its own
+scripts, but reach no network, no other document and nothing that belongs to the person.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.core.home import PRIVATE_FILE, private_folder
+from tools.canvases import CanvasKind
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_SVG = re.compile(rb"(<svg)(?=[\s/>])[^>]*>", re.I)
+_STILL = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+    "media-src data: blob:; form-action 'none'; base-uri 'none'; frame-src 'none'"
+)
+FENCES = {
+    "Content-Security-Policy": (
+        f"sandbox allow-scripts; {_STILL}; script-src 'unsafe-inline'; connect-src 'none'; "
+        "worker-src 'none'; object-src 'none'; frame-ancestors 'self'"
+    ),
+    # What the policy leaves open: opening connections ahead of time, and those from browser to browser.
+    "Connection-Allowlist": "()",
+    "X-DNS-Prefetch-Control": "off",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=(), clipboard-read=(), fullscreen=()",
+}
+"""Headers of a document: an origin of its own, which has no address, and no network."""
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title>{more}<style>
+html,body{{margin:0;height:100%;background:#fff}}
+img{{display:block;max-width:100%;max-height:100%;margin:auto}}
+iframe{{border:0;width:100%;height:100%}}
+</style></head><body>{body}</body></html>
+"""
+
+
+class CanvasDocuments:
+    """The documents of the sessions of one home."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, session: str, kind: CanvasKind, content: bytes) -> str:
+        """Keep what a canvas shows; its SHA-256. Raises `OSError`."""
+        digest = hashlib.sha256(kind.encode() + b"\0" + content).hexdigest()
+        folder = private_folder(private_folder(self._folder) / session)
+        path = folder / digest
+        if not path.exists():
+            beside = folder / f".{digest}.{secrets.token_hex(4)}"
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_FILE)
+            with os.fdopen(file, "wb") as opened:
+                opened.write(kind.encode() + b"\0" + content)
+                opened.flush()
+                os.fsync(opened.fileno())
+            beside.replace(path)
+        return digest
+
+    def read(self, session: str, digest: str) -> tuple[str, bytes] | None:
+        """Kind and content; None if there is no such document, or it is not what was kept."""
+        if not _HASH.fullmatch(digest) or Path(session).name != session or session.startswith("."):
+            return None
+        try:
+            data = (self._folder / session / digest).read_bytes()
+        except (OSError, ValueError):
+            return None
+        if hashlib.sha256(data).hexdigest() != digest:
+            return None
+        kind, _, content = data.partition(b"\0")
+        return kind.decode("ascii", "replace"), content
+
+    def exported(self, session: str, digest: str, title: str) -> Path | None:
+        """A file that a browser may open without any service: the document, enclosed. None if it is gone."""
+        found = self.read(session, digest)
+        if found is None:
+            return None
+        path = self._folder / session / f"{digest}.html"
+        if not path.exists():
+            beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_FILE)
+            with os.fdopen(file, "w", encoding="utf-8") as opened:
+                opened.write(enclosed(shown(*found, title), title))
+            beside.replace(path)
+        return path
+
+    def discard(self, sessions: Sequence[str]) -> None:
+        """Remove the documents of sessions that are deleted."""
+        for session in sessions:
+            shutil.rmtree(self._folder / session, ignore_errors=True)
+
+
+def shown(kind: str, content: bytes, words: str) -> str:
+    """The document as a browser gets it: a page as it is, else a picture, which runs nothing. Pure."""
+    if kind == "html":
+        return content.decode("utf-8", "replace")
+    if kind == "svg":
+        content = _named(content)
+    media = "image/svg+xml" if kind == "svg" else _media(content)
+    source = f"data:{media};base64,{base64.b64encode(content).decode('ascii')}"
+    picture = f'<img src="{source}" alt="{html.escape(words, quote=True)}">'
+    return _PAGE.format(title=html.escape(words), more="", body=picture)
+
+
+def enclosed(document: str, title: str) -> str:
+    """A page that holds a document in a frame, for a file: there no header keeps scripts from a network,
+    so none runs. Pure."""
+    from lxml_html_clean import Cleaner
+
+    still = Cleaner(style=False, meta=True, page_structure=False, forms=False, safe_attrs_only=False)
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(_STILL, quote=True)}">'
+    frame = f'<iframe sandbox srcdoc="{html.escape(still.clean_html(document), quote=True)}"></iframe>'
+    return _PAGE.format(title=html.escape(title), more=policy, body=frame)
+
+
+def _named(drawing: bytes) -> bytes:
+    """SVG with the names of its spaces, which it needs as a picture and not within a page. Pure."""
+    found = _SVG.search(drawing)
+    if found is None:
+        return drawing
+    names = b""
+    if not re.search(rb"\sxmlns\s*=", found[0]):
+        names += b' xmlns="http://www.w3.org/2000/svg"'
+    if b"xlink:" in drawing and b"xmlns:xlink" not in found[0]:
+        names += b' xmlns:xlink="http://www.w3.org/1999/xlink"'
+    at = found.end(1)
+    return drawing[:at] + names + drawing[at:]
+
+
+def _media(content: bytes) -> str:
+    if content.startswith(b"\x89PNG"):
+        return "image/png"
+    if content.startswith(b"\xff\xd8"):
+        return "image/jpeg"
+    return "image/gif" if content.startswith(b"GIF8") else "image/webp"

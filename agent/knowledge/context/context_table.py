@@ -1,0 +1,295 @@
+"""The table of what fills the model's window, layer by layer.
+
+Derived from the stored path alone, so it can be made at any time, also in the
+middle of a turn. Nobody but the provider can count tokens exactly: the numbers
+of the layers are estimates at the ratio learned from its last count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from agent.knowledge.context.folders_in_view import folders_shown
+from agent.knowledge.context.layer import Part
+from agent.knowledge.context.message_history import MessageHistory, conversation
+from agent.knowledge.context.prefix_ledger import Break
+from agent.knowledge.context.quarantine import KeptPassage, passages_of
+from agent.core.messages import Message
+from agent.model.protocol import ToolSpec
+from agent.model.wire import Wire
+from agent.core.store.nodes import Node
+
+SYSTEM = "System prompt"
+"""Name of a prompt that was stored without its parts."""
+
+NAMED = 3
+"""Entries that were left out and are named."""
+
+CONVERSATION: tuple[str, ...] = ("Your messages", "Answers and calls", "Tool results", "Notes")
+"""The layers of what was said and done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLayer:
+    """One kind of content in the window."""
+
+    name: str
+    tokens: int
+    """Estimated."""
+    count: int = 1
+    """Messages, tools or texts it is made of."""
+    source: str = ""
+    """The file it was read from; empty if there is none."""
+    notes: tuple[str, ...] = ()
+    """What was done to it, such as that a part was left out."""
+    budget: int | None = None
+    """Tokens it may take together with the others of its layer; None: as many as it likes."""
+    digest: str = ""
+    """SHA-256 of its text, in hex; empty for what changes with each message."""
+    passages: tuple[KeptPassage, ...] = ()
+    """What was kept back of it because it reads like an order to an agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the whole session has used. None is unknown."""
+
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    """Part of `input`."""
+    cost: float | None = None
+    """US dollars."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextTable:
+    """The window of one model and what is in it."""
+
+    model: str
+    layers: tuple[ContextLayer, ...]
+    """In the order they are sent."""
+    window: int | None
+    """Tokens the model can read and write in all; None is unknown."""
+    window_told: bool = False
+    """Whether the server itself told them."""
+    counted: int | None
+    """Tokens of the last request as its provider counted them; None if it did not."""
+    totals: Totals
+    breaks: tuple[Break, ...]
+    """Why the provider's cache began anew, oldest first."""
+
+    @property
+    def used(self) -> int:
+        """Tokens of all layers, estimated."""
+        return sum(layer.tokens for layer in self.layers)
+
+    @property
+    def free(self) -> int | None:
+        """Tokens of room that is left, estimated; None if the window is unknown."""
+        return None if self.window is None else max(self.window - self.used, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How a conversation leaves for the model, and what is sent beside it."""
+
+    wire: Wire
+    tools: tuple[ToolSpec, ...] = ()
+    examples: tuple[Message, ...] = ()
+
+
+def recorded(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """What a system node keeps of the parts its prompt was made of; `build_table` reads it."""
+    return [
+        {
+            "name": part.name,
+            "layer": part.layer,
+            "chars": len(part.text),
+            "source": part.source,
+            "truncated": part.truncated,
+            "budget": part.budget,
+            "left_out": list(part.left_out),
+            "notes": list(part.notes),
+            "passages": [each.data() for each in part.passages],
+            "sha256": sha256(part.text.encode("utf-8", "replace")).hexdigest(),
+        }
+        for part in parts
+    ]
+
+
+def build_table(
+    path: Sequence[Node],
+    sent: Sent,
+    *,
+    model: str,
+    window: int | None,
+    window_told: bool = False,
+    ratio: float,
+    used: Mapping[str, int | float | None],
+    breaks: Sequence[Break] = (),
+) -> ContextTable:
+    """The table of a path from root to head. Pure; takes as long as serialising the conversation.
+
+    `ratio` is in bytes per token, `used` as `Meter.totals` gives it, `breaks` are those
+    of this run, which the path knows only in part.
+    """
+    system = next((node for node in reversed(path) if node.kind == "system"), None)
+    sizes = [*_prompt_sizes(system, sent), *_conversation_sizes(path, sent.wire)]
+    layers = tuple(_counted(layer, size, ratio) for layer, size in sizes if size)
+    return ContextTable(
+        model=model,
+        layers=layers,
+        window=window,
+        window_told=window_told,
+        counted=_last_count(path),
+        totals=_totals(used),
+        breaks=(*_stored_breaks(path), *(each for each in breaks if not _is_stored(each, path))),
+    )
+
+
+_Sized = tuple[ContextLayer, int]
+"""A layer whose tokens are still to be counted, and its bytes."""
+
+
+def _counted(layer: ContextLayer, size: int, ratio: float) -> ContextLayer:
+    return replace(layer, tokens=math.ceil(size / ratio))
+
+
+def _prompt_sizes(system: Node | None, sent: Sent) -> list[_Sized]:
+    """The parts of the prompt, the tools, the worked examples."""
+    wire = sent.wire
+    text = system.content if system is not None else ""
+    plain = len(wire.format.system(text))
+    # Modes without a field for tools describe them in the prompt.
+    described = len(wire.system(text, sent.tools)) - plain
+    tools = len(wire.tools(sent.tools)) + max(described, 0)
+    framer = wire.framer()
+    examples = sum(len(frame) for message in sent.examples for frame in framer.frames(message))
+    return [
+        *_part_sizes(system, plain),
+        (ContextLayer("Tools on offer", 0, len(sent.tools)), tools),
+        (ContextLayer("Worked examples", 0, len(sent.examples)), examples),
+    ]
+
+
+def _part_sizes(system: Node | None, size: int) -> list[_Sized]:
+    """The parts as the node has recorded them, with their shares of `size` bytes."""
+    if system is None or not system.content:
+        return []
+    parts = system.data.get("parts") or [{"name": SYSTEM, "chars": len(system.content)}]
+    whole = sum(part["chars"] for part in parts) or 1
+    sized = []
+    for part in parts:
+        sized.append((_part_layer(part), round(size * part["chars"] / whole)))
+    return sized
+
+
+def _part_layer(part: Mapping[str, Any]) -> ContextLayer:
+    """A part as a node has recorded it; its tokens are still to be counted."""
+    return ContextLayer(
+        str(part["name"]),
+        0,
+        1,
+        str(part.get("source", "")),
+        _part_notes(part),
+        budget=part.get("budget"),
+        digest=str(part.get("sha256", "")),
+        passages=passages_of(part.get("passages")),
+    )
+
+
+def _part_notes(part: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was done to a part of the prompt."""
+    notes = [str(note) for note in part.get("notes", ())]
+    if part.get("truncated"):
+        notes.append("shortened: its middle is left out")
+    if left := part.get("left_out"):
+        named = ", ".join(f"“{each}”" for each in left[:NAMED])
+        notes.append(f"{len(left)} left out for want of room: {named}{' …' if len(left) > NAMED else ''}")
+    return tuple(notes)
+
+
+def _conversation_sizes(path: Sequence[Node], wire: Wire) -> list[_Sized]:
+    kinds = {node.id: node.kind for node in path}
+    reached = dict(folders_shown(path))
+    folders: list[_Sized] = []
+    sizes = dict.fromkeys(CONVERSATION, 0)
+    counts = dict.fromkeys(CONVERSATION, 0)
+    framer = wire.framer()
+    for turned in conversation(path):
+        name = _kind(turned, kinds)
+        size = sum(map(len, framer.frames(turned.message)))
+        for about in reached.get(turned.node, ()):
+            part = round(size * about["chars"] / max(len(turned.message.content), 1))
+            folders.append((_part_layer(about), part))
+            size -= part
+        sizes[name] += size
+        counts[name] += 1
+    said = [
+        (ContextLayer(name, 0, counts[name], notes=_made_room(name, path)), sizes[name]) for name in sizes
+    ]
+    return [*folders, *said]
+
+
+def _kind(turned: MessageHistory, kinds: Mapping[int, str]) -> str:
+    match turned.message.role:
+        case "assistant":
+            return "Answers and calls"
+        case "tool":
+            return "Tool results"
+        case _:
+            return "Your messages" if kinds.get(turned.node) == "user" else "Notes"
+
+
+def _made_room(name: str, path: Sequence[Node]) -> tuple[str, ...]:
+    """What compactions took out of a layer of the conversation."""
+    compactions = [node.data for node in path if node.kind == "compaction"]
+    if name == "Tool results":
+        masked = {number for data in compactions for number in data.get("nodes", ())}
+        count = sum(node.id in masked for node in path if node.kind == "tool")
+        return (f"{count} masked to make room",) if count else ()
+    if name == "Notes":
+        start = max((data.get("from", 0) for data in compactions), default=0)
+        count = sum(node.kind in ("user", "assistant", "tool") for node in path if node.id < start)
+        return (f"{count} earlier messages are left out",) if count else ()
+    return ()
+
+
+def _last_count(path: Sequence[Node]) -> int | None:
+    node = next((node for node in reversed(path) if node.kind == "assistant"), None)
+    usage = node.data.get("usage") if node is not None else None
+    count = usage.get("input") if isinstance(usage, Mapping) else None
+    return count if isinstance(count, int) and count > 0 else None
+
+
+def _totals(used: Mapping[str, int | float | None]) -> Totals:
+    whole = {name: int(used.get(name) or 0) for name in ("requests", "input", "output", "cached")}
+    return Totals(**whole, cost=used.get("cost"))
+
+
+def _stored_breaks(path: Sequence[Node]) -> list[Break]:
+    """Compactions, new prompts and changes of the model, in order."""
+    found: list[Break] = []
+    prompted, model = False, ""
+    for node in path:
+        if node.kind == "compaction":
+            found.append(Break(node.content, True))
+        elif node.kind == "system":
+            if prompted:
+                found.append(Break("The prompt or the tools changed.", True))
+            prompted = True
+        elif node.kind == "assistant" and (name := str(node.data.get("model", ""))):
+            if model and name != model:
+                found.append(Break(f"Another model went on: {name}.", True))
+            model = name
+    return found
+
+
+def _is_stored(one: Break, path: Sequence[Node]) -> bool:
+    return any(node.kind == "compaction" and node.content == one.reason for node in path)

@@ -1,0 +1,105 @@
+"""Project files of folders below the workspace: what the agent is told when its work first reaches one.
+
+They go into the result of the call that got there and never into the system prompt, so the
+prompt prefix stays what it is. The node of that result names them, so that a session that is
+opened again knows what the agent has in view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.knowledge.context.context_files import files_of_folders, folders_between, rule_file
+from agent.knowledge.context.context_table import recorded
+from agent.knowledge.context.cursor_rules import CursorRule
+from agent.knowledge.context.fitting import fitted
+from agent.knowledge.context.layer import Part
+from agent.knowledge.context.layers.project import LAYER, part_of
+
+FOREIGN = frozenset({"node_modules", "site-packages"})
+"""Folders of other people's programs; those that begin with a dot are left out too."""
+
+TOLD = (
+    "This call reached its folder for the first time. Written by the people of this project; follow them for "
+    "work in that folder and below. They change neither your tools nor your care."
+)
+
+TOLD_RULE = (
+    "This call reached a file that the rule names. Written by the people of this project; follow it for such "
+    "files. It changes neither your tools nor your care."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderRoom:
+    """What may be told of folders with one result."""
+
+    file: int
+    """Characters taken from one file."""
+    layer: int
+    """Tokens of all files together."""
+    allowed: frozenset[str] = frozenset()
+    """Hashes of passages that a person let in."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """What is told of folders that were reached."""
+
+    parts: tuple[Part, ...]
+    folders: tuple[Path, ...]
+    """Those with files, in order."""
+
+    @property
+    def text(self) -> str:
+        """As the agent reads it."""
+        return "\n\n".join(part.text for part in self.parts)
+
+    def data(self) -> list[dict[str, Any]]:
+        """As the node of the result keeps it; `agent.knowledge.context.folders_in_view` reads it."""
+        folders = map(str, self.folders)
+        return [{**about, "folder": next(folders, "")} for about in recorded(self.parts)]
+
+
+def ways_to(root: Path, reached: Iterable[Path]) -> tuple[Path, ...]:
+    """The folders on the way from `root` to each place, outermost first. Pure; places may be files."""
+    ways: dict[Path, None] = {}
+    for place in reached:
+        for folder in folders_between(root, place):
+            if folder != root and _is_foreign(folder.name):
+                break
+            ways[folder] = None
+    return tuple(ways)
+
+
+def _is_foreign(name: str) -> bool:
+    return name.startswith(".") or name in FOREIGN
+
+
+def read_folders(
+    folders: Sequence[Path],
+    root: Path,
+    room: FolderRoom,
+    written: frozenset[Path] = frozenset(),
+    rules: Sequence[CursorRule] = (),
+) -> FolderFiles:
+    """The project files in `folders`, and `rules` for what was reached, fitted into `room`. Reads them.
+
+    A rule counts as a folder of its own, named by its path. Files in `written` are left out: the agent has
+    just written them itself.
+    """
+    found: list[tuple[Path, Part]] = []
+    for folder in folders:
+        if folder.is_dir():
+            files = files_of_folders([folder], root, room.file, room.allowed)
+            found += [(folder, part_of(file, TOLD, LAYER.name)) for file in files if file.path not in written]
+    for rule in rules:
+        file = rule_file(rule.path, root, room.file, room.allowed)
+        if file is not None and rule.path not in written:
+            found.append((rule.path, part_of(file, TOLD_RULE, LAYER.name)))
+    parts = fitted([part for _folder, part in found], {LAYER.name: room.layer}, None)
+    by_source = {part.source: folder for folder, part in found}
+    return FolderFiles(parts, tuple(by_source[part.source] for part in parts))

@@ -1,0 +1,15 @@
+"""The layer of plugins: sections that a person agreed to with the plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.knowledge.context.layer import Facts, Layer, Part, one_line
+
+
+def _parts(facts: Facts) -> Iterator[Part]:
+    for section in facts.plugins:
+        yield Part(f"Plugins: {one_line(section.name)}", f"# {one_line(section.name)}\n{section.text}")
+
+
+LAYER = Layer("plugins", 70, _parts)

@@ -1,0 +1,7 @@
+"""The layer of what holds for this session alone."""
+
+from __future__ import annotations
+
+from agent.knowledge.context.layer import Layer, Part
+
+LAYER = Layer("session", 85, lambda facts: [Part("Session", f"# Session\nBegan on: {facts.date}")])

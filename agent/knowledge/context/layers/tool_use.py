@@ -1,0 +1,46 @@
+"""The layer about how tools are used; a tool that is not on offer is not named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.knowledge.context.layer import Facts, Layer, Part
+
+TOOLS = """\
+# Tools
+- Calls that do not need each other's results go into one message; reading calls then run side by side."""
+
+TOOL_HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("read_file", "search"),
+        "Find and read files with search and read_file rather than with shell commands.",
+    ),
+    (
+        ("patch", "write_file"),
+        "Change existing files with patch; write_file is for new files and full rewrites.",
+    ),
+    (
+        ("terminal",),
+        "terminal keeps folder, variables and functions between calls. Commands get no keyboard input.",
+    ),
+    (
+        ("terminal", "process"),
+        "Start servers and watchers with background=true and look after them with process.",
+    ),
+    (("todo_write",), "Plan work of three or more steps with todo_write and keep the list true as you go."),
+    (("clarify",), "Ask with clarify only what you cannot find out and what would change the result."),
+    (("session_search",), "When the user refers to earlier work, look it up with session_search."),
+)
+"""(tools that must be on offer, sentence)"""
+
+
+def _parts(facts: Facts) -> Iterator[Part]:
+    if not facts.tools:
+        return
+    hints = [
+        f"- {sentence}" for needed, sentence in TOOL_HINTS if all(name in facts.tools for name in needed)
+    ]
+    yield Part("Use of tools", "\n".join([TOOLS, *hints]))
+
+
+LAYER = Layer("tool_use", 30, _parts)

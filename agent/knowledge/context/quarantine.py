@@ -1,0 +1,182 @@
+"""Quarantine of passages in context files that read like orders to an agent, until a person lets them in.
+
+The rest of the file is used. A passage is a paragraph, an item of a list, a heading or a block of
+code; what a person let in is known by the hash of its text, so the same words count everywhere and
+a changed word does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any
+
+from agent.knowledge.injection import InjectionFinding, scan
+from tools.redact import redact
+from tools.safe_text import clean
+
+LONGEST_SHOWN = 2_000
+"""Characters of a passage that are kept to be shown to a person."""
+MOST_NAMED = 3
+"""Passages that are told of one by one."""
+SHORT = 12
+"""Digits of a hash by which people name a passage."""
+
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s{0,3}#{1,6}\s")
+_HARMLESS = frozenset({"invisible-characters"})
+"""Findings that need no quarantine: such characters are taken out of whatever is read."""
+_CARE = re.compile(
+    r"(?:\b(?:never|not|n['’]t|avoid|nothing|nobody|forbidden|prohibited)\b|[❌✗✘🚫⛔])"
+    r"(?:(?!hesitat|wait|worr|bother|afraid|stop|paus|ask|need)(?:[^.!?]|\.(?=\S|,))){0,200}?"
+    r"\b(?:without|skip|bypass)",
+    re.IGNORECASE,
+)
+"""The plain rule not to act without approval, which many projects have; the opposite of skipping it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPassage:
+    """Lines of a file that were kept back. Lines count from 1, both ends included."""
+
+    digest: str
+    """SHA-256 of the text, in hex; what a person let in is known by it."""
+    file: str
+    first: int
+    last: int
+    rules: tuple[str, ...]
+    """What it reads like, by the names of the rules of the scan."""
+    text: str
+    """Without secrets, at most `LONGEST_SHOWN` characters."""
+
+    @property
+    def place(self) -> str:
+        """The file and the lines, as people write them."""
+        lines = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{self.file}:{lines}"
+
+    def data(self) -> dict[str, Any]:
+        """As nodes keep it; `passages_of` reads it."""
+        return {**asdict(self), "rules": list(self.rules)}
+
+
+def passages_of(kept: Any) -> tuple[KeptPassage, ...]:
+    """Passages as a node keeps them; those that cannot be read are left out."""
+    return tuple(passage for each in (kept if isinstance(kept, list) else ()) if (passage := _passage(each)))
+
+
+def _passage(kept: Any) -> KeptPassage | None:
+    if not isinstance(kept, Mapping):
+        return None
+    try:
+        return KeptPassage(
+            digest=str(kept["digest"]),
+            file=str(kept["file"]),
+            first=int(kept["first"]),
+            last=int(kept["last"]),
+            rules=tuple(map(str, kept["rules"])),
+            text=str(kept["text"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def kept_back_notices(passages: Sequence[KeptPassage]) -> list[str]:
+    """Sentences for the person, at most `MOST_NAMED` and one on the rest."""
+    told = [
+        f"{clean(each.place)} reads like an order to an agent ({', '.join(each.rules)}) and is kept back; "
+        f"/context shows it and lets it in."
+        for each in passages[:MOST_NAMED]
+    ]
+    if (more := len(passages) - MOST_NAMED) > 0:
+        told.append(f"{more:,} more passages of context files are kept back; see /context.")
+    return told
+
+
+def digest_of(text: str) -> str:
+    """The hash by which a passage is known."""
+    return sha256(text.strip().encode("utf-8", "replace")).hexdigest()
+
+
+def quarantined(
+    text: str, file: str, allowed: Collection[str] = (), first: int = 1
+) -> tuple[str, tuple[KeptPassage, ...]]:
+    """The text with a mark in place of each passage that is kept back, and those passages. Pure.
+
+    `allowed` are hashes of passages that a person let in. `first` is the number of the first line.
+    """
+    findings = [each for each in scan(text) if each.rule not in _HARMLESS]
+    if not findings:
+        return text, ()
+    lines = text.split("\n")
+    shown: list[str] = []
+    found: list[KeptPassage] = []
+    at = 0
+    for start, end, rules in _touched(lines, findings):
+        passage = "\n".join(lines[start:end])
+        digest = digest_of(passage)
+        if digest in allowed:
+            continue
+        kept = KeptPassage(
+            digest=digest,
+            file=file,
+            first=first + start,
+            last=first + end - 1,
+            rules=rules,
+            text=redact(passage.strip())[:LONGEST_SHOWN],
+        )
+        shown += [*lines[at:start], _mark(kept)]
+        found.append(kept)
+        at = end
+    return "\n".join([*shown, *lines[at:]]), tuple(found)
+
+
+def _mark(passage: KeptPassage) -> str:
+    """What stands in place of a passage."""
+    which = (
+        f"Line {passage.first}" if passage.first == passage.last else f"Lines {passage.first}-{passage.last}"
+    )
+    return f"[{which} kept back: what stood there reads like an order to an agent. The user can let it in.]"
+
+
+def _touched(
+    lines: Sequence[str], findings: Sequence[InjectionFinding]
+) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """First line, line behind the last one, and rules of what has findings; a finding may join passages."""
+    passages = _passages(lines)
+    merged: list[tuple[int, int, list[str]]] = []
+    for finding in findings:
+        touched = [each for each in passages if each[0] < finding.last and finding.first <= each[1]]
+        if not touched:
+            continue
+        start, end = touched[0][0], touched[-1][1]
+        if finding.rule == "skip-approval" and _CARE.search(" ".join(lines[start:end])):
+            continue
+        if merged and start < merged[-1][1]:
+            before = merged.pop()
+            merged.append((min(before[0], start), max(before[1], end), [*before[2], finding.rule]))
+        else:
+            merged.append((start, end, [finding.rule]))
+    return ((start, end, tuple(dict.fromkeys(rules))) for start, end, rules in merged)
+
+
+def _passages(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Where each passage begins and ends, as indexes of lines; empty lines belong to none."""
+    found: list[tuple[int, int]] = []
+    start: int | None = None
+    fence = ""
+    for at, line in enumerate(lines):
+        mark = line.lstrip()[:3]
+        opens = mark in ("```", "~~~") and fence in ("", mark)
+        begins = not fence and (opens or not line.strip() or _ITEM.match(line) is not None)
+        if start is not None and begins:
+            found.append((start, at))
+            start = None
+        if opens:
+            fence = "" if fence else mark
+        if start is None and line.strip():
+            start = at
+    if start is not None:
+        found.append((start, len(lines)))
+    return found

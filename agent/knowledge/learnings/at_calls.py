@@ -1,0 +1,352 @@
+"""Learnings at the calls of one agent: what is looked up before a call, told with it, and learned from it.
+
+A call is held back at most once at a time: made again unchanged, it runs, and what comes of that
+confirms or refutes the learning. Where the store cannot be read, this raises: whoever asks lets the call
+run as if nothing were known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.knowledge.learnings.call_form import COMMAND_TOOLS, CallForm, CallPlace, call_form
+from agent.knowledge.learnings.environment import LearningEnvironment
+from agent.knowledge.learnings.failures import TIMED_OUT_KIND, Failure, failure_of, is_run
+from agent.knowledge.learnings.learning import Learning, short
+from agent.knowledge.learnings.learning_store import LearningStore
+from agent.knowledge.learnings.lines import held_back, with_failure
+from agent.knowledge.learnings.signature import Signature, signature
+from agent.knowledge.learnings.what_worked import Fix, MadeCall, same_aim, what_worked
+from agent.knowledge.learnings.words import speaks_of
+from agent.core.messages import ToolCall
+from tools.redact import redact
+
+LARGE = 4_000
+"""Characters of arguments or of a result from which on they are looked at in a thread."""
+REMEMBERED = 60
+"""Calls of a turn that are remembered."""
+FAILURES = 20
+"""Failures of a session that a learning may be about."""
+SUCCESSES = 2_000
+"""Calls of a session that are known to have worked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A call that was held back, until it is known what came of it."""
+
+    learning: Learning
+    key: str
+    """Of the call."""
+    successes: int
+    """How many calls had worked by then."""
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A call that is about to run."""
+
+    form: CallForm
+    known: Sequence[Learning] = ()
+
+
+@dataclass(slots=True)
+class SeenFailure:
+    """A call that failed in this session."""
+
+    made: MadeCall
+    signature: Signature
+    told: list[int] = field(default_factory=list)
+    """Numbers of the learnings that were told with it."""
+
+
+class CallLearnings:
+    """Those of one agent, over all its turns."""
+
+    def __init__(
+        self,
+        store: LearningStore,
+        environment: LearningEnvironment,
+        session: str,
+        node: Callable[[], int | None],
+        excluded: frozenset[str],
+        *,
+        holds_back: bool = True,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        """`node` is the message at which the session stands; `excluded` are tools nobody learns about."""
+        self._store = store
+        self._around = environment
+        self._session = session
+        self._node = node
+        self._excluded = excluded
+        self._holds_back = holds_back
+        self._secrets = secrets or {}
+        self._prepared: dict[str, _Prepared] = {}
+        self._turn: list[MadeCall] = []
+        self._open: list[SeenFailure] = []
+        """Failures of this turn that nothing has mended yet."""
+        self.failures: list[SeenFailure] = []
+        """The last ones of the session, oldest first."""
+        self._held: dict[int, _Held] = {}
+        """By the number of the learning."""
+        self._successes = 0
+        self._needless: set[int] = set()
+        """Learnings of which this session has seen that they do not hold now."""
+        self._looking = asyncio.Lock()
+        """Held while what is known is looked at and changed: calls run side by side."""
+        self._worked: dict[str, None] = {}
+        """Keys of calls that worked in this session."""
+
+    def turn_began(self) -> None:
+        """A new turn: a failure of an earlier one is not mended by what this one does."""
+        self._turn, self._open = [], []
+        self._prepared.clear()
+
+    async def before(self, call: ToolCall, arguments: Mapping[str, Any]) -> str:
+        """The result of a call that is held back, as JSON; empty for one that is to run."""
+        if call.name in self._excluded:
+            return ""
+        async with self._looking:
+            held = await self._before(call, arguments)
+        return "" if held is None else json.dumps(held, ensure_ascii=False)
+
+    async def after(self, call: ToolCall, result: Mapping[str, Any]) -> str:
+        """Learn from a call that has ended; the line to be told with its result, mostly empty."""
+        prepared = self._prepared.pop(call.id, None)
+        if prepared is None or not is_run(result):
+            return ""
+        async with self._looking:
+            return await self._after(prepared, result)
+
+    async def _before(self, call: ToolCall, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        form = await self._form(call, arguments)
+        known = await self._store.for_calls((form.key, form.timed_key))
+        self._prepared[call.id] = _Prepared(form, known)
+        if not self._holds_back or any(self._is_held(each, form) for each in known):
+            return None
+        speaking = [each for each in known if each.status == "learning" and not self._is_met(each)]
+        speaking = [each for each in speaking if await self._holds(each)]
+        if not speaking:
+            return None
+        for each in speaking:
+            key = form.timed_key if each.error_type == TIMED_OUT_KIND else form.key
+            self._held[each.id] = _Held(each, key, self._successes)
+            await self._store.happened(each.id, used=1)
+        del self._prepared[call.id]
+        first = speaking[0]
+        return {"error": held_back(first, speaking[1:2]), "status": "held_back", "learning": first.id}
+
+    def _is_held(self, learning: Learning, form: CallForm) -> bool:
+        """Whether this call was held back for a learning just before."""
+        held = self._held.get(learning.id)
+        return held is not None and held.key in (form.key, form.timed_key)
+
+    def _is_met(self, learning: Learning) -> bool:
+        """Whether what a learning asks for was done already, or was seen to be needless."""
+        if learning.id in self._needless:
+            return True
+        return self._steps_done(learning)
+
+    async def _holds(self, learning: Learning) -> bool:
+        """Whether what a learning depends on is as it was; it is stale from now on if not."""
+        if not learning.depends or not await asyncio.to_thread(self._around.changed, learning.depends):
+            return True
+        await self._store.set_status(learning.id, "stale")
+        return False
+
+    async def _form(self, call: ToolCall, arguments: Mapping[str, Any]) -> CallForm:
+        workspace = str(self._around.workspace)
+        cwd = str(self._around.cwd()) if call.name in COMMAND_TOOLS else workspace
+        place = CallPlace(workspace, cwd)
+        if len(call.arguments) > LARGE:
+            return await asyncio.to_thread(call_form, call.name, arguments, place)
+        return call_form(call.name, arguments, place)
+
+    async def _after(self, prepared: _Prepared, result: Mapping[str, Any]) -> str:
+        form = prepared.form
+        if sum(len(value) for value in result.values() if isinstance(value, str)) > LARGE:
+            failure = await asyncio.to_thread(failure_of, result, form.command)
+        else:
+            failure = failure_of(result, form.command)
+        made = MadeCall(form, failure, self._node())
+        self._turn = [*self._turn[1 - REMEMBERED :], made]
+        if failure is None:
+            await self._succeeded(made, prepared.known)
+            return ""
+        return await self._failed(made, failure, prepared.known, str(result.get("output") or ""))
+
+    # A call that failed
+
+    async def _failed(self, made: MadeCall, failure: Failure, known: Sequence[Learning], output: str) -> str:
+        sign = signature(made.form, failure, self._store.project)
+        for learning in known:
+            is_held = self._is_held(learning, made.form)
+            self._held.pop(learning.id, None)
+            if is_held and learning.key == sign.key:
+                await self._store.happened(learning.id, confirmed=1)
+        await self._refute_fix(made.form.key)
+        seen = SeenFailure(made, sign)
+        told_already = {number for each in self._open for number in each.told}
+        found = await self._about(sign, failure, output)
+        told = [each for each in found if each.id not in told_already][:1]
+        seen.told = [each.id for each in found]
+        self._open.append(seen)
+        self.failures = [*self.failures[1 - FAILURES :], seen]
+        for each in told:
+            await self._store.happened(each.id, used=1)
+        return " ".join(map(with_failure, told))
+
+    async def _about(self, sign: Signature, failure: Failure, output: str) -> list[Learning]:
+        """What is known of a failure: by its signature, else by words of those that somebody wrote."""
+        if found := await self._store.for_failure(sign.key):
+            return found
+        written = await self._store.of_program((sign.program, ""))
+        return [each for each in written if speaks_of(each, failure, output)]
+
+    async def _refute_fix(self, key: str) -> None:
+        """A call failed that is what a learning says works, and that was told just now."""
+        told = {number for each in self._open for number in each.told} | set(self._held)
+        for number in told:
+            held = self._held.get(number)
+            learning = held.learning if held is not None else await self._store.get(number)
+            if learning is not None and learning.fix_kind == "instead" and learning.fix_key == key:
+                self._held.pop(number, None)
+                for each in self._open:
+                    each.told = [other for other in each.told if other != number]
+                await self._store.happened(number, refuted=1)
+
+    # A call that worked
+
+    async def _succeeded(self, made: MadeCall, known: Sequence[Learning]) -> None:
+        self._worked[made.form.key] = None
+        while len(self._worked) > SUCCESSES:
+            del self._worked[next(iter(self._worked))]
+        settled = await self._confirm_held(made)
+        self._successes += 1
+        failed_now = {each.made.form.key for each in self._open}
+        for learning in known:
+            if learning.id in settled or made.form.key in failed_now or self._is_met(learning):
+                continue
+            # It is said to fail and works.
+            self._held.pop(learning.id, None)
+            self._needless.add(learning.id)
+            await self._store.happened(learning.id, refuted=1)
+        if self._open:
+            await self._mend()
+
+    async def _confirm_held(self, made: MadeCall) -> set[int]:
+        """Settle those for which a call was held back, as far as this call says what came of it."""
+        settled: set[int] = set()
+        for number, held in list(self._held.items()):
+            confirmed = self._came_of(held, made)
+            if confirmed is None:
+                continue
+            del self._held[number]
+            settled.add(number)
+            if confirmed:
+                await self._store.happened(number, confirmed=1)
+        return settled
+
+    def _came_of(self, held: _Held, made: MadeCall) -> bool | None:
+        """Whether a call that worked confirms a learning; None while it says nothing about it."""
+        learning, keys = held.learning, (made.form.key, made.form.timed_key)
+        if held.key in keys:
+            if self._steps_done(learning):
+                return True
+            # Unchanged, and it works: whoever made it may have mended the cause in another way before.
+            return False if self._successes > held.successes else None
+        if learning.fix_key in keys and learning.fix_kind == "instead":
+            return True
+        if learning.fix_kind != "first" and self._is_another_way(learning, made):
+            # Words mean what is done then; of another call nothing is known but that it is over.
+            return learning.fix_kind == "words"
+        return None
+
+    def _steps_done(self, learning: Learning) -> bool:
+        steps = learning.evidence.get("steps", "").split()
+        return learning.fix_kind == "first" and bool(steps) and all(step in self._worked for step in steps)
+
+    def _is_another_way(self, learning: Learning, made: MadeCall) -> bool:
+        if learning.tool != made.form.tool:
+            return False
+        failed = self._around.call_of(learning)
+        return failed is not None and same_aim(failed, made.form)
+
+    async def _mend(self) -> None:
+        """Keep what mended the failures of this turn, if the last call did."""
+        calls = list(self._turn)
+        places = {id(made): at for at, made in enumerate(calls)}
+        waiting = [(each, at) for each in self._open if (at := places.get(id(each.made))) is not None]
+        found = await asyncio.to_thread(
+            lambda: [
+                (each, at, fix)
+                for each, at in waiting
+                if (fix := what_worked(calls, at, self._around.only_looks)) is not None
+            ]
+        )
+        kept: set[tuple[str, str]] = set()
+        for seen, at, fix in found:
+            self._open = [each for each in self._open if each is not seen]
+            if (name := (seen.signature.key, seen.made.form.key)) not in kept:
+                # The same call that failed twice in a row was mended once.
+                kept.add(name)
+                await self._keep(seen, fix, calls[at + 1 :])
+
+    async def _keep(self, seen: SeenFailure, fix: Fix, after: Sequence[MadeCall]) -> None:
+        for number in seen.told:
+            learning = await self._store.get(number)
+            if learning is None:
+                continue
+            # Told in words, what was done then is what they mean.
+            in_words = not learning.fix_key and learning.origin != "observed"
+            if learning.fix_key == fix.key or in_words:
+                # It holds with what there is now.
+                now = await asyncio.to_thread(self._around.restamped, learning.depends)
+                await self._store.happened(number, confirmed=1, depends=now)
+                return
+        made, sign = seen.made, seen.signature
+        assert made.failure is not None
+        now = time.time()
+        form = made.form
+        learning = Learning(
+            key=sign.key,
+            project=sign.project,
+            status="candidate",
+            origin="observed",
+            tool=sign.tool,
+            program=sign.program,
+            subcommand=sign.subcommand,
+            error=sign.error,
+            pattern=self._masked("pattern", form.shown),
+            error_type=self._masked("error_type", made.failure.kind),
+            fix=self._masked("fix", fix.text),
+            fix_kind=fix.kind,
+            fix_key=fix.key,
+            created_at=now,
+            updated_at=now,
+            session=self._session,
+            node=made.node,
+            evidence={
+                "failed": self._masked("pattern", form.shown),
+                "error": self._masked("pattern", made.failure.line),
+                "worked": self._masked("fix", after[-1].form.shown if after else ""),
+                "steps": " ".join(fix.steps),
+            },
+            depends=await asyncio.to_thread(self._around.stamps, form),
+        )
+        await self._store.keep(learning, calls_of(made))
+
+    def _masked(self, name: str, text: str) -> str:
+        return short(name, redact(text, self._secrets))
+
+
+def calls_of(made: MadeCall) -> tuple[str, ...]:
+    """The keys under which a call that failed is found again."""
+    assert made.failure is not None
+    return (made.form.timed_key if made.failure.kind == TIMED_OUT_KIND else made.form.key,)

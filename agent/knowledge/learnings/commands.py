@@ -1,0 +1,249 @@
+"""Commands as learnings compare them: which program, which of its subcommands, and what is essential."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.knowledge.learnings.command_words import CommandWord, simple_commands, words, written
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+_SETUP = names(
+    "cd pushd popd export set unset source . echo printf true false : sleep test [ umask ulimit alias shopt "
+    "trap wait"
+)
+"""What stands before or behind the command that matters."""
+_WRAPPERS: Mapping[str, frozenset[str]] = {
+    "sudo": frozenset({"-u", "-g", "-h", "-p"}),
+    "env": frozenset({"-u", "-C", "-S"}),
+    "nice": frozenset({"-n"}),
+    "timeout": frozenset({"-s", "-k"}),
+    "stdbuf": frozenset({"-i", "-o", "-e"}),
+    **dict.fromkeys(("time", "nohup", "command", "exec", "builtin", "!", "then", "do", "else"), frozenset()),
+}
+"""Programs that run another one, with their options that take a value."""
+_WITH_SUBCOMMANDS: Mapping[str, frozenset[str]] = {
+    "git": frozenset({"-C", "-c", "--git-dir", "--work-tree"}),
+    "docker": frozenset({"-H", "--host", "--context", "-f", "--file", "-p"}),
+    "podman": frozenset({"--url", "--context"}),
+    "kubectl": frozenset({"-n", "--namespace", "--context", "--kubeconfig"}),
+    "helm": frozenset({"-n", "--namespace", "--kube-context"}),
+    "make": frozenset({"-C", "-f", "-j", "--directory", "--file"}),
+    "npm": frozenset({"--prefix", "-w", "--workspace"}),
+    "pnpm": frozenset({"--dir", "-C", "--filter"}),
+    "uv": frozenset({"--directory", "--project"}),
+    "poetry": frozenset({"-C", "--directory"}),
+    **dict.fromkeys(
+        names(
+            "pip yarn bun npx deno cargo go rustup apt apt-get dnf yum brew apk pacman systemctl service "
+            "conda mamba gh glab terraform tofu aws gcloud az dotnet mix bundle gem rails rake composer "
+            "pipx pdm hatch tox nox just task gradle mvn flyctl heroku vercel ansible-galaxy docker-compose "
+            "virtualenv svn hg jj snap flatpak nix"
+        ),
+        frozenset[str](),
+    ),
+}
+"""Programs whose first operand says what they do, with options before it that take a value."""
+_SHOWN_ONLY = frozenset({"head", "tail", "cat", "less", "more", "tee"})
+"""Programs at the end of a pipe that only pick what is shown."""
+_NOWHERE = re.compile(r"[012]?>{1,2}|&>{1,2}")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*", re.ASCII | re.DOTALL)
+_VERSION = re.compile(r"-?\d[\d.]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class SingleCommand:
+    """One program with its arguments, without what runs it and without variables set for it."""
+
+    program: str
+    """Without its folder; empty where there is none."""
+    subcommand: str
+    arguments: tuple[str, ...]
+    """All words behind the program, as they are written."""
+
+    @property
+    def kin(self) -> str:
+        """The program without a version: `python` for `python3.11`."""
+        return kin(self.program)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Arguments that are neither options nor the subcommand."""
+        rest = [word for word in self.arguments if not word.startswith("-")]
+        if (name := self.subcommand.removeprefix("-m ")) in rest:
+            rest.remove(name)
+        return tuple(rest)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandForm:
+    """A shell text as far as it counts for telling two of them apart."""
+
+    text: str
+    """Written one way, without what only picks the output."""
+    place: str
+    """The folder it runs in, seen from the workspace; empty for the workspace itself."""
+    commands: tuple[SingleCommand, ...]
+
+    @property
+    def main(self) -> SingleCommand:
+        """The command that matters: the first that is more than preparation."""
+        named = [each for each in self.commands if each.program]
+        chosen = next((each for each in named if each.program not in _SETUP), None)
+        return chosen or (named[0] if named else SingleCommand("", "", ()))
+
+
+def kin(program: str) -> str:
+    """A program without its version, also where it is spelled with a dot as `py.test` is."""
+    return _VERSION.sub("", program).replace("py.test", "pytest") or program
+
+
+def command_form(text: str, cwd: str, workspace: str) -> CommandForm:
+    """What a shell text means when it starts in `cwd`. Both folders are absolute. Pure and linear."""
+    rest, cwd = _entered(list(words(text)), cwd)
+    rest = _without_shown_only(_without_nowhere(rest))
+    place = _from(cwd, workspace)
+    commands = tuple(_single(each) for each in simple_commands(rest))
+    rest = _tidy([_placed(word, cwd, workspace, is_first(rest, at)) for at, word in enumerate(rest)])
+    return CommandForm(written(rest), place, commands)
+
+
+def is_first(sequence: Sequence[CommandWord], at: int) -> bool:
+    """Whether a word is a program's own name rather than an argument."""
+    return at == 0 or (sequence[at - 1].is_operator and not _NOWHERE.fullmatch(sequence[at - 1].text))
+
+
+def _entered(rest: list[CommandWord], cwd: str) -> tuple[list[CommandWord], str]:
+    """A text without the `cd` it begins with, and the folder that leads to."""
+    while len(rest) > 3 and rest[0].value == "cd" and rest[2].text in ("&&", ";"):
+        target = rest[1]
+        if rest[1].is_operator or target.value[:1] in ("-", "~") or "$" in target.text or "`" in target.text:
+            break
+        cwd = posixpath.normpath(posixpath.join(cwd, target.value))
+        rest = rest[3:]
+    return rest, cwd
+
+
+def _without_nowhere(rest: list[CommandWord]) -> list[CommandWord]:
+    """Without redirections that only merge output or throw it away."""
+    kept: list[CommandWord] = []
+    at = 0
+    while at < len(rest):
+        word = rest[at]
+        following = rest[at + 1].value if at + 1 < len(rest) else ""
+        if word.is_operator and word.text in ("2>&1", "1>&2", ">&2"):
+            at += 1
+        elif word.is_operator and _NOWHERE.fullmatch(word.text) and following == "/dev/null":
+            at += 2
+        else:
+            kept.append(word)
+            at += 1
+    return kept
+
+
+def _without_shown_only(rest: list[CommandWord]) -> list[CommandWord]:
+    while True:
+        marks = [at for at, word in enumerate(rest) if word.is_operator]
+        last = marks[-1] if marks else -1
+        if last < 1 or rest[last].text not in ("|", "|&", ";"):
+            return rest
+        tail = rest[last + 1 :]
+        if rest[last].text == ";" and tail:
+            return rest
+        if tail and not _picks(tail):
+            return rest
+        rest = rest[:last]
+
+
+def _picks(tail: Sequence[CommandWord]) -> bool:
+    name = tail[0].value
+    if name not in _SHOWN_ONLY:
+        return False
+    operands = [word.value for word in tail[1:] if not word.value.startswith("-")]
+    return name != "tee" and all(word.lstrip("+").isdigit() for word in operands)
+
+
+def _tidy(rest: list[CommandWord]) -> list[CommandWord]:
+    """Without empty commands; variables that are set for one command in the order of their names."""
+    kept: list[CommandWord] = []
+    for word in rest:
+        if word.text == ";" and (not kept or kept[-1].text in (";", "&&", "||", "|", "(")):
+            continue
+        kept.append(word)
+    while kept and kept[-1].text == ";":
+        kept.pop()
+    lead = 0
+    while lead < len(kept) and _ASSIGNMENT.fullmatch(kept[lead].value) and not kept[lead].is_operator:
+        lead += 1
+    return sorted(kept[:lead], key=lambda word: word.text) + kept[lead:]
+
+
+def _placed(word: CommandWord, cwd: str, workspace: str, is_program: bool) -> CommandWord:
+    """A word whose path lies in the workspace, as seen from where the command runs."""
+    if word.is_operator:
+        return word
+    text, value = word.text, word.value
+    if text == value:
+        name, equals, path = value.partition("=") if value.startswith("-") else ("", "", value)
+        if path == workspace or path.startswith(f"{workspace}/"):
+            path = posixpath.relpath(path, cwd)
+            path = f"./{path}" if is_program else path
+        elif path.startswith("./") and len(path) > 2 and not is_program and not path[2:].startswith("-"):
+            path = posixpath.normpath(path)
+        else:
+            return word
+        text = f"{name}{equals}{path}"
+        return CommandWord(text, text)
+    return word
+
+
+def _from(cwd: str, workspace: str) -> str:
+    """A folder as seen from the workspace, if it lies in it."""
+    if cwd == workspace:
+        return ""
+    return cwd[len(workspace) + 1 :] if cwd.startswith(f"{workspace}/") else cwd
+
+
+def _single(command: Sequence[CommandWord]) -> SingleCommand:
+    rest = [word.value for word in command]
+    while rest:
+        if _ASSIGNMENT.fullmatch(rest[0]):
+            rest = rest[1:]
+            continue
+        name = posixpath.basename(rest[0].rstrip("/")) or rest[0]
+        valued = _WRAPPERS.get(name)
+        if valued is None or len(rest) == 1:
+            break
+        rest = _behind(rest[1:], valued)
+        if name == "timeout" and rest[:1] and rest[0][:1].isdigit():
+            rest = rest[1:]
+    if not rest:
+        return SingleCommand("", "", ())
+    program = posixpath.basename(rest[0].rstrip("/")) or rest[0]
+    return SingleCommand(program[:80], _subcommand(program, rest[1:])[:80], tuple(rest[1:]))
+
+
+def _behind(rest: list[str], valued: frozenset[str]) -> list[str]:
+    """What stands behind the options of a wrapper."""
+    while rest and rest[0].startswith("-") and len(rest[0]) > 1:
+        rest = rest[2:] if rest[0] in valued else rest[1:]
+    return rest
+
+
+def _subcommand(program: str, arguments: Sequence[str]) -> str:
+    name = kin(program)
+    if name in ("python", "pypy") and "-m" in arguments:
+        at = arguments.index("-m")
+        return f"-m {arguments[at + 1]}" if at + 1 < len(arguments) else ""
+    valued = _WITH_SUBCOMMANDS.get(name)
+    if valued is None:
+        return ""
+    rest = _behind(list(arguments), valued)
+    return rest[0] if rest else ""

@@ -1,0 +1,211 @@
+"""Failures of calls: the line that tells what went wrong, its kind, and a form that stays the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.knowledge.learnings.commands import CommandForm, SingleCommand
+from tools.safe_text import clean
+
+LONGEST_LINE = 300
+"""Characters of a telling line that are kept."""
+_HEAD, _TAIL = 4_000, 12_000
+"""Characters of an output that are looked at, from its start and its end."""
+
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning))(?::\s|$)")
+_CODED = re.compile(r"\berror(?:\[(\w+)\]| ([A-Z]{1,4}\d{2,5}))|\bERR! code (\w+)")
+_PHRASES = (
+    "command not found",
+    "no such file or directory",
+    "permission denied",
+    "address already in use",
+    "connection refused",
+    "not a git repository",
+    "externally-managed-environment",
+    "could not resolve host",
+    "syntax error",
+    "unrecognized arguments",
+    "unrecognized option",
+    "unknown option",
+    "invalid option",
+    "illegal option",
+    "no such option",
+    "unexpected argument",
+    "no rule to make target",
+    "no module named",
+    "cannot find module",
+    "timed out",
+    "unbound variable",
+    "not set",
+    "no space left on device",
+    "is a directory",
+    "not a directory",
+    "file exists",
+)
+"""What errors are called, in lower case; one of them is the kind of the error where it stands in the line."""
+_TELLING = re.compile(
+    r"\b(?:error|fatal|failed|failure|cannot|can't|could not|couldn't|unable to|denied|refused|missing|"
+    r"invalid|illegal|unknown|unrecogni[sz]ed|unexpected|not found|not set|no such|not a|in use|required|"
+    r"must be|syntax|panic|abort(?:ed)?|exception)\b|ERR!",
+    re.IGNORECASE,
+)
+_USAGE = re.compile(r"\s*(?:usage:|try ['\"`]|for more information|see ['\"`])", re.IGNORECASE)
+
+_SHELL = re.compile(r"^(?:\S*/)?(?:ba|z|da|k|a)?sh: (?:line \d+: |\d+: |-c: (?:line \d+: )?)?")
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?|\d{4}/\d\d/\d\d"
+    r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"
+    r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{1,2}\b"
+)
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)\]]+", re.IGNORECASE)
+_HEX = re.compile(
+    r"\b(?:0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|(?=[0-9a-f]*\d)[0-9a-f]{7,64})\b",
+    re.IGNORECASE,
+)
+_PATH = re.compile(r"(?<![\w<])(?:[A-Za-z]:\\|~?/|\.{1,2}/|[\w.@+-]+/)[\w.@+~/\\:-]*")
+_NUMBER = re.compile(r"(?<![A-Za-z_\d])\d+(?:[.,]\d+)*")
+_QUOTES = str.maketrans(dict.fromkeys('"`´‘’“”«»', "'"))
+_MARKS = re.compile(r"(<(?:path|time|url|n)>)(?:[:.,-]?<(?:path|time|url|n)>)+")
+_PASSES = 6
+"""What is taken out may join what stood beside it; so often is it looked at anew."""
+
+_REPORTS: Mapping[str, frozenset[int]] = {
+    **dict.fromkeys(
+        ("pytest", "unittest", "jest", "vitest", "mocha", "rspec", "phpunit", "ctest"), frozenset({1})
+    ),
+    **dict.fromkeys(
+        ("ruff", "flake8", "pylint", "mypy", "pyright", "black", "isort", "eslint"), frozenset({1})
+    ),
+    **dict.fromkeys(
+        ("prettier", "stylelint", "shellcheck", "biome", "clippy", "lint-imports"), frozenset({1})
+    ),
+    **dict.fromkeys(("diff", "cmp", "grep", "egrep", "fgrep", "rg", "ag", "test", "[", "[["), frozenset({1})),
+    **dict.fromkeys(("pgrep", "pkill", "which", "type", "false", "colordiff"), frozenset({1})),
+    "tsc": frozenset({1, 2}),
+}
+"""Exit codes by which a program reports on what it looked at, which is no failure of the call."""
+_REPORTING_SUBCOMMANDS: Mapping[tuple[str, str], frozenset[int]] = {
+    ("cargo", "test"): frozenset({101}),
+    ("cargo", "clippy"): frozenset({101}),
+    ("go", "test"): frozenset({1}),
+    ("go", "vet"): frozenset({1}),
+    ("npm", "test"): frozenset({1}),
+    ("git", "diff"): frozenset({1}),
+    ("git", "grep"): frozenset({1}),
+    ("git", "merge-base"): frozenset({1}),
+}
+_NOT_OURS = frozenset({130, 137, 143})
+"""Exit codes of commands that somebody ended."""
+_AWAY = frozenset({"blocked", "declined", "interrupted", "held_back", "denied"})
+"""What the status of a result says where the call did not fail but was not let run."""
+TIMED_OUT = 124
+TIMED_OUT_KIND = "timed out"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong with a call."""
+
+    kind: str
+    """A short name: `ModuleNotFoundError`, `command not found`, `exit 2`."""
+    line: str
+    """The telling line, as it came."""
+    error: str
+    """The same, normalised."""
+    code: int | None = None
+    """The exit code of a command."""
+
+
+def failure_of(result: Mapping[str, Any], form: CommandForm | None) -> Failure | None:
+    """How a call failed, by its result; None if it did not, or if what failed is not the call itself.
+
+    `form` is that of the command, for a tool that runs one.
+    """
+    if not is_run(result):
+        return None
+    if (error := result.get("error")) is not None:
+        line = telling_line(str(error))
+        return Failure(_kind(line, None), line, normalise(line))
+    code = result.get("exit_code")
+    if not isinstance(code, int) or isinstance(code, bool) or code == 0 or code in _NOT_OURS:
+        return None
+    if form is not None and any(_reports(command, code) for command in form.commands[-3:]):
+        return None
+    if code == TIMED_OUT:
+        return Failure(TIMED_OUT_KIND, TIMED_OUT_KIND, TIMED_OUT_KIND, code)
+    line = telling_line(str(result.get("output") or ""))
+    return Failure(_kind(line, code), line or f"exit {code}", normalise(line) or f"exit {code}", code)
+
+
+def is_run(result: Mapping[str, Any]) -> bool:
+    """Whether a call ran, rather than being refused, held back or interrupted."""
+    return str(result.get("status") or "") not in _AWAY
+
+
+def is_unknown_command(failure: Failure) -> bool:
+    """Whether a program was not there or could not be started, which no change of a file mends by chance."""
+    return failure.code in (126, 127) or failure.kind == "command not found"
+
+
+def telling_line(output: str) -> str:
+    """The line of an output that says what went wrong; empty if there is no text."""
+    text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
+    lines = [" ".join(clean(each).split()) for each in text.splitlines()]
+    lines = [each for each in lines if any(map(str.isalnum, each))]
+    for each in reversed(lines):
+        if _EXCEPTION.match(each):
+            return _cut(each)
+    telling = [each for each in lines if _TELLING.search(each) and not _USAGE.match(each)]
+    named = [each for each in telling if any(phrase in each.lower() for phrase in _PHRASES)]
+    chosen = named or telling or [each for each in reversed(lines) if not _USAGE.match(each)] or lines
+    return _cut(chosen[0]) if chosen else ""
+
+
+def normalise(line: str) -> str:
+    """A telling line without what differs from one time to the next. Idempotent.
+
+    Paths, addresses, times, numbers and hexadecimal become marks; quotes and spaces are written one way.
+    """
+    text = clean(line).translate(_QUOTES)
+    for _ in range(_PASSES):
+        before, text = text, _normalised(text)
+        if text == before:
+            break
+    return text
+
+
+def _normalised(text: str) -> str:
+    text = _SHELL.sub("", " ".join(text.lower().split()))
+    for pattern, mark in ((_TIME, "<time>"), (_ADDRESS, "<url>"), (_HEX, "<n>"), (_PATH, "<path>")):
+        text = pattern.sub(mark, text)
+    text = _MARKS.sub(r"\1", _NUMBER.sub("<n>", text))
+    if len(text) <= LONGEST_LINE:
+        return text
+    # No word is cut in two: half of one may be something else.
+    return text[:LONGEST_LINE].rpartition(" ")[0] or text[:LONGEST_LINE]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
+
+
+def _kind(line: str, code: int | None) -> str:
+    if match := _EXCEPTION.match(line):
+        return match[1]
+    if match := _CODED.search(line):
+        return next(each for each in match.groups() if each)
+    lower = line.lower()
+    if phrase := next((each for each in _PHRASES if each in lower), ""):
+        return phrase
+    return "error" if code is None else f"exit {code}"
+
+
+def _reports(command: SingleCommand, code: int) -> bool:
+    names = {command.kin, command.subcommand.removeprefix("-m ")}
+    if any(code in _REPORTS.get(name, ()) for name in names):
+        return True
+    return code in _REPORTING_SUBCOMMANDS.get((command.kin, command.subcommand), ())

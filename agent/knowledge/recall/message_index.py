@@ -1,0 +1,226 @@
+"""The index over all messages of a store: kept up in the background, searched within milliseconds.
+
+It lives in a file of its own that may be deleted at any time. Each step of building it is one short
+transaction that begins where the last one ended, so a process that is killed loses one step, and two
+processes that build it help each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.knowledge.recall import bits, planning, postings, scoring, stored_messages
+from agent.knowledge.recall import index_tables as tables
+from agent.knowledge.recall.derived_file import DerivedFile
+from agent.knowledge.recall.question import common_words
+from agent.knowledge.recall.scoring import Known, Scored
+from agent.core.store.connection import Database
+from agent.core.store.store import Store
+
+_CLOSE, _CLOSE_NARROWED = 120, 20_000
+"""Places that are weighed with what is known of their messages; more where filters drop some of them."""
+
+_REMOVED_AT_ONCE = 200
+
+_MANY = 10_000
+"""Messages from which on reading where a common word stands takes a noticeable part of a search."""
+_LATELY, _BEGINNING = 2_000, 1_000
+"""The newest messages whose words are counted, and the characters of each that are."""
+_COMMON, _WARMED = 0.02, 200
+"""The share of them in which a common word stands, and how many such words are read beforehand."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessages:
+    """The nodes that answer a question, best first, and what each of its words tells."""
+
+    hits: Sequence[tuple[int, Scored]]
+    rarities: Mapping[str, float]
+    possible: float = 0.0
+    """What a message would score that holds all the words."""
+
+
+class MessageIndex:
+    """Words of all messages by where they stand. One per process and store."""
+
+    def __init__(self, path: Path, store: Store) -> None:
+        self.path = path
+        self._store = store
+        self._file = DerivedFile(path, tables.APPLICATION_ID, tables.prepare, self._check)
+        self._remembered = postings.Remembered()
+        self._reached = 0
+        """The node up to which this process knows all to be indexed."""
+        self._stepping = asyncio.Lock()
+        self._is_warm = False
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        self._reached = 0
+        await self._file.close()
+
+    # Building
+
+    async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
+        """Index what is new for at most `seconds`. Whether all is indexed then. Raises `StoreError`."""
+        if self._reached and await self._store.database.read(stored_messages.newest) == self._reached:
+            return True
+        give_up = time.monotonic() + seconds
+        while await self._step():
+            if time.monotonic() >= give_up:
+                return False
+            if rest:
+                await asyncio.sleep(rest)
+        return True
+
+    async def warm_up(self, *, rest: float = 0.0) -> None:
+        """Read where the common words stand, so that the first questions need not. Raises `StoreError`."""
+        if self._is_warm:
+            return
+        self._is_warm = True
+        mark = await self._file.mended(lambda database: database.read(tables.mark))
+        if mark.rows < _MANY:
+            return
+        texts: list[str] = []
+        before = mark.node + 1
+        while len(texts) < _LATELY:
+            some = await self._store.database.read(
+                lambda c, before=before: stored_messages.newest_texts(c, before, _LATELY // 10, _BEGINNING)
+            )
+            if not some:
+                break
+            texts += [text for _, text in some]
+            before = some[-1][0]
+            await asyncio.sleep(rest)
+        least = max(int(len(texts) * _COMMON), 2)
+        for word in (await asyncio.to_thread(common_words, texts, least))[:_WARMED]:
+            await self._file.mended(lambda database, word=word: database.read(lambda c: self._learn(c, word)))
+            await asyncio.sleep(rest)
+
+    def _learn(self, connection: sqlite3.Connection, word: str) -> None:
+        self._remembered.as_of(connection, tables.mark(connection))
+        self._remembered.places(connection, word)
+
+    async def progress(self) -> tuple[int, int]:
+        """The node up to which all is indexed, and the newest one."""
+        mark = await self._file.mended(lambda database: database.read(tables.mark))
+        return mark.node, await self._store.database.read(stored_messages.newest)
+
+    async def _step(self) -> bool:
+        """Index some messages. False when none are left."""
+        async with self._stepping:
+            return await self._file.mended(self._add_some)
+
+    async def _add_some(self, database: Database) -> bool:
+        before = await database.read(tables.mark)
+        source = self._store.database
+        messages = await source.read(lambda c: stored_messages.after(c, before.node))
+        if not messages:
+            self._reached = before.node
+            return False
+        waited = {each.before for each in messages if each.before is not None}
+        ends = await database.read(lambda c: tables.lines_ending(c, waited))
+        starts = planning.waited_for(messages, ends)
+        earlier = {
+            node: await source.read(lambda c, node=node: stored_messages.up_to(c, node)) for node in starts
+        }
+        plan = await asyncio.to_thread(planning.planned, messages, ends, before.lines, earlier)
+        after = (messages[-1].node, messages[-1].created)
+        await database.write(lambda c: tables.add(c, before, after, plan.rows, plan.lines))
+        return True
+
+    # Removing
+
+    async def remove(self, sessions: Sequence[str]) -> None:
+        """Take sessions out, while the store still has their messages; else all is indexed anew."""
+        if not self.path.exists():
+            return
+        async with self._stepping:
+            await self._file.mended(lambda database: self._remove(database, sessions))
+
+    async def _remove(self, database: Database, sessions: Sequence[str]) -> None:
+        self._reached = 0
+        while places := await database.read(lambda c: tables.places_of(c, sessions, _REMOVED_AT_ONCE)):
+            rows = await self._store.database.read(lambda c, p=places: stored_messages.indexed(c, p))
+            if rows is None:
+                await database.write(tables.clear)
+                return
+            await database.write(lambda c, rows=rows: tables.remove(c, rows))
+        await database.write(lambda c: tables.drop_lines(c, sessions))
+        first = True
+        while await database.write(lambda c, first=first: tables.merge(c, first=first)):
+            first = False
+
+    # Searching
+
+    async def find(
+        self,
+        words: Sequence[str],
+        *,
+        sessions: Collection[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        narrowed: bool = False,
+        now: float | None = None,
+    ) -> FoundMessages:
+        """The best messages for these words, best first: each node with its score and how it was found.
+
+        `sessions` are the only ones that count; `narrowed` says that more will be filtered afterwards.
+        """
+        moment = time.time() if now is None else now
+
+        def search(connection: sqlite3.Connection) -> FoundMessages:
+            within = None
+            if sessions is not None or since is not None or until is not None:
+                within = bits.of_numbers(tables.lines_within(connection, sessions, since, until))
+                if not within:
+                    return FoundMessages((), {}, scoring.possible(words, {}, 1))
+            mark = tables.mark(connection)
+            self._remembered.as_of(connection, mark)
+            read = postings.read(connection, words, mark.rows, self._remembered)
+            most = _CLOSE_NARROWED if narrowed else _CLOSE
+            close = scoring.scored(read, mark.lines, most, within=within, narrowed=narrowed)
+            known = tables.places_at(connection, [each.position for each in close])
+            rarities = {each.word: each.rarity for each in read}
+            possible = scoring.possible(words, rarities, mark.rows)
+            return FoundMessages(_by_node(close, known, moment), rarities, possible)
+
+        return await self._file.mended(lambda database: database.read(search))
+
+    # The file
+
+    async def _check(self, database: Database) -> None:
+        """Make sure that the index is one of this store, and hold no session that is gone."""
+        node, created = await database.read(tables.marked)
+        source = self._store.database
+        newest = await source.read(stored_messages.newest)
+        moment = await source.read(lambda c: stored_messages.moment_of(c, node))
+        if node > newest or (moment is not None and moment != created):
+            await database.write(tables.clear)
+            return
+        known = await database.read(tables.sessions)
+        gone = await source.read(lambda c: stored_messages.without(c, known))
+        if gone:
+            await self._remove(database, gone)
+
+
+def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tuple[int, Scored]]:
+    """Each message once, at the place where it is best, the best first."""
+    best: dict[int, tuple[float, Scored]] = {}
+    for each in found:
+        row = known.get(each.position)
+        if row is None:
+            continue
+        node, kind, created, size = row
+        score = scoring.weighed(each.score, kind, size, now - created)
+        if node not in best or best[node][0] < score:
+            best[node] = (score, each)
+    ranked = sorted(best.items(), key=lambda item: (-item[1][0], -item[0]))
+    return [
+        (node, Scored(each.position, score, each.own, each.nearby, each.dated))
+        for node, (score, each) in ranked
+    ]

@@ -1,0 +1,466 @@
+"""One search over all that can be recalled: exact matches, words in any order, and meaning.
+
+What is typed may be a few words or a whole question. Few words, quotes and symbols mean themselves, so
+messages that hold all of them come first; a question is answered by the ranking of `agent.knowledge.recall.scoring`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+from agent.errors import StoreError
+from agent.knowledge.recall import fusing, scoring, stored_messages
+from agent.knowledge.recall.message_index import FoundMessages, MessageIndex
+from agent.knowledge.recall.question import words_of
+from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
+from agent.knowledge.recall.upkeep import Upkeep
+from agent.core.store import search as finding
+from agent.core.store import session_list
+from agent.core.store.branches import BranchPaths
+from agent.core.store.filters import Filters
+from agent.core.store.query import Query, parse
+from agent.core.store.ranking import snippet
+from agent.core.store.search import MAX_HITS, Order, SearchHit, SearchHits
+from agent.core.store.store import Store
+from tools.extras import add_hint
+from tools.redact import redact
+
+if TYPE_CHECKING:
+    from agent.knowledge.recall.embedding import Vectors
+    from agent.knowledge.recall.meaning import Meaning
+
+log = logging.getLogger(__name__)
+
+SearchMode = Literal["auto", "words", "meaning"]
+MODES: tuple[SearchMode, ...] = get_args(SearchMode)
+
+MESSAGES = "messages"
+"""The source that is always there."""
+
+FEW = 3
+"""Words up to which a search means exactly these."""
+
+_AT_ONCE = 200
+"""Nodes that are checked against filters in one go: a few milliseconds."""
+
+_NEAR, _NEAR_ALONE, _NEAR_NARROWED = 20, 100, 2_000
+"""Messages that meaning may add: beside words, alone, and where filters drop some of them."""
+_NEAR_PASSAGES = 300
+_SHOWN = 2_000
+"""Characters of a passage that are shown."""
+_HURRIED, _TYPING = 0.1, 2.0
+"""Seconds of patience of a search while somebody types, and for which notes are not read again then."""
+_FIRST = 3
+"""Passages that stand before the newest messages, where they hold all that was typed."""
+_LIKE, _LIKE_OF_FEW = 0.12, 0.25
+"""The least cosine that counts: whatever is asked, something is nearest, and one word is near to much."""
+
+BY_WORDS = "What the question means was not known in time, so it was searched by its words alone."
+NO_MEANING = (
+    f"Searching by meaning needs the extra `semantic` (`{add_hint('semantic')}`) or a provider's "
+    "model in the setting recall.embeddings; use the mode words or auto."
+)
+
+_MOMENT = 0.03
+"""Seconds that a search spends on indexing what is new; a longer backlog is for the background."""
+
+
+class _Found(NamedTuple):
+    """Something that answers: a node, or a passage of another source."""
+
+    score: float
+    scored: scoring.Scored | None = None
+    """Which words led there; None: it holds exactly what was typed."""
+    node: int = 0
+    session: str = ""
+    """Of a node; empty where it does not matter."""
+    passage: Passage | None = None
+    source: str = MESSAGES
+    by_meaning: bool = False
+    """Whether it is among what means most nearly the same."""
+
+
+class _Answers(NamedTuple):
+    """What the ranking gives."""
+
+    found: Sequence[_Found] = ()
+    is_complete: bool = True
+    """Whether all was looked through for what there was time."""
+    sure: float = 0.0
+    """How surely words found what was meant, where meaning was asked beside them."""
+    late: bool = False
+    """Whether what the question means was not known in time."""
+
+
+class _Question(NamedTuple):
+    """What is asked, and of what."""
+
+    text: str
+    words: Sequence[str]
+    filters: Filters
+    sources: Sequence[str]
+    patience: float
+    mode: SearchMode
+
+
+class Recall:
+    """The search of one store. Open it once per process and close it in the end."""
+
+    def __init__(
+        self, store: Store, *, sources: Sequence[RecallSource] = (), meaning: Meaning | None = None
+    ) -> None:
+        """`meaning` is None where nothing is set up that tells what texts mean."""
+        self._store = store
+        self.meaning = meaning
+        self._sources = tuple(sources)
+        self._held: dict[str, tuple[float, Sequence[Passage]]] = {}
+        """What sources held when they were read last."""
+        self._shelves = {source.name: Shelf() for source in self._sources}
+        self.index = MessageIndex(store.file.with_name("recall.db"), store)
+        self._upkeep = Upkeep(self.index, meaning)
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """What hits may come from."""
+        return (MESSAGES, *(source.name for source in self._sources))
+
+    def stir(self) -> None:
+        """Something may have been said: index it when there is time. On the event loop."""
+        self._upkeep.stir()
+
+    async def close(self) -> None:
+        """Let go of the files."""
+        await self._upkeep.close()
+        for shelf in self._shelves.values():
+            shelf.close()
+        await self.index.close()
+        if self.meaning is not None:
+            await self.meaning.close()
+
+    async def forget(self, sessions: Sequence[str]) -> None:
+        """Take the words of sessions out that are being deleted."""
+        try:
+            await self.index.remove(sessions)
+            if self.meaning is not None:
+                await self.meaning.forget(sessions)
+        except StoreError:
+            # Their messages go all the same; what is left is removed when the index is opened next.
+            log.warning("sessions %s could not be taken out of the index", ", ".join(sessions), exc_info=True)
+
+    async def search(
+        self,
+        text: str,
+        *,
+        filters: Filters | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        order: Order = "rank",
+        mode: SearchMode = "auto",
+        patience: float = finding.PATIENCE,
+        sources: Sequence[str] | None = None,
+        by_session: bool = False,
+    ) -> SearchHits:
+        """What answers `text`, best first, or the newest first.
+
+        `sources` are the only ones that are asked. With `by_session` only the best message of each session
+        counts. `patience` (seconds) bounds the search of old messages for parts of words. Any text is a
+        valid question. Raises `StoreError`.
+        """
+        late = False
+        if mode == "meaning":
+            if self.meaning is None:
+                raise StoreError(NO_MEANING)
+            if late := await self.meaning.question(text, patience) is None:
+                mode = "words"
+        asked, wanted = filters or Filters(), self.source_names if sources is None else sources
+        query = parse(text)
+        room = session_list.bounded(offset) + session_list.bounded(limit)
+        exact: list[int] = []
+        complete = True
+        if mode != "meaning":
+            exact, complete = await self._exact(query, asked, order, patience, wanted)
+        answers = _Answers()
+        question = _Question(text, words_of(text), asked, wanted, patience, mode)
+        first: list[_Found] = []
+        if exact and order == "newest":
+            # Nobody knows where they belong among messages by age, and below them nobody would see them.
+            first = await self._whole_passages(question)
+        else:
+            answers = await self._answers(question, max(room, 1), is_found=bool(exact), by_session=by_session)
+            complete = complete and answers.is_complete
+        known = set(exact)
+        found = [*first, *(_Found(0.0, None, node) for node in exact)]
+        found += [each for each in answers.found if each.node not in known or each.passage is not None]
+        if by_session:
+            found = await self._one_each(found, answers.sure)
+        found = fusing.spaced(found, lambda each: 1 if _is_named(each, question.words) else _every(each))
+        found = found[:MAX_HITS]
+        page = found[session_list.bounded(offset) : room]
+        note = BY_WORDS if late or answers.late else ""
+        return SearchHits(len(found), await self._shown(page, query, text), complete, note)
+
+    async def _exact(
+        self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
+    ) -> tuple[list[int], bool]:
+        """The messages that hold all that was typed, where that is what is meant."""
+        is_meant = order == "newest" or len(query.terms) <= FEW or is_exact(query)
+        if MESSAGES not in sources or not is_meant:
+            return [], True
+        return await finding.matching(
+            self._store.database,
+            query,
+            filters,
+            order=order,
+            patience=patience,
+            lineages=self._store.lineages,
+        )
+
+    async def _answers(self, asked: _Question, room: int, *, is_found: bool, by_session: bool) -> _Answers:
+        """What the ranking gives; where exact matches are there, only what holds words itself."""
+        if not asked.words:
+            return _Answers()
+        messages = FoundMessages((), {})
+        if MESSAGES in asked.sources and asked.mode != "meaning":
+            messages = await self._messages(asked.words, asked.filters)
+        told = [_Found(each.score, each, node) for node, each in messages.hits if each.own or not is_found]
+        all_counts = by_session or self.meaning is not None
+        if told and (asked.filters or by_session):
+            # Else only a deletion in this moment could drop one, and what is gone is not shown anyway.
+            told = await self._let_through(told, asked.filters, len(told) if all_counts else room)
+        others = await self._passages(asked, messages.rarities)
+        found = sorted([*told, *others], key=lambda each: -each.score)
+        if self.meaning is None or asked.mode == "words":
+            return _Answers([each for each in found if each.scored is not None])
+        return await self._by_meaning(self.meaning, asked, found, messages.possible, only_words=is_found)
+
+    async def _by_meaning(
+        self, meaning: Meaning, asked: _Question, found: list[_Found], possible: float, *, only_words: bool
+    ) -> _Answers:
+        """The hits with what means the same beside them.
+
+        `only_words`: nothing is added, as what was typed was found.
+        """
+        vector = await meaning.question(asked.text, asked.patience)
+        by_words = [each for each in found if each.scored is not None]
+        if vector is None:
+            is_patient = asked.patience >= meaning.hurried
+            return _Answers(by_words, is_patient, late=is_patient)
+        count = len(asked.words)
+        possible = possible or float(count)
+        telling = [each.score for each in by_words if _every(each) == 1]
+        sure = fusing.confidence(max(telling, default=0.0), possible)
+        if asked.mode == "meaning":
+            sure = 0.0
+        adds = sure < 1 and not only_words
+        nodes = [each.node for each in by_words if each.passage is None]
+        cosines = dict(await meaning.likeness(vector, nodes)) if nodes else {}
+        is_complete = True
+        near: set[int] = set()
+        if adds and MESSAGES in asked.sources:
+            is_complete = asked.patience >= meaning.hurried
+            added = await self._nearest(meaning, vector, asked) if is_complete else []
+            near = {each.node for each in added}
+            known = set(nodes)
+            cosines |= {each.node: each.score for each in added}
+            found += [each._replace(score=0.0) for each in added if each.node not in known]
+        passages = [each for each in found if each.passage is not None]
+        told = [f"{each.passage.title}\n{each.passage.text}" for each in passages if each.passage is not None]
+        likenesses = await meaning.of_texts(vector, told, asked.patience) if told else ()
+        by_passage = {id(each.passage): like for each, like in zip(passages, likenesses, strict=True)}
+        least = 0.0 if asked.mode == "meaning" else _LIKE if count >= FEW else _LIKE_OF_FEW
+        candidates: list[tuple[_Found, fusing.Contender]] = []
+        for each in found:
+            like = cosines.get(each.node) if each.passage is None else by_passage[id(each.passage)]
+            is_near = like is not None and like >= least and (each.passage is not None or each.node in near)
+            if each.scored is None and not (adds and is_near):
+                continue
+            own = 0 if each.scored is None else each.scored.own
+            told_of = each._replace(by_meaning=adds and is_near)
+            candidates.append((told_of, fusing.Contender(each.score, like, own >= count)))
+        order = fusing.fused([candidate for _, candidate in candidates], sure)
+        answers = [candidates[at][0]._replace(score=score) for at, score in order]
+        return _Answers(answers, is_complete, sure)
+
+    async def _nearest(self, meaning: Meaning, vector: Vectors, asked: _Question) -> list[_Found]:
+        """The messages that mean most nearly the same, each with its cosine as its score."""
+        filters = asked.filters
+        within = None
+        if stored_messages.narrows_sessions(filters):
+            within = await self._store.database.read(lambda c: stored_messages.sessions_within(c, filters))
+        narrowed = bool(replace(filters, session=None, session_begins="", project="", since=None, until=None))
+        count = _NEAR_NARROWED if narrowed else _NEAR_ALONE if asked.mode == "meaning" else _NEAR
+        near = await meaning.nearest(vector, count, sessions=within, since=filters.since, until=filters.until)
+        return await self._let_through([_Found(cosine, None, node) for node, cosine in near], filters, count)
+
+    async def _whole_passages(self, asked: _Question) -> list[_Found]:
+        """The best passages that hold each word themselves."""
+        found = await self._passages(asked._replace(mode="words"), {}) if asked.words else []
+        whole = [each for each in found if each.scored is not None and each.scored.own >= len(asked.words)]
+        return sorted(whole, key=lambda each: -each.score)[:_FIRST]
+
+    async def _messages(self, words: Sequence[str], filters: Filters) -> FoundMessages:
+        try:
+            await self.index.catch_up(seconds=_MOMENT)
+            within = None
+            if stored_messages.narrows_sessions(filters):
+                database = self._store.database
+                within = await database.read(lambda c: stored_messages.sessions_within(c, filters))
+            return await self.index.find(
+                words,
+                sessions=within,
+                since=filters.since,
+                until=filters.until,
+                narrowed=bool(replace(filters, session=None, session_begins="", project="")),
+            )
+        except StoreError:
+            # The exact search does without the index, and what was typed is looked for there.
+            log.warning("the index of messages cannot be searched", exc_info=True)
+            return FoundMessages((), {})
+
+    async def _read(self, source: RecallSource, *, hurried: bool) -> Sequence[Passage]:
+        """What a source holds; of one that was just read, what it held then, while somebody is typing."""
+        before = self._held.get(source.name)
+        if hurried and before is not None and time.monotonic() - before[0] < _TYPING:
+            return before[1]
+        passages = await source.passages()
+        self._held[source.name] = (time.monotonic(), passages)
+        return passages
+
+    async def _let_through(self, found: Sequence[_Found], filters: Filters, room: int) -> list[_Found]:
+        """The first hits that filters let through: those asked for, and what was checked beside them."""
+        database = self._store.database
+        paths = BranchPaths(filters.branch, self._store.lineages) if filters.branch else None
+        passed: list[_Found] = []
+        for start in range(0, len(found), _AT_ONCE):
+            some = found[start : start + _AT_ONCE]
+            nodes = [each.node for each in some]
+            sessions = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
+            if paths is not None:
+                held = set(await finding.held(database, paths, sorted(sessions)))
+                sessions = {node: session for node, session in sessions.items() if node in held}
+            passed += [each._replace(session=sessions[each.node]) for each in some if each.node in sessions]
+            if len(passed) >= room:
+                break
+        return passed
+
+    async def _passages(self, asked: _Question, rarities: Mapping[str, float]) -> list[_Found]:
+        """What other sources hold; filters that only messages have leave them out.
+
+        With meaning also those that hold no word, without a score.
+        """
+        if replace(asked.filters, since=None, until=None):
+            return []
+        found: list[_Found] = []
+        for source in self._sources:
+            if source.name not in asked.sources:
+                continue
+            passages = [
+                each
+                for each in await self._read(source, hurried=asked.patience < _HURRIED)
+                if _is_within(each, asked.filters)
+            ]
+            words = () if asked.mode == "meaning" else asked.words
+            best = await self._shelves[source.name].best(words, passages, rarities)
+            found += [_Found(each.score, each, passage=some, source=source.name) for some, each in best]
+            if self.meaning is not None and asked.mode != "words":
+                held = {id(passage) for passage, _ in best}
+                rest = [each for each in passages if id(each) not in held][:_NEAR_PASSAGES]
+                found += [_Found(0.0, passage=each, source=source.name) for each in rest]
+        return found
+
+    async def _one_each(self, found: Sequence[_Found], sure: float) -> list[_Found]:
+        """The best hit of each session, exact ones first, then by all that a session holds.
+
+        `sure` says how surely words found what was meant.
+        """
+        exact = [each.node for each in found if each.node and not each.session]
+        sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, exact))
+        first: dict[str, _Found] = {}
+        scores: dict[str, list[float]] = {}
+        by_words: dict[str, list[float]] = {}
+        for each in found:
+            if each.passage is None:
+                session = each.session or sessions.get(each.node, "")
+                first.setdefault(session, each)
+                scores.setdefault(session, []).append(each.score)
+                if each.scored is not None:
+                    by_words.setdefault(session, []).append(each.scored.score)
+        kept = [each for each in first.values() if not each.session]
+        ranked = [session for session, each in first.items() if each.session]
+        # Sessions take each other's places, so that they stand as they did among what is no message.
+        places = [first[session].score for session in ranked]
+        ranked.sort(key=lambda session: -scoring.of_session(scores[session]))
+        told = {
+            session: scoring.of_session(sorted(by_words[session], reverse=True))
+            for session in ranked
+            if session in by_words
+        }
+        ranked = fusing.ordered_sessions(ranked, sorted(told, key=lambda session: -told[session]), sure)
+        answers = [
+            first[session]._replace(score=score) for session, score in zip(ranked, places, strict=True)
+        ]
+        answers += [each for each in found if each.passage is not None]
+        return kept + sorted(answers, key=lambda each: -each.score)
+
+    async def _shown(self, page: Sequence[_Found], query: Query, text: str) -> tuple[SearchHit, ...]:
+        secrets, words = self._store.secrets, words_of(text)
+        is_exact_there = any(each.scored is None and not each.by_meaning for each in page)
+        told = query if is_exact_there else parse(" ".join(words))
+        nodes = [each.node for each in page if each.passage is None]
+        hits = await finding.hits_of(self._store.database, told, nodes, secrets)
+        by_node = {hit.node: hit for hit in hits}
+        shown: list[SearchHit] = []
+        for each in page:
+            ways = scoring.sources(each.scored, len(words)) if each.scored is not None else ()
+            if each.by_meaning:
+                ways = (*ways, "meaning")
+            ways = ways or ("exact",)
+            if each.passage is not None:
+                shown.append(replace(_passage_hit(each, each.passage, told, secrets), ways=ways))
+            elif each.node in by_node:
+                shown.append(replace(by_node[each.node], ways=ways))
+        return tuple(shown)
+
+
+def is_exact(query: Query) -> bool:
+    """Whether a text holds quoted words or symbols, beyond what stands in every sentence. Pure."""
+    return any(" " in term or _SYMBOLS.search(_SENTENCE.sub("", term)) for term in query.raw)
+
+
+_SENTENCE = re.compile(r"""^["'“”‘’(\[¿¡]+|["'“”‘’)\].,;:!?…]+$""")
+_SYMBOLS = re.compile(r"(?<!\w)-|-(?!\w)|_|[^\w\s'’-]")
+
+
+def _every(found: _Found) -> int:
+    return 1 if found.passage is None else found.passage.every
+
+
+def _is_named(found: _Found, words: Sequence[str]) -> bool:
+    """Whether what was asked for is the title of a passage."""
+    return found.passage is not None and set(words_of(found.passage.title)).issuperset(words)
+
+
+def _is_within(passage: Passage, filters: Filters) -> bool:
+    return (filters.since is None or passage.created >= filters.since) and (
+        filters.until is None or passage.created <= filters.until
+    )
+
+
+def _passage_hit(found: _Found, passage: Passage, query: Query, secrets: Mapping[str, str]) -> SearchHit:
+    return SearchHit(
+        node=passage.node,
+        session=passage.session,
+        title=passage.title,
+        kind=passage.kind,
+        created=passage.created,
+        snippet=snippet(passage.text, query, secrets),
+        workspace="",
+        tool="",
+        source=found.source,
+        text=redact(passage.text, secrets)[:_SHOWN],
+    )

@@ -1,0 +1,67 @@
+"""The process that makes vectors of pieces of words; see `agent.knowledge.recall.static_embedder` for the way to it.
+
+Reading the weights holds the interpreter for a tenth of a second, which nobody should notice who types.
+The answer to an order is a byte that says what follows: vectors, or why there are none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.core.worker_child import answer_orders
+
+if TYPE_CHECKING:
+    from agent.knowledge.recall.embedding import Vectors
+
+WEIGHTS = "weights/l2_supercat_256.safetensors"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+MADE, FAILED = b"+", b"-"
+FORMATS = {"exact": "<f4", "packed": "<f2"}
+"""How vectors are written: to be compared at once, and to be kept."""
+
+_NICENESS = 10
+
+
+def main() -> None:
+    """Answer until the other side closes."""
+    os.nice(_NICENESS)
+    answer_orders(_answer)
+
+
+def _answer(order: dict[str, Any], data: bytes) -> bytes:
+    try:
+        weights, tokenizer = _loaded(Path(order["place"]))
+        vectors = _means(weights, tokenizer, json.loads(data))
+    except Exception as error:
+        # Both libraries raise types of their own, and plain `Exception`, for files they cannot read.
+        return FAILED + str(error).encode("utf-8", "replace")
+    return MADE + vectors.astype(FORMATS[order["format"]]).tobytes()
+
+
+@cache
+def _loaded(place: Path) -> tuple[Any, Any]:
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    (weights,) = load_file(str(place / WEIGHTS)).values()
+    return weights, Tokenizer.from_file(str(place / TOKENIZER))
+
+
+def _means(weights: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
+    import numpy
+
+    from agent.knowledge.recall.embedding import unit
+
+    found = numpy.zeros((len(texts), weights.shape[1]), numpy.float32)
+    for at, text in enumerate(texts):
+        pieces = [
+            each for each in tokenizer.encode(text, add_special_tokens=False).ids if each < len(weights)
+        ]
+        if pieces:
+            found[at] = weights[pieces].mean(axis=0, dtype=numpy.float32)
+    return unit(found)

@@ -1,0 +1,72 @@
+"""The search as tools are given it (`tools.context.SessionSearch`): hits with what was said around them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import cast
+
+from agent.knowledge.recall.recall import MESSAGES, Recall, SearchMode
+from agent.core.store.filters import Filters
+from agent.core.store.node_text import readable
+from agent.core.store.search import SearchHit, around_hit
+from agent.core.store.store import Store
+from tools.found import FoundMessage, FoundNote, FoundSession
+
+PATIENCE = 1.0
+"""Seconds that may go into older messages for parts of words."""
+
+
+class ToolSearch:
+    """One hit per session: a model is shown the messages around it anyway."""
+
+    def __init__(self, recall: Recall, store: Store) -> None:
+        self._recall = recall
+        self._store = store
+
+    async def search(
+        self,
+        query: str,
+        *,
+        roles: Sequence[str] = (),
+        session: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 5,
+        offset: int = 0,
+        window: int = 3,
+        mode: str = "auto",
+    ) -> tuple[int, list[FoundSession | FoundNote]]:
+        """See `tools.context.SessionSearch.search`."""
+        hits = await self._recall.search(
+            query,
+            filters=Filters(roles=tuple(roles), session=session, since=since, until=until),
+            limit=limit,
+            offset=offset,
+            mode=cast(SearchMode, mode),
+            patience=PATIENCE,
+            by_session=session is None,
+        )
+        return hits.total, [await self._found(hit, window) for hit in hits.hits]
+
+    async def _found(self, hit: SearchHit, window: int) -> FoundSession | FoundNote:
+        if hit.source != MESSAGES:
+            return FoundNote(hit.source, hit.title, hit.snippet, hit.created, hit.ways)
+
+        def read(connection: sqlite3.Connection) -> FoundSession:
+            session, nodes = around_hit(connection, hit, window)
+            messages = tuple(
+                FoundMessage(
+                    each.id,
+                    each.kind,
+                    each.created,
+                    readable(each.kind, each.content, each.data),
+                    each.id == hit.node,
+                )
+                for each in nodes
+            )
+            return FoundSession(
+                session.id, session.title, session.created, hit.node, hit.snippet, messages, hit.ways
+            )
+
+        return await self._store.database.read(read)

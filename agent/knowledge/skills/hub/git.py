@@ -1,0 +1,323 @@
+"""Repositories over git, fetched by the real program without running anything they name.
+
+Nothing is checked out: a bare store is filled with one commit, and the files are read
+out of it as objects. So hooks, filters, attributes, links and submodules of a
+repository never come into force, and its settings are never read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+from agent.model.addresses import is_loopback
+from agent.knowledge.skills.hub.http import check_address
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, HubUnreachableError, quoted
+from agent.knowledge.skills.hub.trees import TreeEntry
+
+PROTOCOLS = ("https", "http", "ssh", "file")
+"""What git may speak; each call allows only the one of its address."""
+SECONDS = 180.0
+LARGEST = 300_000_000
+"""Bytes a fetched repository may take on the disk."""
+_MOST_OUTPUT = 64_000_000
+_POLL = 0.05
+
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
+_REF = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}")
+_SHORT_SSH = re.compile(r"([\w.-]+@)?([\w.-]+):(?!//)(.+)")
+_KEPT = ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "LANG", "TMPDIR")
+_SETTINGS = (
+    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.symlinks=false", "core.askPass=false"),
+    *("core.attributesFile=/dev/null", "core.pager=cat", "credential.helper=", "http.followRedirects=false"),
+    *("protocol.allow=never", "submodule.recurse=false", "fetch.recurseSubmodules=false", "gc.auto=0"),
+    *("maintenance.auto=false", "transfer.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore"),
+    *("gpg.program=false", "commit.gpgSign=false", "uploadpack.packObjectsHook=", "core.quotePath=false"),
+    *("init.templateDir=", "fetch.unpackLimit=1", "http.maxRequests=2", "push.recurseSubmodules=no"),
+)
+
+
+class _NotShallowError(HubError):
+    """A server that only hands out files cannot cut history off."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitPlace:
+    """A repository that git can reach, a revision of it, and a folder in it."""
+
+    url: str
+    protocol: str
+    ref: str = ""
+    folder: str = ""
+
+
+def place(address: str, base: Path) -> GitPlace:
+    """What `[git+]URL[@ref][#folder]` means; `base` is what a relative path counts from.
+
+    Raises `HubRefusedError` for a protocol that is not spoken here.
+    """
+    text, _, folder = address.removeprefix("git+").partition("#")
+    ref = ""
+    end = text.rfind(".git@")
+    if end >= 0:
+        text, ref = text[: end + 4], text[end + 5 :]
+    if ref and not _REF.fullmatch(ref):
+        raise HubError(f"{quoted(ref)!r} is no name of a branch, tag or commit.")
+    helper, sign, _ = text.partition("::")
+    if sign and helper.isalnum():
+        raise HubRefusedError(f"git over {quoted(helper)!r} is not spoken here; use https or ssh.")
+    if any(ord(each) < 33 or ord(each) == 127 for each in text) or text.startswith("-"):
+        raise HubRefusedError(f"{quoted(text, 160)!r} is no address of a repository.")
+    if "://" not in text:
+        short = _SHORT_SSH.fullmatch(text)
+        if short is not None and not text.startswith(("/", ".", "~")):
+            if short[2].startswith("-") or (short[1] or "").startswith("-"):
+                raise HubRefusedError(f"{quoted(text, 160)!r} is no address of a repository.")
+            return GitPlace(f"ssh://{short[1] or ''}{short[2]}/{short[3].lstrip('/')}", "ssh", ref, folder)
+        try:
+            path = Path(os.path.realpath(base / Path(text).expanduser()))
+        except (RuntimeError, ValueError):
+            raise HubError(f"{quoted(text, 160)!r} is no path of a repository.") from None
+        return GitPlace(f"file://{path}", "file", ref, folder)
+    protocol = text.partition("://")[0].lower()
+    if protocol not in PROTOCOLS:
+        raise HubRefusedError(f"git over {quoted(protocol)!r} is not spoken here; use https or ssh.")
+    if protocol in ("http", "https"):
+        check_address(text)
+    if protocol == "ssh" and not _has_plain_host(text):
+        raise HubRefusedError(f"{quoted(text, 160)!r} is no address of a repository.")
+    return GitPlace(text, protocol, ref, folder)
+
+
+def _has_plain_host(address: str) -> bool:
+    """Whether an address names a host that no program takes for an option."""
+    try:
+        parts = urlsplit(address)
+        return (
+            bool(parts.hostname) and not parts.netloc.startswith("-") and not parts.hostname.startswith("-")
+        )
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class GitTree:
+    """The files of one commit in a bare store of ours."""
+
+    store: Path
+    revision: str
+    entries: tuple[TreeEntry, ...]
+
+    def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
+        """Their contents, out of the store."""
+        for entry in wanted:
+            if entry.size > limit:
+                raise HubRefusedError(f"{quoted(entry.path)} is larger than {limit:,} bytes.")
+        names = "".join(f"{entry.id}\n" for entry in wanted).encode()
+        output = run_git(self.store, "cat-file", "--batch", input=names)
+        found: dict[str, bytes] = {}
+        at = 0
+        for entry in wanted:
+            end = output.find(b"\n", at)
+            words = output[at:end].split()
+            if len(words) != 3 or words[1] != b"blob" or not words[2].isdigit():
+                raise HubError(f"{quoted(entry.path)} is missing in what git fetched.")
+            size = int(words[2])
+            found[entry.path] = output[end + 1 : end + 1 + size]
+            at = end + 2 + size
+        return found
+
+
+@contextmanager
+def fetched(where: GitPlace, version: str = "", seconds: float = SECONDS) -> Iterator[GitTree]:
+    """One commit of a repository in a store that is gone afterwards. Raises `HubError`."""
+    with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
+        store = Path(folder, "store")
+        yield fetch_into(store, where, version, seconds)
+
+
+def fetch_into(store: Path, where: GitPlace, version: str = "", seconds: float = SECONDS) -> GitTree:
+    """One commit of a repository in a new bare store. Raises `HubError`."""
+    ref = version or where.ref or "HEAD"
+    if not _REF.fullmatch(ref):
+        raise HubError(f"{quoted(ref)!r} is no name of a branch, tag or commit.")
+    run_git(store.parent, "init", "--quiet", "--bare", str(store))
+    head = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
+    tail = ("--", where.url, ref)
+    try:
+        run_git(store, *head, "--depth=1", *tail, allowed=where, seconds=seconds, watched=store)
+    except _NotShallowError:
+        run_git(store, *head, *tail, allowed=where, seconds=seconds, watched=store)
+    revision = run_git(store, "rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
+    listed = run_git(store, "ls-tree", "-r", "-z", "--long", "--full-tree", revision)
+    return GitTree(store, revision, tuple(_entries(listed)))
+
+
+def _entries(listed: bytes) -> Iterator[TreeEntry]:
+    for row in listed.split(b"\0"):
+        head, _, path = row.partition(b"\t")
+        if not path:
+            continue
+        mode, kind, digest, size = head.split()
+        name = path.decode("utf-8", "surrogateescape")
+        count = int(size) if size.isdigit() else 0
+        if kind == b"commit":
+            yield TreeEntry(name, "submodule", 0)
+        elif mode == b"120000":
+            yield TreeEntry(name, "link", count)
+        elif kind == b"blob":
+            yield TreeEntry(name, "file", count, digest.decode(), executable=mode == b"100755")
+        else:
+            yield TreeEntry(name, "other", count)
+
+
+def run_git(
+    inside: Path,
+    *arguments: str,
+    allowed: GitPlace | None = None,
+    seconds: float = 60.0,
+    input: bytes = b"",
+    watched: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> bytes:
+    """What git prints. `allowed` is the only place it may talk to; `watched` a folder that may not outgrow.
+
+    Raises `HubMissingError` for a repository or revision that is not there, else `HubError`.
+    """
+    program = shutil.which("git", path=_SYSTEM_PATH)
+    if program is None:
+        raise HubError("Git is not installed; install it, or use another kind of source.")
+    settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+    if allowed is not None:
+        settings += ["-c", f"protocol.{allowed.protocol}.allow=always"]
+    with (
+        tempfile.TemporaryDirectory(prefix="hermes-git-home-") as home,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+        tempfile.TemporaryFile() as given,
+    ):
+        given.write(input)
+        given.seek(0)
+        child = subprocess.Popen(
+            [program, *settings, *arguments],
+            cwd=inside,
+            env=_environment(Path(home), allowed) | dict(environ or {}),
+            stdin=given,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            _wait(child, seconds, output, watched, allowed)
+        finally:
+            if child.poll() is None:
+                _kill(child)
+        if child.returncode:
+            errors.seek(0)
+            raise _failure(allowed, errors.read(8_192).decode("utf-8", "replace"))
+        output.seek(0)
+        return output.read()
+
+
+def _wait(
+    child: subprocess.Popen[bytes],
+    seconds: float,
+    output: IO[bytes],
+    watched: Path | None,
+    allowed: GitPlace | None,
+) -> None:
+    deadline = time.monotonic() + seconds
+    pause = 0.005
+    while True:
+        try:
+            child.wait(pause)
+            return
+        except subprocess.TimeoutExpired:
+            pause = min(pause * 2, _POLL)
+        if time.monotonic() > deadline:
+            where = quoted(allowed.url, 160) if allowed is not None else "Git"
+            raise HubUnreachableError(f"{where} did not deliver within {seconds:g} seconds; try again later.")
+        if os.fstat(output.fileno()).st_size > _MOST_OUTPUT or (
+            watched is not None and _bytes_below(watched) > LARGEST
+        ):
+            raise HubRefusedError(f"The repository is larger than {LARGEST:,} bytes, which is not taken.")
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.lstat().st_size
+        except OSError:  # git has just moved it
+            continue
+    return total
+
+
+def _environment(home: Path, allowed: GitPlace | None) -> dict[str, str]:
+    child = {
+        "PATH": _SYSTEM_PATH,
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "false",
+        "SSH_ASKPASS": "false",
+        "GIT_EDITOR": "false",
+        "GIT_PAGER": "cat",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_ALLOW_PROTOCOL": allowed.protocol if allowed is not None else "none",
+    }
+    child |= {name: os.environ[name] for name in _KEPT if name in os.environ}
+    if allowed is not None and allowed.protocol == "ssh":
+        child["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=15"
+        if agent := os.environ.get("SSH_AUTH_SOCK"):
+            child["SSH_AUTH_SOCK"] = agent
+    if allowed is not None and allowed.protocol in ("http", "https") and not is_loopback(allowed.url):
+        child |= {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    return child
+
+
+def _failure(allowed: GitPlace | None, said: str) -> HubError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = (
+        [line for line in lines if line.startswith(("fatal:", "error:"))] or lines or ["it does not say why"]
+    )
+    cause = quoted(told[0].removeprefix("fatal:").removeprefix("error:").strip(), 200).rstrip(".")
+    where = quoted(allowed.url, 160) if allowed is not None else "the repository"
+    text = said.lower()
+    if "does not support shallow" in text:
+        return _NotShallowError(f"{where} cannot hand out a single commit.")
+    if "redirect" in text:
+        return HubRefusedError(f"{where} redirects elsewhere, which is not followed; name the other address.")
+    if any(each in text for each in ("not found", "does not appear to be a git", "couldn't find remote ref")):
+        return HubMissingError(f"Git finds nothing at {where}: {cause}.")
+    if "not our ref" in text or "unadvertised object" in text:
+        return HubMissingError(f"{where} does not hand out that commit: {cause}.")
+    if any(each in text for each in ("could not resolve", "failed to connect", "connection", "timed out")):
+        return HubUnreachableError(f"{where} cannot be reached: {cause}.")
+    return HubError(f"Git cannot fetch {where}: {cause}.")

@@ -1,0 +1,195 @@
+"""Asking a source over HTTP: bounded in time and size, and never led to another origin."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+from agent.model.addresses import is_loopback
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, HubUnreachableError, quoted
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+LARGEST_ANSWER = 8_000_000
+"""Bytes of an index or a list."""
+LARGEST_ARCHIVE = 5_000_000
+"""Bytes of a packed skill."""
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MOST_REDIRECTS = 5
+_MISSING = (404, 410)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """A complete answer with a status of success."""
+
+    url: str
+    content: bytes
+    headers: Mapping[str, str]
+
+    def json(self) -> Any:
+        """The content as JSON. Raises `HubError`."""
+        try:
+            return json.loads(self.content)
+        except (ValueError, RecursionError):
+            raise HubError(f"{host(self.url)} answered with something that is not JSON.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class HubHttp:
+    """How sources are asked. Times are seconds."""
+
+    connect: float = 8.0
+    read: float = 15.0
+    """Without a byte."""
+    whole: float = 90.0
+    """For one answer in all."""
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """A bearer token by origin; it is sent nowhere else."""
+
+    def get(self, url: str, *, limit: int = LARGEST_ANSWER, accept: str = "application/json") -> HttpAnswer:
+        """The answer to one GET; see `HubSession.get`."""
+        with self.session(url) as session:
+            return session.get(url, limit=limit, accept=accept)
+
+    @contextmanager
+    def session(self, url: str) -> Iterator[HubSession]:
+        """Several questions to the host of `url` over the same connections."""
+        import httpx2
+
+        check_address(url)
+        headers = {"Accept-Encoding": "identity", "User-Agent": "hermes-tui"}
+        timeout = httpx2.Timeout(self.read, connect=self.connect)
+        trust_env = not is_loopback(url)
+        with httpx2.Client(timeout=timeout, trust_env=trust_env, headers=headers, verify=_tls()) as client:
+            yield HubSession(self, client)
+
+
+@dataclass(frozen=True, slots=True)
+class HubSession:
+    """Open connections to a source."""
+
+    http: HubHttp
+    client: httpx2.Client
+
+    def get(self, url: str, *, limit: int = LARGEST_ANSWER, accept: str = "application/json") -> HttpAnswer:
+        """The answer to a GET of at most `limit` bytes.
+
+        Raises `HubMissingError` for 404 and 410, `HubUnreachableError` where nobody answers in time,
+        `HubRefusedError` for an answer that is too large or leads elsewhere, else `HubError`.
+        """
+        import httpx2
+
+        check_address(url)
+        start, deadline = origin(url), time.monotonic() + self.http.whole
+        headers = {"Accept": accept}
+        if token := self.http.tokens.get(start):
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            for _ in range(_MOST_REDIRECTS + 1):
+                with self.client.stream("GET", url, headers=headers) as response:
+                    if response.status_code not in _REDIRECTS:
+                        return self._read(url, response, limit, deadline)
+                    target = urljoin(url, response.headers.get("Location", ""))
+                check_address(target)
+                if origin(target) != start:
+                    raise HubRefusedError(
+                        f"{host(url)} redirects to {host(target)}, which is not followed; "
+                        "name that address as the source if you trust it."
+                    )
+                url = target
+            raise HubRefusedError(f"{host(url)} redirects in a circle.")
+        except httpx2.TimeoutException:
+            raise HubUnreachableError(f"{host(url)} did not answer in time; try again later.") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            said = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
+            cause = quoted(said or type(error).__name__, 200).rstrip(".")
+            raise HubUnreachableError(f"{host(url)} cannot be reached: {cause}.") from None
+
+    def _read(self, url: str, response: httpx2.Response, limit: int, deadline: float) -> HttpAnswer:
+        status = response.status_code
+        if status in _MISSING:
+            raise HubMissingError(f"{host(url)} has nothing at {quoted(urlsplit(url).path, 160)}.")
+        if status in (401, 403):
+            mend = _after(response) or "; if it wants a token, name its variable in the source's token_env"
+            raise HubError(f"{host(url)} refuses access (status {status}){mend}.")
+        if status == 429 or status >= 500:
+            raise HubUnreachableError(f"{host(url)} is busy or broken (status {status}){_after(response)}.")
+        if status != 200:
+            raise HubError(f"{host(url)} answered with status {status}.")
+        if response.headers.get("Content-Encoding", "identity").lower() not in ("identity", ""):
+            raise HubRefusedError(f"{host(url)} packed its answer, although it was asked not to.")
+        length = response.headers.get("Content-Length", "")
+        if length.isascii() and length.isdigit() and int(length) > limit:
+            raise _too_large(url, limit)
+        content = bytearray()
+        for piece in response.iter_raw():
+            content += piece
+            if len(content) > limit:
+                raise _too_large(url, limit)
+            if time.monotonic() > deadline:
+                raise HubUnreachableError(f"{host(url)} takes too long to answer; try again later.")
+        return HttpAnswer(url, bytes(content), dict(response.headers))
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Reading the certificates of the system takes longer than most answers."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+def _after(response: httpx2.Response) -> str:
+    seconds = response.headers.get("Retry-After", "")
+    if seconds.isascii() and seconds.isdigit():
+        return f"; try again in {int(seconds)} seconds"
+    if response.headers.get("X-RateLimit-Remaining") == "0":
+        return "; its limit of requests is used up, so try again later or set a token"
+    return ""
+
+
+def _too_large(url: str, limit: int) -> HubRefusedError:
+    return HubRefusedError(f"{host(url)} sends more than {limit:,} bytes, which is not taken.")
+
+
+def check_address(url: str) -> None:
+    """Raises `HubRefusedError` for what is no plain http(s) address."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        usable, parts = False, urlsplit("")
+    if not usable or any(ord(each) < 33 or ord(each) == 127 for each in url):
+        raise HubRefusedError(f"{quoted(url, 160)!r} is no http or https address.")
+    if parts.username is not None or parts.password is not None:
+        raise HubRefusedError("The address holds a user or password, which does not belong there.")
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of an address."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
+
+
+def host(url: str) -> str:
+    """How an address is named in a sentence."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+        return quoted(f"{parts.hostname or url}{port}")
+    except ValueError:
+        return quoted(url)

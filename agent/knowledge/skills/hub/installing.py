@@ -1,0 +1,296 @@
+"""Bringing skills into the home, out of it and back: each step leaves the old or the new, never a half."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent.core.home import PRIVATE_FILE, PRIVATE_FOLDER, Home
+from agent.knowledge.skills.discover import SkillIndex, SkillRoot
+from agent.knowledge.skills.hub import disk
+from agent.knowledge.skills.hub.bundle import tree_digest
+from agent.knowledge.skills.hub.lock import LockedSkill, LockFile, locked_skill
+from agent.knowledge.skills.hub.problems import HubError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.quarantine import Candidate
+from agent.knowledge.skills.scanner import SkillScan, scan_folder
+from agent.knowledge.skills.trust import decide
+from tools.files.atomic import write_atomically
+from tools.files.descriptors import read_plain
+
+CATEGORY = "installed"
+"""The folder that skills from elsewhere lie in, unless another is named."""
+KEPT_REMOVED = 20
+"""Removed skills that can be brought back."""
+
+_CATEGORY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A skill that was taken out and can be brought back."""
+
+    name: str
+    time: str
+    """When, as `YYYYMMDDTHHMMSSZ`."""
+    folder: Path
+    """What is kept."""
+    target: str
+    """Where it lay, below the skills of the home."""
+    row: LockedSkill | None
+    """Its row of the lock file; None for a skill that was not installed from elsewhere."""
+
+
+class InstalledSkills:
+    """The skills of one home that came from elsewhere, and what can be done with them."""
+
+    def __init__(self, home: Home) -> None:
+        self.lock = LockFile(home)
+        self._trash = self.lock.folder / "removed"
+
+    def all(self) -> dict[str, LockedSkill]:
+        """What is installed, by name. Raises `LockFileError`."""
+        return self.lock.read()
+
+    def get(self, name: str) -> LockedSkill:
+        """One installed skill. Raises `HubError`."""
+        rows = self.all()
+        if name not in rows:
+            raise HubError(f"No skill {quoted(name)!r} was installed from elsewhere; {_listed(rows)}.")
+        return rows[name]
+
+    def install(self, candidate: Candidate, *, category: str = "", force: bool = False) -> LockedSkill:
+        """Move a candidate out of quarantine into the home. Raises `HubError`; nothing has changed then."""
+        if not _CATEGORY.fullmatch(category or CATEGORY):
+            raise HubError(f"{quoted(category)!r} is no name for a folder of skills; use a-z, 0-9, _ and -.")
+        require_allowed(candidate, force=force)
+        with self.lock.held():
+            rows = self.all()
+            self.check_free(candidate, rows)
+            row = _row(candidate, f"{category or CATEGORY}/{candidate.name}")
+            target = self.lock.place(row)
+            if os.path.lexists(target):
+                raise HubError(f"There is something at {target} already; move it away first.")
+            # The row comes first: a folder without one would count as the person's own.
+            self.lock.write(rows | {row.name: row})
+            try:
+                self._move(candidate.skill.folder, target)
+            except OSError as error:
+                self.lock.write(rows)
+                raise HubError(f"{target} cannot be written: {error.strerror or error}.") from None
+            return row
+
+    def check_free(self, candidate: Candidate, rows: Mapping[str, LockedSkill]) -> None:
+        """Raises `HubError` when the home has a skill of that name."""
+        known = rows.get(candidate.name)
+        if known is not None and os.path.lexists(self.lock.place(known)):
+            raise HubError(
+                f"{candidate.name} is installed already, from {quoted(known.url)}; "
+                f"see `hermes skills update {candidate.name}` and `remove`."
+            )
+        own = self._own(candidate.name)
+        if own is not None:
+            raise HubError(
+                f"You have a skill {candidate.name} of your own at {own}; "
+                "rename or remove it before you install another of that name."
+            )
+
+    def replace(self, row: LockedSkill, candidate: Candidate, *, force: bool = False) -> LockedSkill:
+        """Put a version that lies in quarantine in the place of the installed one. Raises `HubError`."""
+        require_allowed(candidate, force=force)
+        with self.lock.held():
+            rows = self.all()
+            if rows.get(row.name) != row:
+                raise HubError(f"{row.name} was changed by somebody else meanwhile; try again.")
+            target = self.lock.place(row)
+            new = _row(candidate, row.folder)
+            self.lock.write(rows | {row.name: new})
+            try:
+                aside = self._aside(row.name, row, target) if os.path.lexists(target) else None
+                try:
+                    self._move(candidate.skill.folder, target)
+                except OSError:
+                    if aside is not None:
+                        (aside / "skill").rename(target)
+                        shutil.rmtree(aside, ignore_errors=True)
+                    raise
+            except OSError as error:
+                self.lock.write(rows)
+                raise HubError(f"{target} cannot be written: {error.strerror or error}.") from None
+            return new
+
+    def scan(self, row: LockedSkill) -> SkillScan:
+        """What a scan finds in it now."""
+        return scan_folder(self.lock.place(row), outside=row.trust in ("trusted", "community"))
+
+    def changes(self, row: LockedSkill) -> dict[str, str]:
+        """Files that differ from what the source delivered: `added`, `removed` or `changed`.
+
+        Raises `HubError` for a folder that cannot be read.
+        """
+        found = disk.hashes(self.lock.place(row))
+        named = {
+            path: "changed" for path in found.keys() & row.files.keys() if found[path] != row.files[path]
+        }
+        named |= dict.fromkeys(found.keys() - row.files.keys(), "added")
+        named |= dict.fromkeys(row.files.keys() - found.keys(), "removed")
+        return {path: named[path] for path in sorted(named)}
+
+    def approve(self, row: LockedSkill, seen: str, *, force: bool = False) -> LockedSkill:
+        """Let a changed skill be used; `seen` is the digest of the files that the person was shown.
+
+        Raises `HubRefusedError` where the scan forbids it, and `HubError` when the files changed since.
+        """
+        with self.lock.held():
+            rows = self.all()
+            folder = self.lock.place(row)
+            found = disk.hashes(folder)
+            if tree_digest(found) != seen or rows.get(row.name) != row:
+                raise HubError(f"{row.name} changed while you looked at it; look again.")
+            if disk.NOT_PLAIN in found.values():
+                raise HubRefusedError(f"{row.name} holds a link or a device, which cannot be approved.")
+            verdict = self.scan(row).verdict
+            if decide(row.trust, verdict, force=force) != "yes":
+                raise refusal(row.name, row.trust, verdict)
+            new = replace(row, approved=seen, verdict=verdict)
+            self.lock.write(rows | {row.name: new})
+            return new
+
+    def where(self, name: str) -> Path:
+        """The folder of a skill in the home, from elsewhere or not. Raises `HubError`."""
+        rows = self.all()
+        row = rows.get(name)
+        folder = self.lock.place(row) if row is not None else self._own(name)
+        if folder is None:
+            raise HubError(f"There is no skill {quoted(name)!r} in your home; {_listed(rows)}.")
+        return folder
+
+    def remove(self, name: str) -> Removed:
+        """Take a skill out of the home; it can be brought back. Raises `HubError`."""
+        with self.lock.held():
+            folder = self.where(name)
+            rows = self.all()
+            row = rows.get(name)
+            try:
+                aside = self._aside(name, row, folder) if os.path.lexists(folder) else None
+            except OSError as error:
+                raise HubError(f"{folder} cannot be moved away: {error.strerror or error}.") from None
+            if row is not None:
+                self.lock.write({key: value for key, value in rows.items() if key != name})
+            self._tidy()
+            if aside is None:
+                target = row.folder if row is not None else name
+                return Removed(name, "", folder, target, row)
+            return _removed(aside) or Removed(name, "", aside, name, row)
+
+    def removed(self) -> tuple[Removed, ...]:
+        """What can be brought back, newest first."""
+        try:
+            folders = sorted(self._trash.iterdir(), reverse=True)
+        except OSError:
+            return ()
+        return tuple(found for folder in folders if (found := _removed(folder)) is not None)
+
+    def restore(self, name: str) -> Removed:
+        """Bring back what was removed last under that name. Raises `HubError`."""
+        with self.lock.held():
+            found = next((each for each in self.removed() if each.name == name), None)
+            if found is None:
+                raise HubError(f"No removed skill {quoted(name)!r} is kept.")
+            rows = self.all()
+            target = self.lock.skills / found.target
+            if os.path.lexists(target) or name in rows or self._own(name) is not None:
+                raise HubError(f"There is a skill {name} in your home; remove it first.")
+            if found.row is not None:
+                self.lock.write(rows | {name: found.row})
+            try:
+                self._move(found.folder / "skill", target)
+            except OSError as error:
+                self.lock.write(rows)
+                raise HubError(f"{target} cannot be written: {error.strerror or error}.") from None
+            shutil.rmtree(found.folder, ignore_errors=True)
+            return found
+
+    def _own(self, name: str) -> Path | None:
+        """The folder of a skill of that name in the home, wherever it came from."""
+        known = SkillIndex().find([SkillRoot(self.lock.skills, "user")])
+        everything = (*known.skills, *known.shadowed)
+        return next((skill.folder for skill in everything if skill.name == name), None)
+
+    def _move(self, source: Path, target: Path) -> None:
+        target.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        source.rename(target)
+
+    def _aside(self, name: str, row: LockedSkill | None, folder: Path) -> Path:
+        """Move a folder away, with what is needed to bring it back. Raises `OSError`."""
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+        aside = self._trash / f"{stamp}-{name}"
+        aside.mkdir(mode=PRIVATE_FOLDER, parents=True)
+        about = {
+            "name": name,
+            "time": stamp,
+            "target": folder.relative_to(self.lock.skills).as_posix(),
+            "row": asdict(row) if row is not None else None,
+        }
+        write_atomically(aside / "about.json", json.dumps(about).encode(), PRIVATE_FILE)
+        folder.rename(aside / "skill")
+        return aside
+
+    def _tidy(self) -> None:
+        for old in self.removed()[KEPT_REMOVED:]:
+            shutil.rmtree(old.folder, ignore_errors=True)
+
+
+def require_allowed(candidate: Candidate, *, force: bool) -> None:
+    """Raises `HubRefusedError` when whom it comes from and what was found in it do not go together."""
+    if candidate.decision(force=force) == "no":
+        raise refusal(candidate.name, candidate.trust, candidate.scan.verdict)
+
+
+def refusal(name: str, trust: str, verdict: str) -> HubRefusedError:
+    """Why a skill is not taken, and what can be done."""
+    mend = (
+        "nothing lifts that"
+        if verdict == "dangerous"
+        else "look at what was found, and give --force if it is harmless"
+    )
+    return HubRefusedError(f"{name} is {verdict}, and its source counts as {trust}: it is not taken; {mend}.")
+
+
+def _row(candidate: Candidate, folder: str) -> LockedSkill:
+    return LockedSkill(
+        name=candidate.name,
+        folder=folder,
+        source=candidate.place.name,
+        kind=candidate.place.kind,
+        url=candidate.place.url,
+        item=candidate.item,
+        version=candidate.fetched.offer.version,
+        trust=candidate.trust,
+        verdict=candidate.scan.verdict,
+        files=dict(candidate.delivered),
+        approved=tree_digest(candidate.hashes),
+        installed=time.time(),
+    )
+
+
+def _removed(folder: Path) -> Removed | None:
+    try:
+        about = json.loads(read_plain(folder / "about.json"))
+        row = locked_skill(about["row"]) if about["row"] is not None else None
+        target = str(about["target"])
+        if not (folder / "skill").is_dir() or ".." in target.split("/") or target.startswith("/"):
+            return None
+        return Removed(str(about["name"]), str(about["time"]), folder, target, row)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _listed(rows: Mapping[str, LockedSkill]) -> str:
+    return f"installed are {', '.join(sorted(rows))}" if rows else "nothing is installed from elsewhere"

@@ -1,0 +1,257 @@
+"""Opens sources, and finds the skill of a source that a person means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from agent.knowledge.skills.discover import BUNDLED
+from agent.knowledge.skills.hub import git
+from agent.knowledge.skills.hub.http import HubHttp, check_address, origin
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, quoted
+from agent.knowledge.skills.hub.source import SkillSource, SourceKind
+from agent.knowledge.skills.hub.sources import github
+from agent.knowledge.skills.hub.sources.folder import FolderTree, folder_source
+from agent.knowledge.skills.hub.sources.git_repository import GitSource
+from agent.knowledge.skills.hub.sources.github import GitHubSource, GitHubTree
+from agent.knowledge.skills.hub.sources.marketplace import CATALOG, MarketplaceSource, OpenTree
+from agent.knowledge.skills.hub.sources.marketplace_site import SiteTree
+from agent.knowledge.skills.hub.sources.packages import CLAWHUB, LOBEHUB, ClawHubSource, LobeHubSource
+from agent.knowledge.skills.hub.sources.well_known import WellKnownSource
+
+OFFICIAL = "official"
+_REPOSITORY_HOSTS = ("github.com", "www.github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
+_GITHUB = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+(/[^@]*)?(@[\w./+-]+)?")
+_VERSION = re.compile(r"(?<=.)@([A-Za-z0-9][A-Za-z0-9.+_-]*)$")
+_KINDS: tuple[SourceKind, ...] = (
+    "github",
+    "git",
+    "folder",
+    "well-known",
+    "marketplace",
+    "clawhub",
+    "lobehub",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """A source as it stands in the settings, in a lock file, or in what a person typed."""
+
+    name: str
+    kind: SourceKind
+    url: str
+    """An address, `owner/repository`, or a folder."""
+    token: str = field(default="", repr=False)
+    """Sent to the origin of the address and nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillReference:
+    """One skill of one source."""
+
+    place: SourcePlace
+    item: str
+    version: str = ""
+
+
+PUBLIC = (
+    SourcePlace("openai/skills", "github", "openai/skills"),
+    SourcePlace("anthropics/skills", "github", "anthropics/skills"),
+    SourcePlace("huggingface/skills", "github", "huggingface/skills"),
+    SourcePlace("NVIDIA/skills", "github", "NVIDIA/skills"),
+    SourcePlace("clawhub", "clawhub", CLAWHUB),
+    SourcePlace("lobehub", "lobehub", LOBEHUB),
+)
+"""What is searched when the settings name no sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSources:
+    """The sources of a person."""
+
+    base: Path
+    """What relative paths count from."""
+    configured: tuple[SourcePlace, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    bundled: Path = BUNDLED
+    http: HubHttp = field(default_factory=HubHttp)
+    git_seconds: float = git.SECONDS
+
+    def searched(self) -> tuple[SourcePlace, ...]:
+        """What a search asks: what ships with Hermes, and the sources of the settings or the public ones."""
+        return (self._official, *(self.configured or PUBLIC))
+
+    def named(self, name: str) -> SourcePlace:
+        """The source of that name. Raises `HubError`."""
+        known = self._known()
+        if name not in known:
+            raise HubError(f"There is no source {quoted(name)!r}; there are {', '.join(sorted(known))}.")
+        return known[name]
+
+    def _known(self) -> dict[str, SourcePlace]:
+        return {place.name: place for place in (*PUBLIC, self._official, *self.configured)}
+
+    @property
+    def _official(self) -> SourcePlace:
+        return SourcePlace(OFFICIAL, "folder", str(self.bundled))
+
+    def reference(self, text: str) -> SkillReference | None:
+        """The skill that an identifier names; None for a bare name, which every source may have.
+
+        Raises `HubError` for what can name no skill.
+        """
+        text = text.strip()
+        if not text or len(text) > 1_000:
+            raise HubError("Name a skill: owner/repository/folder, SOURCE:NAME, an address or a folder.")
+        is_path = text.startswith((".", "/", "~", "file://"))
+        if is_path and not text.partition("#")[0].endswith(".git") and ".git@" not in text:
+            return SkillReference(SourcePlace("folder", "folder", str(self._path(text))), "")
+        prefix, colon, rest = text.partition(":")
+        if colon and not rest.startswith("//"):
+            place = self._by_prefix(prefix, rest)
+            if place is not None:
+                return place
+        name, slash, rest = text.partition("/")
+        known = self._known()
+        if slash and name in known and rest:
+            return self._of(known[name], rest)
+        return self._address(text) or self._github(text)
+
+    def _by_prefix(self, prefix: str, rest: str) -> SkillReference | None:
+        known = self._known()
+        if prefix in known:
+            return self._of(known[prefix], rest)
+        if prefix not in _KINDS:
+            return None
+        if prefix == "github":
+            return self._github(rest.removeprefix("https://github.com/"))
+        if prefix == "git":
+            return self._git(rest)
+        url, _, item = rest.partition("#")
+        if prefix == "folder":
+            return SkillReference(SourcePlace("folder", "folder", str(self._path(url))), item)
+        return SkillReference(SourcePlace(prefix, prefix, url), item)  # type: ignore[arg-type]
+
+    def _of(self, place: SourcePlace, item: str) -> SkillReference:
+        """A skill of a known source; `@` and a version may follow."""
+        match = _VERSION.search(item) if place.kind in ("clawhub", "lobehub", "github", "git") else None
+        return (
+            SkillReference(place, item[: match.start()], match[1]) if match else SkillReference(place, item)
+        )
+
+    def _address(self, text: str) -> SkillReference | None:
+        bare = text.partition("#")[0].partition(".git@")[0]
+        is_git = text.startswith(("git+", "ssh://", "git@", "git://")) or ".git@" in text
+        if is_git or bare.endswith(".git"):
+            return self._git(text)
+        if "://" not in text:
+            return None
+        url, _, item = text.partition("#")
+        check_address(url)
+        if urlsplit(url).hostname in ("github.com", "www.github.com"):
+            where = github.place(url)
+            address = f"https://github.com/{where.repository}"
+            return SkillReference(SourcePlace("github", "github", address), where.folder, where.ref)
+        kind: SourceKind = "marketplace" if url.endswith("/marketplace.json") else "well-known"
+        return SkillReference(SourcePlace(kind, kind, url), item)
+
+    def _git(self, text: str) -> SkillReference:
+        where = git.place(text, self.base)
+        return SkillReference(SourcePlace("git", "git", where.url), where.folder, where.ref)
+
+    def _github(self, text: str) -> SkillReference | None:
+        if not _GITHUB.fullmatch(text):
+            if "/" in text or ":" in text or " " in text:
+                raise HubError(f"{quoted(text)!r} names no skill; see `hermes skills install --help`.")
+            return None
+        where = github.place(text)
+        return SkillReference(SourcePlace("github", "github", where.repository), where.folder, where.ref)
+
+    def _path(self, text: str) -> Path:
+        try:
+            return self.base / Path(text.removeprefix("file://")).expanduser()
+        except (RuntimeError, ValueError):
+            raise HubError(f"{quoted(text)!r} is no path of a folder.") from None
+
+    def open(self, place: SourcePlace) -> SkillSource:
+        """The source at a place. Raises `HubError` for an address that cannot be one."""
+        http = self._http(place)
+        match place.kind:
+            case "github":
+                return GitHubSource(place.name, github.place(place.url), http)
+            case "git":
+                return GitSource(place.name, git.place(place.url, self.base), self.git_seconds)
+            case "folder":
+                is_builtin = place.name == OFFICIAL and place.url == str(self.bundled)
+                return folder_source(place.name, place.url, self.base, is_builtin=is_builtin)
+            case "marketplace":
+                return MarketplaceSource(place.name, place.url, self._opened)
+            case "well-known":
+                check_address(place.url)
+                return WellKnownSource(place.name, place.url, http)
+            case "clawhub":
+                check_address(place.url)
+                return ClawHubSource(place.name, place.url, http)
+            case "lobehub":
+                check_address(place.url)
+                return LobeHubSource(place.name, place.url, http)
+
+    def _http(self, place: SourcePlace) -> HubHttp:
+        tokens = {
+            origin(each.url): each.token
+            for each in (place, *self.configured)
+            if each.token and each.url.startswith(("http://", "https://"))
+        }
+        public = self.environ.get("GITHUB_TOKEN", "") or self.environ.get("GH_TOKEN", "")
+        if public.isascii() and public.isprintable() and public:
+            tokens.setdefault(origin(github.API), public)
+        return HubHttp(self.http.connect, self.http.read, self.http.whole, tokens)
+
+    def _site(self, address: str, http: HubHttp) -> SiteTree | None:
+        """The marketplace among plain files at an address; None for the address of a repository."""
+        if not address.startswith(("http://", "https://")) or address.endswith(".git"):
+            return None
+        root = address.rstrip("/")
+        if root.endswith(".json"):
+            content = http.get(root).content
+            return SiteTree(http, root.removesuffix(f"/{CATALOG}").removesuffix("/marketplace.json"), content)
+        if urlsplit(root).hostname in _REPOSITORY_HOSTS or _is_interface(root):
+            return None
+        try:
+            return SiteTree(http, root, http.get(f"{root}/{CATALOG}").content)
+        except HubMissingError:
+            return None
+
+    @contextmanager
+    def _opened(self, address: str, version: str) -> Iterator[OpenTree]:
+        """The tree at `owner/repository`, an address or a folder, for marketplaces."""
+        http = self._http(SourcePlace("marketplace", "marketplace", address))
+        parts = urlsplit(address) if "://" in address else None
+        site = self._site(address, http) if parts is not None else None
+        if site is not None:
+            yield OpenTree(site, address)
+        elif address.startswith((".", "/", "~")):
+            root = folder_source("marketplace", address, self.base)
+            yield OpenTree(FolderTree(Path(root.address)), root.address)
+        elif (parts is None and _GITHUB.fullmatch(address)) or (
+            parts is not None and (parts.hostname in _REPOSITORY_HOSTS[:2] or _is_interface(address))
+        ):
+            where = github.place(address)
+            is_public = where.api == github.API
+            tree = GitHubTree(http, where.api, where.repository, version or where.ref)
+            shown = f"https://github.com/{where.repository}" if is_public else address
+            yield OpenTree(tree, shown, where.repository if is_public else "")
+        else:
+            with git.fetched(git.place(address, self.base), version, self.git_seconds) as tree:
+                yield OpenTree(tree, address)
+
+
+def _is_interface(address: str) -> bool:
+    """Whether an address is that of GitHub's interface on another server."""
+    steps = urlsplit(address).path.split("/")
+    return steps[1:2] == ["repos"] or steps[1:3] == ["api", "v3"]

@@ -1,0 +1,269 @@
+"""Everything that is done with skills from elsewhere, for one home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agent.core.home import Home
+from agent.knowledge.skills.hub import disk
+from agent.knowledge.skills.hub.bundle import STRICT, WIDE, Limits, SkillFile, checked, hashes_of, tree_digest
+from agent.knowledge.skills.hub.installing import InstalledSkills
+from agent.knowledge.skills.hub.lock import LockedSkill
+from agent.knowledge.skills.hub.opening import SkillReference, SkillSources, SourcePlace
+from agent.knowledge.skills.hub.problems import (
+    HubError,
+    HubLimitError,
+    HubMissingError,
+    HubRefusedError,
+    HubUnreachableError,
+    quoted,
+)
+from agent.knowledge.skills.hub.quarantine import Candidate, quarantined
+from agent.knowledge.skills.hub.snapshot import SnapshotRow
+from agent.knowledge.skills.hub.source import SkillOffer
+from agent.knowledge.skills.hub.updating import Side, SkillFileChange, merged
+from agent.knowledge.skills.scanner import SkillScan
+from agent.knowledge.skills.trust import Trust, trust_of
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import Settings
+
+_NOTHING = (SkillFile("SKILL.md", b""),)
+AuditState = Literal["ok", "changed", "missing", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What sources found, and which could not be asked and why."""
+
+    offers: tuple[SkillOffer, ...]
+    problems: tuple[str, ...]
+    asked: int
+    """Sources that were asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePlan:
+    """What an update would do to one installed skill."""
+
+    row: LockedSkill
+    version: str
+    """What the source has now."""
+    candidate: Candidate | None = None
+    """The new version in quarantine, the person's edits kept; None if there is nothing new."""
+    changes: tuple[SkillFileChange, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedSkill:
+    """How an installed skill stands to what was approved."""
+
+    row: LockedSkill
+    state: AuditState
+    changes: dict[str, str]
+    """Files that differ from what the source delivered, and how."""
+    scan: SkillScan
+    digest: str = ""
+    """Of the files as they are now; what `approve` takes."""
+    problem: str = ""
+
+
+class SkillHub:
+    """Search, fetch, install, watch. Every method may touch network and disk, and raises `HubError`."""
+
+    def __init__(self, home: Home, sources: SkillSources) -> None:
+        self.home = home
+        self.sources = sources
+        self.installed = InstalledSkills(home)
+
+    def search(self, query: str, limit: int = 20, source: str = "") -> SearchResult:
+        """Skills of all sources that match, those of each source in its order; one that fails is told."""
+        places = (self.sources.named(source),) if source else self.sources.searched()
+        with ThreadPoolExecutor(max(1, len(places))) as pool:
+            found = list(pool.map(lambda place: self._searched(place, query, limit), places))
+        offers: list[SkillOffer] = []
+        problems: list[HubError] = []
+        for each in found:
+            if isinstance(each, HubError):
+                problems.append(each)
+            else:
+                offers += each
+        if problems and len(problems) == len(places):
+            raise (
+                problems[0]
+                if len(places) == 1
+                else HubUnreachableError(f"None of the {len(places)} sources can be searched: {problems[0]}")
+            )
+        return SearchResult(tuple(_mixed(offers, query)[:limit]), tuple(map(str, problems)), len(places))
+
+    def find(self, text: str, limit: int = 50) -> tuple[SearchResult, dict[SkillOffer, SkillReference]]:
+        """The one skill that an identifier names, or what a search for the words finds; how to get each."""
+        try:
+            wanted = self.sources.reference(text)
+        except HubError:
+            wanted = None  # words
+        if wanted is not None:
+            offer = self.sources.open(wanted.place).inspect(wanted.item, wanted.version)
+            return SearchResult((offer,), (), 1), {offer: wanted}
+        found = self.search(text, limit)
+        return found, {
+            offer: SkillReference(self.sources.named(offer.source), offer.item) for offer in found.offers
+        }
+
+    def _searched(self, place: SourcePlace, query: str, limit: int) -> tuple[SkillOffer, ...] | HubError:
+        try:
+            return self.sources.open(place).search(query, limit)
+        except HubError as error:
+            return type(error)(f"{place.name}: {error}")
+
+    def reference(self, text: str, version: str = "") -> SkillReference:
+        """The skill that an identifier or a bare name means."""
+        found = self.sources.reference(text)
+        if found is None:
+            hits = [offer for offer in self.search(text, 50).offers if offer.name == text]
+            if not hits:
+                raise HubMissingError(
+                    f"No source has a skill {quoted(text)!r}; search with `hermes skills search`, "
+                    "or write a folder as ./NAME."
+                )
+            if len(hits) > 1:
+                names = ", ".join(f"{hit.source}:{hit.item}" for hit in hits[:8])
+                raise HubMissingError(f"Several sources have a skill {quoted(text)!r}; name one: {names}.")
+            found = SkillReference(self.sources.named(hits[0].source), hits[0].item)
+        return SkillReference(found.place, found.item, version or found.version)
+
+    @contextmanager
+    def candidate(self, text: str, version: str = "", *, force: bool = False) -> Iterator[Candidate]:
+        """A skill in quarantine, fetched and scanned. `force` widens the limits of a trusted source."""
+        with self.examined(self.reference(text, version), force=force) as found:
+            yield found
+
+    @contextmanager
+    def snapshot_candidate(self, row: SnapshotRow, *, force: bool = False) -> Iterator[Candidate]:
+        """A skill of a snapshot in quarantine, if it still has the digest that stands there."""
+        wanted = SkillReference(SourcePlace(row.source, row.kind, row.url), row.item, row.version)
+        if row.kind in ("folder", "well-known"):  # their versions are digests, which cannot be asked for
+            wanted = replace(wanted, version="")
+        with self.examined(wanted, force=force) as found:
+            if tree_digest(found.delivered) != row.digest or found.name != row.name:
+                raise HubRefusedError(f"{row.name} is no longer what the list says; install it by itself.")
+            yield found
+
+    @contextmanager
+    def examined(self, wanted: SkillReference, *, force: bool = False) -> Iterator[Candidate]:
+        """A skill of a source in quarantine, fetched and scanned."""
+        source = self.sources.open(wanted.place)
+        limits = STRICT
+        if force and wanted.place.kind in ("github", "marketplace", "folder"):
+            origin = source.inspect(wanted.item, wanted.version).origin
+            limits = WIDE if origin and trust_of(origin) in ("builtin", "trusted") else STRICT
+        try:
+            fetched = source.fetch(wanted.item, wanted.version, limits)
+        except HubLimitError as error:
+            if limits == STRICT and trust_of(wanted.place.url) == "trusted":
+                raise HubRefusedError(f"{error} For this trusted source --force widens the limits.") from None
+            raise
+        with quarantined(
+            self.home, wanted.place, wanted.item, fetched, bundled=self.sources.bundled
+        ) as candidate:
+            yield candidate
+
+    @contextmanager
+    def update(
+        self, row: LockedSkill, version: str = "", *, side: Side | None = None, force: bool = False
+    ) -> Iterator[UpdatePlan]:
+        """What the source has now, put together with what is installed, in quarantine.
+
+        Raises `HubRefusedError` for an installed skill whose changes nobody approved, unless `side` is
+        `theirs`: then they go.
+        """
+        place = SourcePlace(row.source, row.kind, row.url)
+        source = self.sources.open(place)
+        folder = self.installed.lock.place(row)
+        present = disk.read_files(folder) if folder.is_dir() else ()
+        fetched = source.fetch(row.item, version, limits_of(row.trust, present, force=force))
+        if present and side != "theirs" and tree_digest(hashes_of(present)) != row.approved:
+            raise HubRefusedError(
+                f"{row.name} was changed since it was installed; look at it with `hermes skills audit`, "
+                "then approve it there, or give --theirs to drop the changes."
+            )
+        base = hashes_of(present) if side == "theirs" else dict(row.files) if present else {}
+        merge = merged(base, present, fetched.files, side)
+        version = fetched.offer.version
+        if not merge.conflicts and all(change.what == "kept" for change in merge.changes):
+            yield UpdatePlan(row, version, None, merge.changes)
+            return
+        if merge.conflicts:
+            yield UpdatePlan(row, version, None, merge.changes, merge.conflicts)
+            return
+        with quarantined(
+            self.home,
+            place,
+            row.item,
+            replace(fetched, files=merge.files),
+            delivered=hashes_of(fetched.files),
+            bundled=self.sources.bundled,
+        ) as candidate:
+            if candidate.name != row.name:
+                raise HubRefusedError(
+                    f"The new version of {row.name} calls itself {candidate.name}; "
+                    "remove the old one and install the new one if you want it."
+                )
+            yield UpdatePlan(row, version, candidate, merge.changes)
+
+    def audit(self, names: tuple[str, ...] = ()) -> tuple[AuditedSkill, ...]:
+        """All installed skills, or those named, as they are now."""
+        rows = self.installed.all()
+        chosen = (
+            [self.installed.get(name) for name in names] if names else [rows[key] for key in sorted(rows)]
+        )
+        return tuple(self._audited(row) for row in chosen)
+
+    def _audited(self, row: LockedSkill) -> AuditedSkill:
+        folder = self.installed.lock.place(row)
+        nothing = SkillScan(())
+        if not folder.is_dir():
+            return AuditedSkill(row, "missing", {}, nothing)
+        try:
+            digest = tree_digest(disk.hashes(folder))
+            changes = self.installed.changes(row)
+        except HubError as error:
+            return AuditedSkill(row, "unreadable", {}, nothing, problem=str(error))
+        state: AuditState = "ok" if digest == row.approved else "changed"
+        return AuditedSkill(row, state, changes, self.installed.scan(row), digest)
+
+
+def limits_of(trust: Trust, present: Sequence[SkillFile], *, force: bool) -> Limits:
+    """How much a new version may bring: more, where the person took as much from a trusted source before."""
+    if trust not in ("builtin", "trusted"):
+        return STRICT
+    try:
+        checked(present or _NOTHING)
+    except HubLimitError:
+        return WIDE
+    return WIDE if force else STRICT
+
+
+def open_hub(home: Home, settings: Settings, environ: Mapping[str, str], base: Path) -> SkillHub:
+    """The hub as the settings have it; `base` is what relative paths count from."""
+    places = tuple(
+        SourcePlace(name, each.kind, each.url, environ.get(each.token_env, "") if each.token_env else "")
+        for name, each in settings.skills.sources.items()
+    )
+    return SkillHub(home, SkillSources(base, places, environ))
+
+
+def _mixed(offers: list[SkillOffer], query: str) -> list[SkillOffer]:
+    """Offers of several sources: those of that very name, then the first of each before any second."""
+    ranks: dict[str, int] = {}
+    ranked: list[tuple[bool, int, int, SkillOffer]] = []
+    for index, offer in enumerate(offers):
+        rank = ranks[offer.source] = ranks.get(offer.source, -1) + 1
+        ranked.append((offer.name.casefold() != query.strip().casefold(), rank, index, offer))
+    return [each[-1] for each in sorted(ranked, key=lambda each: each[:3])]

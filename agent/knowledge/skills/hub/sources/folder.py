@@ -1,0 +1,97 @@
+"""Folders on this machine."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.trees import TreeEntry, TreeSource
+from tools.files.descriptors import read_bytes
+
+_MOST_ENTRIES = 20_000
+_PASSED_OVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
+
+
+@dataclass(frozen=True)
+class FolderTree:
+    """The files below a folder, links not followed."""
+
+    root: Path
+
+    @property
+    def entries(self) -> tuple[TreeEntry, ...]:
+        """All files. Raises `HubError` for a folder that cannot be read or has too many."""
+        return self._listed
+
+    @cached_property
+    def _listed(self) -> tuple[TreeEntry, ...]:
+        found = []
+        for entry in self._walk():
+            found.append(entry)
+            if len(found) > _MOST_ENTRIES:
+                raise HubError(f"{quoted(self.root, 200)} has too many files; name the folder of the skill.")
+        return tuple(found)
+
+    @property
+    def revision(self) -> str:
+        """Nothing: a folder has no versions, and its content is told by the hashes of its files."""
+        return ""
+
+    def _walk(self) -> Iterator[TreeEntry]:
+        waiting = [self.root]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                with os.scandir(folder) as scanned:
+                    entries = sorted(scanned, key=lambda each: each.name)
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        if entry.name not in _PASSED_OVER:
+                            waiting.append(Path(entry.path))
+                        continue
+                    yield self._entry(Path(entry.path), status)
+            except OSError as error:
+                cause = error.strerror or str(error)
+                raise HubError(f"{quoted(folder, 200)} cannot be read: {cause}.") from None
+
+    def _entry(self, path: Path, status: os.stat_result) -> TreeEntry:
+        name = path.relative_to(self.root).as_posix()
+        if stat.S_ISLNK(status.st_mode):
+            return TreeEntry(name, "link", 0)
+        if not stat.S_ISREG(status.st_mode):
+            return TreeEntry(name, "other", 0)
+        return TreeEntry(name, "file", status.st_size, executable=bool(status.st_mode & 0o111))
+
+    def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
+        """Their contents. Raises `HubRefusedError` for a file that grew or became something else."""
+        found: dict[str, bytes] = {}
+        for entry in wanted:
+            try:
+                found[entry.path] = read_bytes(self.root / entry.path, limit)[0]
+            except (OSError, ValueError) as error:
+                cause = getattr(error, "strerror", None) or str(error)
+                raise HubRefusedError(f"{quoted(entry.path)} cannot be taken: {quoted(cause)}.") from None
+        return found
+
+
+def folder_source(name: str, path: str, base: Path, *, is_builtin: bool = False) -> TreeSource:
+    """The skills of a folder. `base` is what a relative path counts from. Raises `HubMissingError`."""
+    text = path.removeprefix("file://")
+    try:
+        root = Path(os.path.realpath(base / Path(text).expanduser()))
+        is_folder = root.is_dir()
+    except (OSError, RuntimeError, ValueError):
+        raise HubMissingError(f"{quoted(path, 200)!r} is no path of a folder.") from None
+    if not is_folder and root.name in ("SKILL.md", "skill.md") and root.is_file():
+        root, is_folder = root.parent, True
+    if not is_folder:
+        raise HubMissingError(f"There is no folder {quoted(root, 200)}.")
+    tree = FolderTree(root)
+    repository = "official" if is_builtin else ""
+    return TreeSource(name, "folder", str(root), tree, repository=repository)

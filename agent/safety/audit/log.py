@@ -1,0 +1,311 @@
+"""The audit log: one line for each ruling of the gate, each bound to the one before it.
+
+`~/.hermes/audit/audit-000001.jsonl` and so on, 0600, only ever appended to. Every
+line is canonical JSON with a number (`seq`), the SHA-256 of the line before
+(`previous`) and its own (`hash`), so that a line that was changed, taken out,
+put in or moved is found by `agent.safety.audit.check`. `head` beside the files names
+the last line that surely is on the disk, so that lines cut off at the end are missed.
+
+Several processes may append at once: each append holds a lock that the system
+lets go of when the process dies. A line that a crash tore is closed and followed
+by a line that says so; the chain goes on from the last whole one.
+
+The chain shows accidents and clumsy hands. Who may write these files and knows
+how they are made can make all of them anew.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ConfigError, HermesError
+from agent.core.home import PRIVATE_FILE, private_folder
+
+MAX_FILE = 8_000_000
+"""Bytes after which the next line begins a new file."""
+LOCK_SECONDS = 10.0
+"""How long an append waits for another process."""
+START = "0" * 64
+"""What the first line of all has for the one before it."""
+MENDED = "mended"
+"""The `kind` of a line that follows a torn one."""
+LONGEST_END = 4 * MAX_FILE
+"""Bytes of a file above which no end is looked for in it: a new file is begun."""
+SHORTEST_WAIT = 0.002
+CHUNK = 65_536
+
+Record = dict[str, Any]
+
+
+class AuditError(HermesError):
+    """The audit log cannot be written or read; what should have been taken down does not happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainMark:
+    """Where the chain stands: number and hash of its last line."""
+
+    seq: int = 0
+    hash: str = START
+
+
+@dataclass(slots=True)
+class _End:
+    """What is known of the end of the newest file since the last append."""
+
+    path: Path
+    inode: int
+    size: int
+    mark: ChainMark = field(default_factory=ChainMark)
+
+
+class AuditLog:
+    """The log in one folder. Blocking: call it from a thread. Safe between threads and processes."""
+
+    def __init__(self, folder: Path, max_file: int = MAX_FILE) -> None:
+        self.folder = folder
+        self._max_file = max_file
+        self._end: _End | None = None
+
+    def append(self, record: Mapping[str, Any], *, durable: bool = True) -> ChainMark:
+        """Add one line and return where the chain stands now.
+
+        `record` is JSON without `seq`, `previous` and `hash`. `durable` waits until the
+        disk has it. Raises `AuditError`; nothing of the line is in the log then.
+        """
+        try:
+            private_folder(self.folder)
+            with locked(self.folder):
+                return self._append(dict(record), durable)
+        except ConfigError as error:
+            raise AuditError(str(error)) from error
+        except OSError as error:
+            self._end = None
+            reason = error.strerror or str(error)
+            raise AuditError(
+                f"The audit log in {self.folder} cannot be written: {reason}; make room or mend it, "
+                "because nothing is done that cannot be taken down."
+            ) from error
+
+    def _append(self, record: Record, durable: bool) -> ChainMark:
+        names = files(self.folder)
+        path = names[-1] if names else self.folder / file_name(1)
+        end = self._known(path) if names else None
+        if end is None:
+            end = self._found(names)
+        if end.size >= self._max_file:
+            path = self.folder / file_name(number(path) + 1)
+            end = _End(path, 0, 0, end.mark)
+        line, mark = _line(record, end.mark)
+        new = not path.exists()
+        descriptor = _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            _write(descriptor, line, end.size)
+            if durable:
+                os.fsync(descriptor)
+            status = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        if new:
+            _sync_folder(self.folder)
+        self._end = _End(path, status.st_ino, status.st_size, mark)
+        if durable:
+            _note(self.folder, mark)  # never ahead of what the disk has
+        return mark
+
+    def _known(self, path: Path) -> _End | None:
+        """The end as this process left it, if nobody wrote since."""
+        end = self._end
+        if end is None or end.path != path:
+            return None
+        status = path.lstat()
+        return end if (status.st_ino, status.st_size) == (end.inode, end.size) else None
+
+    def _found(self, names: list[Path]) -> _End:
+        """The end as the disk has it, with a torn line closed.
+
+        Where lines were cut off, the chain goes on from the one that `head` names: the gap stays visible.
+        """
+        mark = noted(self.folder) or ChainMark()
+        for path in reversed(names):
+            if path.lstat().st_size <= LONGEST_END and (last := _tail(path)[0]) is not None:
+                mark = max(mark, last, key=lambda each: each.seq)
+                break
+        if not names:
+            return _End(self.folder / file_name(1), 0, 0, mark)
+        newest = names[-1]
+        size = newest.lstat().st_size
+        if size <= LONGEST_END and (torn := _tail(newest)[1]):
+            mark = _close(newest, torn, mark)
+            size = newest.lstat().st_size
+        return _End(newest, 0, size, mark)
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of the log, oldest first."""
+    return sorted((path for path in folder.glob("audit-*.jsonl") if number(path)), key=number)
+
+
+def file_name(place: int) -> str:
+    return f"audit-{place:06}.jsonl"
+
+
+def number(path: Path) -> int:
+    """The number in a file's name; 0 if it has none."""
+    digits = path.name.removeprefix("audit-").removesuffix(".jsonl")
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+def canonical(record: Mapping[str, Any]) -> bytes:
+    """The one spelling of a record, without a line break."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def digest(record: Mapping[str, Any]) -> str:
+    """The hash of a record, over everything but the hash itself."""
+    return sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
+
+
+def parsed(line: bytes) -> Record | None:
+    """The record of a line; None if it is none. Says nothing about its place in the chain."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or type(record.get("seq")) is not int:
+        return None
+    return record if isinstance(record.get("hash"), str) and isinstance(record.get("previous"), str) else None
+
+
+@contextmanager
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of a log. Raises `AuditError` when another process keeps it too long."""
+    path = folder / "lock"
+    if shared and not path.exists():
+        yield  # nothing was ever appended here
+        return
+    descriptor = _opened(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
+    try:
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        deadline = time.monotonic() + LOCK_SECONDS
+        pause = SHORTEST_WAIT
+        while True:
+            try:
+                fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise AuditError(
+                        f"Another process keeps the audit log in {folder} locked; end it and try again."
+                    ) from None
+                time.sleep(pause)
+                pause = min(pause * 2, 0.05)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def noted(folder: Path) -> ChainMark | None:
+    """What `head` says about the last line; None if it says nothing that can be read."""
+    try:
+        with os.fdopen(_opened(folder / "head", os.O_RDONLY), encoding="ascii") as file:
+            seq, _, hash = file.read(2 * len(START)).strip().partition(" ")
+        return ChainMark(int(seq), hash) if len(hash) == 64 else None
+    except (OSError, ValueError):
+        return None
+
+
+def _note(folder: Path, mark: ChainMark) -> None:
+    """Name the last line beside the files. One short write of fixed length, so that it is never half."""
+    descriptor = _opened(folder / "head", os.O_WRONLY | os.O_CREAT)
+    try:
+        os.pwrite(descriptor, f"{mark.seq:020} {mark.hash}\n".encode(), 0)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """A descriptor of a plain file. Never waits, as opening a pipe does. Raises `OSError`."""
+    flags |= os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, PRIVATE_FILE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"{path.name} is no plain file")
+    return descriptor
+
+
+def _line(record: Record, after: ChainMark) -> tuple[bytes, ChainMark]:
+    record = record | {"seq": after.seq + 1, "previous": after.hash}
+    record["hash"] = digest(record)
+    return canonical(record) + b"\n", ChainMark(after.seq + 1, record["hash"])
+
+
+def _write(descriptor: int, line: bytes, size: int) -> None:
+    """Append a line or nothing: what a full disk cut short is taken back."""
+    try:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+
+
+def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
+    """The last whole line as a mark, and what stands behind it. Reads from the end."""
+    descriptor = _opened(path, os.O_RDONLY)
+    try:
+        at = os.fstat(descriptor).st_size
+        data, step = b"", CHUNK
+        while at > 0:
+            step = min(step * 2, at)
+            at -= step
+            data = os.pread(descriptor, step, at) + data
+            *lines, torn = data.split(b"\n")
+            # The first piece may be cut, unless it begins the file.
+            for line in reversed(lines if at == 0 else lines[1:]):
+                if (record := parsed(line)) is not None:
+                    return ChainMark(record["seq"], record["hash"]), torn
+        return None, data.rpartition(b"\n")[2]
+    finally:
+        os.close(descriptor)
+
+
+def _close(path: Path, torn: bytes, last: ChainMark) -> ChainMark:
+    """End a torn line, and say in the next one how much of it there is. Returns where the chain stands."""
+    record = parsed(torn)
+    if record is not None and (record["seq"], record["previous"]) == (last.seq + 1, last.hash):
+        whole = canonical(record) == torn and digest(record) == record["hash"]
+    else:
+        whole = False
+    if record is not None and whole:
+        closing, mark = b"", ChainMark(record["seq"], record["hash"])  # only the line break is missing
+    else:
+        about = {"kind": MENDED, "time": time.time(), "torn": len(torn), "sha256": sha256(torn).hexdigest()}
+        closing, mark = _line(about, last)
+    descriptor = _opened(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        _write(descriptor, b"\n" + closing, os.fstat(descriptor).st_size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return mark
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,330 @@
+"""Parallel attempts: one message worked on by several branches at once, each in a copy of the workspace.
+
+Each attempt is a branch of the session with an agent of its own. When it has ended,
+what it did to files is a position of the session's line, like everything else: to
+pick one is to switch to its branch, and an undo takes that back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from agent.session.attempts.attempt_agent import AttemptSpec, open_attempt
+from agent.errors import HermesError
+from agent.events import (
+    AgentEnded,
+    AgentProgressed,
+    AgentStarted,
+    Event,
+    Noticed,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+    TurnOutcome,
+    UsageChanged,
+)
+from agent.session.conversation import attempt_marks
+
+if TYPE_CHECKING:
+    from agent.session.history.navigation import HistoryNavigation, NavigationResult
+    from agent.session.conversation.live_session import LiveSession
+    from agent.session.subagents.subagent import Services
+    from agent.workspace.checkpoints.recorder import StepRecorder
+    from agent.workspace.checkpoints.restore.plan_items import Choice
+    from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy
+
+MOST = 8
+"""Attempts that work at once."""
+_SUMMARY = 200
+
+
+@dataclass(slots=True)
+class LiveAttempt:
+    """One branch that works, or has worked, on the message."""
+
+    head: str
+    """Its branch, and who it is in events."""
+    prompt: str
+    model: str | None
+    """None: the model of the session."""
+    position: int
+    """Where files stand at its beginning; from its end on, where it left them."""
+    outcome: TurnOutcome | Literal["running"] = "running"
+    text: str = ""
+    """Its answer, or why there is none."""
+    calls: int = 0
+    tokens: int = 0
+    cost: float | None = None
+    """US dollars; None: unknown."""
+    changed: int = 0
+    """Paths it changed."""
+    left_out: str = ""
+    """What its copy was without; empty when it was whole."""
+    started: float = field(default_factory=time.monotonic)
+    stopping: bool = False
+    work: asyncio.Task[TurnEnded] | None = field(default=None, repr=False)
+    """Its turn while it runs."""
+
+    @property
+    def number(self) -> int:
+        return int(self.head.removeprefix(attempt_marks.PREFIX))
+
+    @property
+    def running(self) -> bool:
+        return self.outcome == "running"
+
+
+class ParallelAttempts:
+    """The attempts of one session. `max_steps` is how often each may ask its model unless told otherwise."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        recorder: StepRecorder,
+        travel: HistoryNavigation,
+        services: Services,
+        max_steps: int,
+    ) -> None:
+        self._session = session
+        self._recorder = recorder
+        self._travel = travel
+        self._services = services
+        self._emit = services.emit
+        self._max_steps = max_steps
+        self._attempts: list[LiveAttempt] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._starting = asyncio.Lock()
+
+    @property
+    def all(self) -> tuple[LiveAttempt, ...]:
+        """Those of this run of the program, oldest first."""
+        return tuple(self._attempts)
+
+    async def start(
+        self,
+        prompt: str,
+        count: int,
+        models: Sequence[str] | None = None,
+        *,
+        max_turns: int | None = None,
+    ) -> tuple[LiveAttempt, ...]:
+        """Begin `count` attempts from where the session stands; returns when all of them are at work.
+
+        `models` are used in turn; `max_turns` is how often each may ask its model. Raises
+        `HermesError`; nothing was begun then.
+        """
+        if not prompt.strip():
+            raise HermesError("Say what the attempts are to work on.")
+        async with self._starting:
+            room = MOST - sum(attempt.running for attempt in self._attempts)
+            if not 1 <= count <= room:
+                raise HermesError(f"{max(room, 0)} attempts can begin now; {count} were asked for.")
+            if self._travel.busy():
+                raise HermesError("The agent works at the moment; attempts begin between two turns.")
+            copies = await self._made(count)
+            begun = [await self._begin(copy, prompt, models, number) for number, copy in enumerate(copies)]
+        for attempt, copy in begun:
+            work = self._work(attempt, copy, max_turns)
+            self._tasks[attempt.head] = asyncio.create_task(work, name=attempt.head)
+        return tuple(attempt for attempt, _ in begun)
+
+    def stop(self, number: int | None = None) -> tuple[LiveAttempt, ...]:
+        """Stop one attempt, or all of them; what they did so far is kept. Returns those that worked."""
+        chosen = [self._numbered(number)] if number is not None else self._attempts
+        working = tuple(attempt for attempt in chosen if attempt.running)
+        for attempt in working:
+            attempt.stopping = True
+            self._services.pending_requests.cancel_all(attempt.head)
+            if attempt.work is not None:
+                # Not at once: a task that has not run yet would be dropped with its message.
+                asyncio.get_running_loop().call_soon(attempt.work.cancel)
+        return working
+
+    async def wait(self) -> None:
+        """Until all have ended."""
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def pick(self, number: int, choices: Mapping[str, Choice] | None = None) -> NavigationResult:
+        """Go on with an attempt: its files come into the workspace, its conversation is the one in use.
+
+        `HistoryNavigation.plan(attempt.position)` shows what happens to files. Raises `HermesError`.
+        """
+        return await self._travel.switch(self.ended(number).head, choices=choices)
+
+    def ended(self, number: int) -> LiveAttempt:
+        """An attempt that can be picked. Raises `HermesError`."""
+        attempt = self._numbered(number)
+        if attempt.running:
+            raise HermesError(f"{attempt.head} still works; wait for its end, or stop it first.")
+        return attempt
+
+    async def close(self) -> None:
+        """Stop all and wait until their work is kept."""
+        self.stop()
+        await self.wait()
+
+    # Within
+
+    def _numbered(self, number: int) -> LiveAttempt:
+        for attempt in self._attempts:
+            if attempt.number == number:
+                return attempt
+        known = ", ".join(str(attempt.number) for attempt in self._attempts)
+        raise HermesError(
+            f"There is no attempt {number}; {f'there are {known}' if known else 'none was begun'}."
+        )
+
+    async def _made(self, count: int) -> list[WorkspaceCopy]:
+        from agent.workspace.isolated_copies.workspace_copy import make_copy
+
+        copies: list[WorkspaceCopy] = []
+        try:
+            for _ in range(count):
+                copies.append(await make_copy(self._recorder, self._services.home.copies))
+        except BaseException:
+            for copy in copies:
+                await copy.close()
+            raise
+        return copies
+
+    async def _begin(
+        self, copy: WorkspaceCopy, prompt: str, models: Sequence[str] | None, number: int
+    ) -> tuple[LiveAttempt, WorkspaceCopy]:
+        """A branch of its own that begins where the session stands."""
+        store, session = self._session.store, self._session
+        taken = [head.name for head in await store.heads(session.id)]
+        free = (f"{attempt_marks.PREFIX}{each}" for each in range(1, len(taken) + 2))
+        head = next(name for name in free if name not in taken)
+        node = session.path[-1].id if session.path else None
+        await store.fork(session.id, node, head)
+        mark = {"kind": attempt_marks.BEGUN, "to_model": True, "origin": session.head, "step": copy.position}
+        await store.append(session.id, "notice", attempt_marks.began(copy.root, copy.origin), mark, head=head)
+        await store.use_head(session.id, session.head)
+        model = models[number % len(models)] if models else None
+        left_out = "" if copy.coverage.complete else copy.coverage.sentence()
+        attempt = LiveAttempt(head, prompt, model, copy.position, left_out=left_out)
+        self._attempts.append(attempt)
+        self._emit(AgentStarted(agent=head, name=head if model is None else f"{head} {model}", goal=prompt))
+        return attempt, copy
+
+    async def _work(self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None) -> None:
+        outcome: TurnOutcome = "failed"
+        try:
+            outcome, attempt.text = await self._answered(attempt, copy, max_turns)
+        except HermesError as error:
+            attempt.text = str(error)
+        except asyncio.CancelledError:
+            outcome = "interrupted"
+        try:
+            await self._put_away(attempt, copy, outcome)
+        except HermesError as error:
+            self._emit(
+                Noticed(kind="warning", text=f"What {attempt.head} did to files cannot be kept: {error}")
+            )
+        attempt.outcome = outcome
+        self._emit(
+            AgentEnded(
+                agent=attempt.head,
+                outcome=outcome,
+                summary=" ".join(attempt.text.split())[:_SUMMARY] or _SAID[outcome],
+                seconds=time.monotonic() - attempt.started,
+                calls=attempt.calls,
+                tokens=attempt.tokens,
+                cost=attempt.cost,
+            )
+        )
+
+    async def _answered(
+        self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None
+    ) -> tuple[TurnOutcome, str]:
+        """Let an agent work on the message to its end."""
+        hearing = _Hearing(attempt, self._emit)
+        spec = AttemptSpec(
+            record=self._session.record,
+            head=attempt.head,
+            copy=copy,
+            model=attempt.model or "",
+            max_steps=max_turns or self._max_steps,
+        )
+        agent, place = await open_attempt(self._services, spec, hearing)
+        try:
+            hearing.spent = (await agent.dialogue.context()).totals.cost
+            if attempt.stopping:
+                return "interrupted", ""
+            attempt.work = asyncio.create_task(agent.run(attempt.prompt), name=f"{attempt.head} turn")
+            ended = await asyncio.shield(attempt.work)
+            return ended.outcome, ended.text or ended.error
+        finally:
+            if (work := attempt.work) is not None:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+            attempt.work = None
+            await place.close()
+
+    async def _put_away(self, attempt: LiveAttempt, copy: WorkspaceCopy, outcome: TurnOutcome) -> None:
+        """Keep what was done to files, end the branch, remove the copy."""
+        store, session = self._session.store, self._session
+        try:
+            attempt.changed = len(await copy.changes())
+            attempt.position = await copy.keep(session=session.id, label=attempt.head)
+        finally:
+            mark = attempt_marks.end_of(None, outcome, attempt.position)
+            text = attempt_marks.ended(copy.origin)
+            await store.append(session.id, "notice", text, mark, head=attempt.head)
+            await store.use_head(session.id, session.head)
+            await copy.close()
+
+
+_SAID: dict[TurnOutcome, str] = {
+    "done": "done",
+    "failed": "failed",
+    "interrupted": "stopped",
+    "denied": "stopped at the gate",
+    "budget": "its requests are used up",
+}
+
+
+class _Hearing:
+    """Hears the events of an attempt's agent and tells the session's those that are of interest there."""
+
+    def __init__(self, attempt: LiveAttempt, emit: Callable[[Event], None]) -> None:
+        self._attempt = attempt
+        self._emit = emit
+        self.spent: float | None = None
+        """What the session had cost before, in US dollars."""
+
+    def __call__(self, event: Event) -> None:
+        attempt = self._attempt
+        match event:
+            case ToolStarted() | ToolProgressed():
+                self._emit(replace(event, agent=attempt.head))
+                if isinstance(event, ToolStarted):
+                    self._progress(f"{event.display.verb} {event.display.subject}")
+            case ToolFinished():
+                attempt.calls += 1
+                # The files it changed are those of the copy.
+                display = replace(event.display, detail=None)
+                self._emit(replace(event, agent=attempt.head, display=display))
+                self._progress("")
+            case UsageChanged():
+                attempt.tokens += (event.request.input or 0) + (event.request.output or 0)
+                if event.session_cost is not None:
+                    attempt.cost = event.session_cost - (self.spent or 0.0)
+                self._progress("")
+
+    def _progress(self, action: str) -> None:
+        attempt = self._attempt
+        self._emit(
+            AgentProgressed(
+                agent=attempt.head,
+                action=action,
+                calls=attempt.calls,
+                tokens=attempt.tokens,
+                cost=attempt.cost,
+            )
+        )

@@ -1,0 +1,78 @@
+"""Marks of parallel attempts in the tree of a session, and the repair of what a killed process left.
+
+An attempt is a branch that begins with one note and ends with another. A branch
+without the second one was cut off.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.core.store.nodes import MAIN, Node
+
+if TYPE_CHECKING:
+    from agent.core.store.store import Store
+
+PREFIX = "attempt-"
+"""How their branches are called, with a number behind it."""
+BEGUN, ENDED = "attempt", "attempt-ended"
+_FORMER_PREFIX = "future-"
+_FORMER_BEGUN, _FORMER_ENDED = "future", "future-ended"
+"""The same as earlier versions stored them."""
+CUT_OFF = "[This attempt was cut off when the program ended; what it did to files is lost.]"
+_MARKS = (BEGUN, ENDED, _FORMER_BEGUN, _FORMER_ENDED)
+_LOOKED_AT = (2, 200, 10_000)
+"""Nodes from the end of a branch within which its last note is looked for: one attempt after the other."""
+
+
+def began(copy: Path, origin: Path) -> str:
+    """What the model is told when it begins to work in a copy."""
+    return (
+        f"[From here on you work alone in a copy of the project, in {copy}. Paths in {origin} stand for "
+        f"those in the copy: write there only. The user may take your work over when you are done.]"
+    )
+
+
+def ended(origin: Path) -> str:
+    """What the model is told when somebody goes on from the end of an attempt."""
+    return f"[The copy is gone. You work in {origin} again, where files are as you left them in the copy.]"
+
+
+async def settle(store: Store, session: str) -> tuple[str, ...]:
+    """Close the attempts of a session that a killed process left open; returns their branches.
+
+    The branch they were begun on is the one in use again. Hold the session's lock meanwhile.
+    """
+    cut: list[str] = []
+    home = MAIN
+    for head in await store.heads(session):
+        if not head.name.startswith((PREFIX, _FORMER_PREFIX)) or head.node is None:
+            continue
+        mark = await _last_mark(store, session, head.name)
+        if mark is None or mark.data["kind"] in (ENDED, _FORMER_ENDED):
+            continue
+        await store.recover(session, head.name)
+        await store.append(session, "notice", CUT_OFF, end_of(mark, "interrupted"), head=head.name)
+        home = str(mark.data.get("origin") or MAIN)
+        cut.append(head.name)
+    if cut and home in {head.name for head in await store.heads(session)}:
+        await store.use_head(session, home)
+    return tuple(sorted(cut))
+
+
+async def _last_mark(store: Store, session: str, head: str) -> Node | None:
+    for count in _LOOKED_AT:
+        path = await store.tail(session, head, count)
+        for node in reversed(path):
+            if node.data.get("kind") in _MARKS:
+                return node
+        if len(path) < count:
+            break
+    return None
+
+
+def end_of(begun: Node | None, outcome: str, step: int | None = None) -> dict[str, object]:
+    """The data of the note that ends an attempt: where files stand is known, as at its beginning at least."""
+    position = step if step is not None else (begun.data.get("step", 0) if begun is not None else 0)
+    return {"kind": ENDED, "to_model": True, "outcome": outcome, "step": position}

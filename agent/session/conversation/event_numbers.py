@@ -1,0 +1,69 @@
+"""The number that each event of a session carries: one more than the event before it.
+
+Numbers are set aside in the store in blocks before they are given, so that a process that is killed
+never lets a number come twice with different content. What is left of a block goes back at the end of
+a process; after a kill there is a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from agent.errors import HermesError
+from agent.core.store.store import Store
+
+BLOCK = 10_000
+"""Numbers that are set aside at once; the next block is asked for when half of one is used."""
+
+log = logging.getLogger(__name__)
+
+
+class EventNumbers:
+    """The numbers of one session, as one process gives them."""
+
+    def __init__(self, store: Store, session: str, first: int, block: int) -> None:
+        self._store = store
+        self._session = session
+        self._block = block
+        self._last = first - 1
+        self._reserved = first + block - 1
+        self._reserving: asyncio.Task[None] | None = None
+
+    @classmethod
+    def of_new(cls, store: Store, session: str) -> EventNumbers:
+        """Those of a session that was made with the first `BLOCK` numbers set aside."""
+        return cls(store, session, 1, BLOCK)
+
+    @classmethod
+    async def open(cls, store: Store, session: str, block: int = BLOCK) -> EventNumbers:
+        """Go on after the last number that was ever given. Raises `StoreError`."""
+        return cls(store, session, await store.reserve_events(session, block), block)
+
+    def next(self) -> int:
+        """The next number, from 1. Must be called on the event loop."""
+        self._last += 1
+        if self._reserved - self._last < self._block // 2 and self._reserving is None:
+            self._reserving = asyncio.create_task(self._reserve(), name="event numbers")
+        return self._last
+
+    async def _reserve(self) -> None:
+        try:
+            first = await self._store.reserve_events(self._session, self._block)
+            if first > self._reserved + 1:
+                # Another process works on this session and took what came next.
+                self._last = max(self._last, first - 1)
+            self._reserved = first + self._block - 1
+        except HermesError as error:
+            log.warning("no numbers for events could be set aside: %s", error)
+        finally:
+            self._reserving = None
+
+    async def close(self) -> None:
+        """Give back what was not used. Nothing is given afterwards."""
+        if self._reserving is not None:
+            await asyncio.gather(self._reserving, return_exceptions=True)
+        try:
+            self._store.give_back_events(self._session, self._last, self._reserved)
+        except HermesError as error:
+            log.warning("numbers of events could not be given back: %s", error)

@@ -1,0 +1,270 @@
+"""A session that is open: its path in memory, its store behind it.
+
+Everything is committed first and shown afterwards, so what a person has seen
+is never lost. The messages for the model follow from the stored nodes alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from agent.core.attachments import records
+from agent.knowledge.context.compaction import CompactionPlan
+from agent.knowledge.context.memory_trimming import trimmed
+from agent.knowledge.context.message_history import MessageHistory, conversation
+from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
+from agent.core.messages import Attachment, ToolCall
+from agent.core.store.faults import HeadMoved
+from agent.core.store.nodes import Kind, Node, Session
+from agent.core.store.received import RECEIVED
+from agent.core.store.store import Store
+from tools.canvases import Canvas, canvases_of
+from tools.context import Todo
+from tools.safe_text import clean
+
+Emit = Callable[[Event], None]
+
+
+class LiveSession:
+    """The conversation from the root to one head. Only one turn works on it at a time."""
+
+    def __init__(
+        self, store: Store, record: Session, path: Sequence[Node], emit: Emit, head: str = "main"
+    ) -> None:
+        self.store = store
+        self.record = record
+        self.head = head
+        self._path = list(path)
+        self._emit = emit
+        self._light = False
+        """Whether nodes were let go of, as far as they are in the store only."""
+        self._messages: list[MessageHistory] | None = None
+        """None until they are wanted, or prepared: a long path takes a while."""
+        self._fresh: list[Node] = []
+        self._writing = asyncio.Lock()
+        self.position: Callable[[], int | None] = lambda: None
+        """Where the files stand: the number of the last step. None where steps are not kept."""
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def path(self) -> Sequence[Node]:
+        """All nodes from the root to the head; those no longer sent without their text, see `whole_path`."""
+        return self._path
+
+    async def whole_path(self) -> Sequence[Node]:
+        """All nodes from the root to the head as they were written. Raises `StoreError`."""
+        return await self.store.path(self.id, self.head) if self._light else tuple(self._path)
+
+    def system(self) -> Node | None:
+        """The system prompt in force."""
+        return next((node for node in reversed(self._path) if node.kind == "system"), None)
+
+    def messages(self) -> Sequence[MessageHistory]:
+        """The conversation for the model. Call it only when every call on the path has its result."""
+        if self._messages is None:
+            self.rebuild()
+        elif self._fresh:
+            self._messages.extend(conversation(self._fresh))
+            self._fresh = []
+        assert self._messages is not None
+        return self._messages
+
+    async def prepare(self) -> None:
+        """Derive the messages of a path that was just opened, in a thread, before anybody waits for them."""
+        opened = list(self._path)
+        messages = await asyncio.to_thread(conversation, opened)
+        if self._messages is None:
+            self._messages, self._fresh = messages, self._path[len(opened) :]
+
+    def move(self, head: str, path: Sequence[Node]) -> None:
+        """Go on with another branch of the session. The prompt prefix has to be declared broken."""
+        self.head = head
+        self._path = list(path)
+        self._light = False
+        self._messages, self._fresh = None, []
+
+    async def catch_up(self) -> None:
+        """Take in what was written at the end of the branch past this object. Only while no turn runs."""
+        path = await self.store.path(self.id, self.head)
+        tip = self._path[-1].id if self._path else None
+        known = next((at for at in range(len(path), 0, -1) if path[at - 1].id == tip), 0)
+        if self._path and not known:
+            self.move(self.head, path)
+            return
+        for node in path[known:]:
+            self._take(node)
+
+    def rebuild(self) -> None:
+        """Derive the messages from the path again, after a compaction."""
+        self._fresh = []
+        self._messages = conversation(self._path)
+
+    async def add(self, kind: Kind, content: str, data: Mapping[str, Any]) -> Node:
+        """Commit a node at the head. When another process moved the head meanwhile, go on as a branch."""
+        return await self._write(lambda: self._append(kind, content, data))
+
+    async def add_user(
+        self,
+        text: str,
+        origin: str = "prompt",
+        attachments: Sequence[Attachment] = (),
+        received: int = 0,
+    ) -> Node:
+        """Commit a user message; one of origin `engine` is for the model only and not shown.
+
+        With `received`, the row of a messenger's message is marked as taken in the same transaction.
+        """
+
+        data: dict[str, Any] = {"origin": origin}
+        if (step := self.position()) is not None:
+            data["step"] = step
+        if attachments:
+            data["attachments"] = records(attachments)
+        if received:
+            data[RECEIVED] = received
+
+        async def write() -> Node:
+            node = await self._append("user", text, data)
+            if origin in ("prompt", "queue", "steer"):
+                added = UserMessageAdded(
+                    node=node.id,
+                    text=clean(text),
+                    origin=origin,  # type: ignore[arg-type]
+                    attachments=tuple(attachments),
+                )
+                self._emit(added)
+            return node
+
+        return await self._write(write)
+
+    async def add_assistant(
+        self, text: str, reasoning: str, calls: Sequence[ToolCall], data: Mapping[str, Any] | None = None
+    ) -> Node:
+        """Commit a message of the model, calls and all, before any call is run."""
+        content = {
+            "calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
+            "reasoning": reasoning,
+            "state": "complete",
+            **(data or {}),
+        }
+
+        async def write() -> Node:
+            node = await self._append("assistant", text, content)
+            ids = tuple(call.id for call in calls)
+            shown = AssistantMessageAdded(
+                node=node.id, text=clean(text), reasoning=clean(reasoning), calls=ids
+            )
+            self._emit(shown)
+            return node
+
+        return await self._write(write)
+
+    async def add_compaction(self, plan: CompactionPlan) -> None:
+        """Commit a compaction; what the model is sent no more is let go of in memory."""
+        node = await self.add("compaction", plan.sentence(), plan.data)
+        # A fold may carry again what an earlier one had let go of.
+        self._path, self._light = trimmed(await self.whole_path()), True
+        self.rebuild()
+        self._emit(Noticed(kind="compaction", text=plan.sentence(), detail=clean(plan.detail), node=node.id))
+
+    async def start_call(self, node: Node, call: ToolCall) -> None:
+        """Note that a call begins to act, so that a crash can be told from a call that never ran."""
+        await self.store.start_call(self.id, node.id, call.id, call.name)
+
+    async def finish_call(self, call: ToolCall, result: str, data: Mapping[str, Any]) -> Node:
+        """Commit the result of a call."""
+        content = {"call": call.id, "tool": call.name, **data}
+
+        async def write() -> Node:
+            tip = self._path[-1].id
+            try:
+                node = await self.store.finish_call(
+                    self.id, call.id, result, content, head=self.head, expected=tip
+                )
+            except HeadMoved:
+                await self.branch_off()
+                node = await self.store.finish_call(
+                    self.id, call.id, result, content, head=self.head, expected=tip
+                )
+            self._take(node)
+            return node
+
+        return await self._write(write)
+
+    async def save_draft(self, text: str, reasoning: str) -> None:
+        """Keep what the model has written so far of a message that is not complete."""
+        await self.store.save_draft(self.id, self.head, text, reasoning)
+
+    def todos(self) -> tuple[Todo, ...]:
+        """The task list as the path left it: the list in the newest result of a todo tool."""
+        for node in reversed(self._path):
+            if node.kind == "tool" and str(node.data.get("tool", "")).startswith("todo_"):
+                try:
+                    items = json.loads(node.content)["todos"]
+                    return tuple(Todo(item["id"], item["content"], item["status"]) for item in items)
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    continue
+        return ()
+
+    def canvases(self) -> tuple[Canvas, ...]:
+        """The canvases as the path left them."""
+        return canvases_of(
+            node.content for node in self._path if node.kind == "tool" and node.data.get("tool") == "canvas"
+        )
+
+    def last_user_text(self) -> str:
+        """What the person asked last."""
+        asked = (
+            node
+            for node in reversed(self._path)
+            if node.kind == "user" and node.data.get("origin") != "engine"
+        )
+        return next((node.content for node in asked), "")
+
+    async def _write(self, write: Callable[[], Coroutine[Any, Any, Node]]) -> Node:
+        """One write after the other; one that has begun ends, even when the caller is cancelled."""
+
+        async def locked() -> Node:
+            async with self._writing:
+                return await write()
+
+        return await asyncio.shield(asyncio.create_task(locked()))
+
+    async def settled(self) -> None:
+        """Wait for a write that a cancelled caller left behind."""
+        async with self._writing:
+            return
+
+    async def _append(self, kind: Kind, content: str, data: Mapping[str, Any]) -> Node:
+        tip = self._path[-1].id if self._path else None
+        try:
+            node = await self.store.append(self.id, kind, content, data, head=self.head, expected=tip)
+        except HeadMoved:
+            await self.branch_off()
+            node = await self.store.append(self.id, kind, content, data, head=self.head, expected=tip)
+        self._take(node)
+        return node
+
+    async def branch_off(self) -> None:
+        """Go on as a branch of our own, because another process works on this one."""
+        tip = self._path[-1].id
+        names = {head.name for head in await self.store.heads(self.id)}
+        candidates = (f"{self.head}-{number}" for number in range(2, len(names) + 3))
+        name = next(candidate for candidate in candidates if candidate not in names)
+        await self.store.fork(self.id, tip, name)
+        self.head = name
+        words = f"This session went on in another window; here it continues as branch {name}."
+        self._emit(Noticed(kind="warning", text=words))
+
+    def _take(self, node: Node) -> None:
+        self._path.append(node)
+        self._fresh.append(node)
+        if node.kind == "compaction" or node.data.get("refused"):
+            # It changes what is sent of the nodes before it.
+            self._messages, self._fresh = None, []

@@ -1,0 +1,124 @@
+"""Opens the session that a surface asked for, and puts it in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.session.conversation.event_numbers import BLOCK
+from agent.core.home import Home
+from agent.session.options import PREVIEWED, Options
+from agent.session.conversation.attempt_marks import settle
+from agent.session.conversation.script_journal import ScriptJournals
+from agent.core.store.faults import NoSession
+from agent.core.store.locks import SessionLock
+from agent.core.store.nodes import MAIN, Node, Session
+from agent.core.store.store import Store
+from tools.actions import Action, DeletePath, WritePath
+from tools.results import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A session as it was found or made."""
+
+    record: Session
+    path: list[Node]
+    lock: SessionLock
+    head: str
+    """The branch that was used last."""
+    owned: bool
+    """Whether this process holds the lock; if not, another one works on the session right now."""
+    recovered: str = ""
+    interrupted: tuple[Node, ...] = ()
+    """Results that were written for calls an earlier process left open."""
+
+    is_new: bool = False
+    """Whether it was made just now."""
+
+    async def release(self) -> None:
+        """Let another process have the session."""
+        self.lock.release()
+
+
+async def open_session(options: Options, home: Home, store: Store, model: str) -> OpenedSession:
+    """Find or make the session that a surface asked for; what a killed process left is put in order.
+
+    Raises a `HermesError` when there is no such session.
+    """
+    record: Session | None = None
+    if options.resume is not None:
+        record = await store.find_session(options.resume)
+    if record is None:
+        record = await store.create_session(workspace=str(options.workspace), model=model, events=BLOCK)
+        lock = SessionLock(home.run, record.id)
+        return OpenedSession(record, [], lock, MAIN, lock.acquire(), is_new=True)
+    if record.model != model:
+        record = await store.set_model(record.id, model)
+    lock = SessionLock(home.run, record.id)
+    recovered, interrupted = "", ()
+    owned = lock.acquire()
+    cut = await settle(store, record.id) if owned else ()
+    head = (await store.heads(record.id))[0].name
+    if owned:
+        known = await ScriptJournals(home.scripts / record.id).left_by_all(await store.unfinished(record.id))
+        recovery = await store.recover(record.id, head, known.get(head))
+        interrupted = recovery.results
+        if recovery.changed:
+            count = len(recovery.results)
+            what = (
+                f"{count} interrupted call{'s' if count != 1 else ''}" if count else "an interrupted answer"
+            )
+            recovered = f"This session ended without notice; {what} marked as interrupted."
+    if cut:
+        recovered = f"{recovered} Attempts that were cut off: {', '.join(cut)}.".strip()
+    if options.preview is not None:
+        options.preview(await store.tail(record.id, head, PREVIEWED))
+    return OpenedSession(record, await store.path(record.id, head), lock, head, owned, recovered, interrupted)
+
+
+def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
+    """Keeps the file tools of an agent that works in a copy out of the workspace it was made of."""
+
+    async def acting(_call: str, action: Action) -> None:
+        if not isinstance(action, (WritePath, DeletePath)) or action.path.is_relative_to(copy):
+            return
+        if action.path.is_relative_to(origin):
+            place = copy / action.path.relative_to(origin)
+            raise ToolError(f"{action.path} is in the project itself. You work in a copy of it: use {place}.")
+
+    return acting
+
+
+def swept(copies: Path, store: Store) -> Callable[[], Awaitable[None]]:
+    """Clear away what killed processes left of copies, in the background; returns how to wait for that.
+
+    What is held for an agent stays as long as its session is there.
+    """
+    if not copies.is_dir():
+        return _nothing
+
+    async def clear() -> None:
+        from agent.workspace.isolated_copies.copy_folders import sweep
+        from agent.workspace.isolated_copies.copy_records import holders
+
+        forsaken: set[str] = set()
+        for id, holder in (await asyncio.to_thread(holders, copies)).items():
+            try:
+                await store.session(holder.session)
+            except NoSession:
+                forsaken.add(id)
+        await asyncio.to_thread(sweep, copies, forsaken)
+
+    task = asyncio.create_task(clear(), name="sweep copies")
+
+    async def wait() -> None:
+        await asyncio.gather(task, return_exceptions=True)
+
+    return wait
+
+
+async def _nothing() -> None:
+    pass

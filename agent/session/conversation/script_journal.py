@@ -1,0 +1,345 @@
+"""The journal of a script: what it has had done so far, kept on the disk until it ends.
+
+A script that is cut off, by its time limit or with Hermes itself, can be run again:
+its calls are answered from the journal as long as they are the ones it made before,
+and nothing is done twice. One file for each script, one line of JSON for each event:
+
+    {"script": id, "call": the call that runs it, "node": where the session stood, "time": …}
+    {"begin": 1, "tool": …, "sum": SHA-256 of tool and arguments, "arguments": their beginning, masked}
+    {"end": 1, "outcome": …, "result": the text the script got}
+
+A call that has begun and not ended may be done in part; it is never taken for done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from agent.errors import StoreError
+from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.store.recovery import Unfinished
+from agent.workspace.checkpoints.elapsed_age import read_clock
+from tools.results import Outcome, ToolError
+
+log = logging.getLogger(__name__)
+
+KEPT_DAYS = 30
+"""Days after which the journal of a script that nobody went on with is removed."""
+LARGEST = 4_000_000
+"""Characters of a result that is kept; a call with a larger one is made anew."""
+SHOWN = 160
+"""Characters of arguments that are kept, for the report."""
+REPORTED = 5
+"""Calls under way that a report shows by their arguments."""
+
+_NAME = re.compile(r"[0-9a-f]{8}")
+_COMPLETED: frozenset[str] = frozenset({"done", "failed"})
+
+
+def fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
+    """What two calls have in common when they are the same: tool and exact arguments."""
+    text = json.dumps([tool, arguments], sort_keys=True, ensure_ascii=False)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One call of a script, as its journal tells it."""
+
+    number: int
+    tool: str
+    sum: str
+    arguments: str
+    after: int
+    """How many calls had ended when this one began."""
+    place: int | None = None
+    """Its place among the calls in the order of their ends; None: it did not end."""
+    outcome: str = ""
+    result: str | None = None
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it came to its own end, and its result was kept. A refused call is asked for anew."""
+        return self.outcome in _COMPLETED and self.result is not None
+
+    @property
+    def was_under_way(self) -> bool:
+        """Whether it was cut off, so that nobody knows how much of it is done."""
+        return self.outcome in ("", "interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptRecord:
+    """A whole journal, read back."""
+
+    script: str
+    call: str
+    node: int
+    calls: tuple[Recorded, ...] = ()
+
+    def report(self, path: Path) -> str:
+        """What was done, what is unknown, and how to go on, for the model."""
+        done = [call for call in self.calls if call.is_completed]
+        cut = [call for call in self.calls if call.was_under_way]
+        parts: list[str] = []
+        if done:
+            tools = Counter(call.tool for call in done)
+            names = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in tools.items())
+            number = "1 call of the script was" if len(done) == 1 else f"{len(done)} calls of the script were"
+            parts.append(f"{number} completed ({names}); the results are kept in {path}.")
+        if cut:
+            shown = "; ".join(f"{call.tool} {call.arguments}" for call in cut[:REPORTED])
+            more = f"; and {len(cut) - REPORTED} more" if len(cut) > REPORTED else ""
+            parts.append(f"Under way or waiting for approval, perhaps done in part: {shown}{more}.")
+        if done:
+            parts.append(
+                f'To go on, run the same code again with resume="{self.script}": completed calls are '
+                "answered from the record, everything else is done anew."
+            )
+        return " ".join(parts)
+
+
+class ScriptReplay:
+    """Answers the calls of a script from the record of an earlier run, until one of them differs.
+
+    A call is answered if it is in the record and every call that had ended before it began
+    has been answered too: calls that were made side by side may come in another order.
+    """
+
+    def __init__(self, calls: Sequence[Recorded] = ()) -> None:
+        self._waiting: dict[str, deque[Recorded]] = {}
+        for call in calls:
+            self._waiting.setdefault(call.sum, deque()).append(call)
+        self._answered: set[int] = set()
+        self._reached = 0
+        """How many ends, from the first on, belong to calls that were answered."""
+        self._is_over = not calls
+
+    def take(self, sum: str) -> Recorded | None:
+        """The completed call with this fingerprint; None when the call has to be made."""
+        waiting = self._waiting.get(sum)
+        if self._is_over or not waiting or waiting[0].after > self._reached:
+            self._is_over = True
+            return None
+        call = waiting.popleft()
+        if not call.is_completed or call.place is None:
+            # What came after it stays out of reach; what ran beside it does not.
+            return None
+        self._answered.add(call.place)
+        while self._reached in self._answered:
+            self._answered.remove(self._reached)
+            self._reached += 1
+        return call
+
+
+@dataclass(slots=True)
+class ScriptJournal:
+    """The journal of one running script; its file is made by the first call."""
+
+    folder: Path
+    call: str
+    node: int
+    script: str = field(default_factory=lambda: secrets.token_hex(4))
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _exists: bool = False
+
+    @property
+    def path(self) -> Path:
+        return _file(self.folder, self.script)
+
+    async def begin(self, number: int, tool: str, sum: str, arguments: str, *, durable: bool) -> None:
+        """Note a call before anything of it is done; `arguments` are masked.
+
+        `durable` waits for the disk. Raises `StoreError`; the call must not be made then.
+        """
+        line = {"begin": number, "tool": tool, "sum": sum, "arguments": arguments[:SHOWN]}
+        try:
+            await self._append(line, durable)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"The script's journal {self.path} cannot be written: {reason}.") from error
+
+    async def end(self, number: int, outcome: Outcome, result: str, *, durable: bool) -> None:
+        """Note how a call ended. When that fails, the call counts as one that was under way."""
+        line = {"end": number, "outcome": outcome, "result": result if len(result) <= LARGEST else None}
+        try:
+            await self._append(line, durable)
+        except OSError:
+            log.exception("the end of a call could not be kept in %s", self.path)
+
+    async def report(self) -> str:
+        """What to tell of a script that was cut off; empty when it made no call."""
+        record = await asyncio.to_thread(read, self.path)
+        return record.report(self.path) if record is not None else ""
+
+    async def remove(self) -> None:
+        """The script has come to its end: nothing is kept."""
+        if self._exists:
+            await asyncio.to_thread(self.path.unlink, missing_ok=True)
+
+    async def _append(self, line: Mapping[str, Any], durable: bool) -> None:
+        async with self._writing:
+            # A write that has begun ends before the next one, also when its call is cancelled.
+            await _to_the_end(asyncio.create_task(asyncio.to_thread(self._write, line, durable)))
+
+    def _write(self, line: Mapping[str, Any], durable: bool) -> None:
+        lines = [line]
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        if not self._exists:
+            private_folder(self.folder)
+            _sweep(self.folder.parent)
+            flags |= os.O_CREAT | os.O_EXCL
+            head = {"script": self.script, "call": self.call, "node": self.node, "time": time.time()}
+            lines.insert(0, head)
+        descriptor = os.open(self.path, flags, PRIVATE_FILE)
+        with os.fdopen(descriptor, "wb") as file:
+            self._exists = True
+            file.write(b"".join(json.dumps(each).encode() + b"\n" for each in lines))
+            file.flush()
+            if durable:
+                os.fsync(descriptor)
+
+
+async def _to_the_end(task: asyncio.Task[None]) -> None:
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptJournals:
+    """The journals of one session."""
+
+    folder: Path
+
+    def new(self, call: str, node: int) -> ScriptJournal:
+        """A journal for the script that `call` runs; `node` is where the session stands."""
+        return ScriptJournal(self.folder, call, node)
+
+    async def replay(self, script: str) -> ScriptReplay:
+        """What was recorded of an earlier script. Raises `ToolError` when nothing was."""
+        record = None
+        if _NAME.fullmatch(script):
+            record = await asyncio.to_thread(read, _file(self.folder, script))
+        if record is None:
+            raise ToolError(
+                f"Nothing is recorded of a script {script[:20]!r} in this session; leave `resume` out."
+            )
+        return ScriptReplay(record.calls)
+
+    async def forget(self, script: str) -> None:
+        """Remove the journal of a script that another run has gone on with to its end."""
+        await asyncio.to_thread(_file(self.folder, script).unlink, missing_ok=True)
+
+    async def left_by(self, call: str, node: int) -> str:
+        """What to tell of the script that `call` of the message `node` ran; empty when nothing is known."""
+        return await asyncio.to_thread(self._left_by, call, node)
+
+    async def left_by_all(self, cut: Iterable[Unfinished]) -> dict[str, dict[str, str]]:
+        """The same for all calls of branches that were cut off, by head and id."""
+        return {
+            each.head: {call.id: await self.left_by(call.id, call.node) for call in each.calls}
+            for each in cut
+        }
+
+    def _left_by(self, call: str, node: int) -> str:
+        # Models give the same id to calls of different messages; what is older is another's.
+        records = (record for path in _files(self.folder) if (record := read(path)) is not None)
+        found = [record for record in records if record.call == call and record.node >= node]
+        if not found:
+            return ""
+        newest = max(found, key=lambda record: record.node)
+        return newest.report(_file(self.folder, newest.script))
+
+
+def discard(root: Path, sessions: Sequence[str]) -> None:
+    """Remove the journals of sessions that are deleted; `root` holds a folder for each. Blocking."""
+    for session in sessions:
+        shutil.rmtree(root / session, ignore_errors=True)
+
+
+def read(path: Path) -> ScriptRecord | None:
+    """The journal in a file; None when there is none. A line torn by a crash is left out. Blocking."""
+    try:
+        whole = path.read_bytes()
+    except OSError:
+        return None
+    lines = list(_lines(whole))
+    if not lines or not isinstance(lines[0].get("script"), str):
+        return None
+    head = lines[0]
+    return ScriptRecord(head["script"], str(head.get("call")), int(head.get("node", 0)), _calls(lines[1:]))
+
+
+def _calls(lines: Sequence[Mapping[str, Any]]) -> tuple[Recorded, ...]:
+    begun: dict[int, tuple[Mapping[str, Any], int]] = {}
+    ended: dict[int, tuple[Mapping[str, Any], int]] = {}
+    for line in lines:
+        if isinstance(number := line.get("begin"), int):
+            begun[number] = line, len(ended)
+        elif isinstance(number := line.get("end"), int) and number in begun:
+            ended[number] = line, len(ended)
+    calls = []
+    for number, (line, after) in begun.items():
+        end, place = ended.get(number, ({}, None))
+        calls.append(
+            Recorded(
+                number=number,
+                tool=str(line.get("tool")),
+                sum=str(line.get("sum")),
+                arguments=str(line.get("arguments")),
+                after=after,
+                place=place,
+                outcome=str(end.get("outcome", "")),
+                result=end.get("result"),
+            )
+        )
+    return tuple(calls)
+
+
+def _lines(whole: bytes) -> Iterator[dict[str, Any]]:
+    for line in whole.split(b"\n"):
+        try:
+            parsed = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(parsed, dict):
+            yield parsed
+
+
+def _file(folder: Path, script: str) -> Path:
+    return folder / f"{script}.jsonl"
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.jsonl"))
+    except OSError:
+        return []
+
+
+def _sweep(root: Path) -> None:
+    """Remove what nobody went on with for a long time, in all sessions."""
+    # A clock that is wrong must not make what was begun this morning old.
+    oldest = read_clock(root, time.time()).before(KEPT_DAYS * 86_400)
+    for path in root.glob("*/*.jsonl"):
+        try:
+            if path.stat().st_mtime < oldest:
+                path.unlink()
+        except OSError:
+            continue

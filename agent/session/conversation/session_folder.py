@@ -1,0 +1,119 @@
+"""Folder of a session: one workspace each, which is kept when the session is taken up from elsewhere.
+
+A session goes on where it worked, wherever it is asked for. It moves only when that is said (`--here`), or
+when its folder is found again under another name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import ConfigError, StoreError
+from agent.core.home import Home
+from agent.session.options import Options
+from agent.session.conversation.live_session import LiveSession
+from agent.core.store.connection import Database
+from agent.core.store.nodes import Session
+from agent.core.store.store import Store
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.entries import Step
+
+_LOOKED_AT = 200
+"""Sessions, the newest first, among which a folder with another name is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFolder:
+    """Where a session works."""
+
+    options: Options
+    """With its workspace, and with its id where it goes on."""
+    left: str = ""
+    """The folder that it moves away from."""
+    told: str = ""
+    """What the person should know of it, in a sentence."""
+
+
+async def session_folder(options: Options, home: Home, database: Database | None) -> SessionFolder:
+    """Where the session that `options` ask for works. Raises `HermesError` where that cannot be told."""
+    if options.resume is None and not options.resume_last:
+        return SessionFolder(options)
+    async with await Store.open(home.database, shared=database) as store:
+        here = str(options.workspace)
+        if options.resume is not None:
+            record = await store.find_session(options.resume)
+        else:
+            record = await store.latest_session(here) or await renamed_session(store, home, options.workspace)
+    if record is None:
+        raise ConfigError(f"There is no session in {options.workspace} yet; start one without --continue.")
+    chosen = replace(options, resume=record.id, resume_last=False)
+    there = record.workspace
+    if there in ("", here):
+        return SessionFolder(chosen)
+    if options.here:
+        return SessionFolder(chosen, there, f"The session moved from {clean(there)} to this folder.")
+    if await asyncio.to_thread(Path(there).is_dir):
+        told = (
+            f"This session works in {clean(there)}, as before, not in {clean(here)}; "
+            "--here with --resume moves it to the current folder."
+        )
+        return SessionFolder(replace(chosen, workspace=Path(there)), told=told)
+    if await asyncio.to_thread(worked_in, home, record.id, options.workspace, newest=True):
+        return SessionFolder(chosen, there, f"The folder {clean(there)} is {clean(here)} now.")
+    raise ConfigError(
+        f"The folder {clean(there)}, where the session worked, is gone. To go on in another one, change to "
+        f"it and say so: hermes --resume {record.id} --here"
+    )
+
+
+async def renamed_session(store: Store, home: Home, folder: Path) -> Session | None:
+    """The newest session whose folder is gone and was this one."""
+    for each in await store.list_sessions(_LOOKED_AT):
+        if await asyncio.to_thread(_is_gone_and_was, home, each, folder):
+            return each
+    return None
+
+
+def worked_in(home: Home, session: str, folder: Path, *, newest: bool = False) -> bool:
+    """Whether steps of a session, or its newest one, were made in this folder, whatever its name was then.
+
+    Blocking.
+    """
+    from agent.workspace.checkpoints.root_identity import strangers
+
+    steps = _steps(home, session)
+    steps = steps[-1:] if newest else steps
+    return len(strangers(steps, folder)) < len(steps)
+
+
+async def move(session: LiveSession, left: str, workspace: Path, *, owned: bool) -> None:
+    """Note that the session works in another folder from now on. Raises `HermesError`."""
+    if not owned:
+        raise ConfigError("The session is open in another window; close it there before it moves.")
+    session.record = await session.store.set_workspace(session.id, str(workspace))
+    text = (
+        f"[The session moved: its workspace was {left} and is {workspace} from now on. Paths and contents of "
+        "files that you saw before are those of the old folder; look at files again before you rely on them.]"
+    )
+    data = {"kind": "workspace", "to_model": True, "from": left, "to": str(workspace)}
+    await session.add("notice", clean(text), data)
+
+
+def _is_gone_and_was(home: Home, session: Session, folder: Path) -> bool:
+    return not Path(session.workspace).is_dir() and worked_in(home, session.id, folder, newest=True)
+
+
+def _steps(home: Home, session: str) -> tuple[Step, ...]:
+    from agent.workspace.checkpoints.store import CheckpointStore
+
+    if not home.checkpoints.exists():
+        return ()
+    try:
+        return CheckpointStore(home.checkpoints).line(session).steps()
+    except StoreError:
+        return ()

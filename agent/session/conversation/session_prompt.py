@@ -1,0 +1,188 @@
+"""The system prompt of a session: what it is made of, and when a resumed session gets a new one."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.knowledge.context.context_table import recorded
+from agent.knowledge.context.layer import Facts, Part, SkillEntry
+from agent.knowledge.context.quarantine import kept_back_notices, passages_of
+from agent.knowledge.context.system_prompt import joined
+from agent.core.home import Home
+from agent.knowledge.memory.scopes import Scope, project_id, project_root
+from agent.knowledge.memory.service import MemoryBlock, MemoryFiles, MemoryProvider
+from agent.model.profile import Profile
+from agent.model.protocol import ToolSpec
+from agent.integrations.plugins.session_plugins import SessionPlugins
+from agent.integrations.plugins.skill_catalog import catalog_for
+from agent.session.conversation.live_session import LiveSession
+from agent.knowledge.skills.skill import SCOPES
+from agent.core.store.nodes import Node
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import Settings
+
+MOST_LEARNINGS = 100
+"""Learnings of which the system prompt shows as many as it has room for."""
+
+
+async def ensure_system(
+    session: LiveSession,
+    workspace: Path,
+    home: Home,
+    settings: Settings,
+    profile: Profile,
+    tools: Sequence[ToolSpec],
+    notes: MemoryProvider,
+    window: int | None = None,
+    plugins: SessionPlugins | None = None,
+) -> bool:
+    """Put the system prompt in force; True if a resumed session had to get a new one.
+
+    A stored prompt is kept byte for byte as long as profile, tools and folder are the same. `window` is that
+    of the model, in tokens, of which the layers get a share. `notes` are shown as they stand now; `plugins`
+    add sections and skills.
+    """
+    offered = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
+    ]
+    stored = session.system()
+    if (
+        stored is not None
+        and stored.data.get("profile") == profile.name
+        and stored.data.get("tools") == offered
+        and not _is_of_another_folder(session, stored, workspace)
+    ):
+        return False
+    learned: Sequence[str] = ()
+    remembered: Sequence[MemoryBlock] = ()
+    if profile.system_prompt is None:
+        learned = await _learned(session, workspace, settings)
+        remembered = await notes.blocks() if settings.memory.enabled else ()
+    parts = await asyncio.to_thread(
+        _prompt, workspace, home, settings, profile, tools, window, learned, remembered, plugins
+    )
+    about = {
+        "profile": profile.name,
+        "tools": offered,
+        "parts": recorded(parts),
+        "workspace": str(workspace),
+    }
+    await session.add("system", joined(parts), about)
+    return stored is not None
+
+
+def _is_of_another_folder(session: LiveSession, stored: Node, workspace: Path) -> bool:
+    """Whether the session works elsewhere than where this prompt says."""
+    if (said := stored.data.get("workspace")) is not None:
+        return said != str(workspace)
+    return any(node.data.get("kind") == "workspace" and node.id > stored.id for node in session.path)
+
+
+def shown_before(session: LiveSession) -> tuple[ToolSpec, ...] | None:
+    """The tools that the requests of a session showed when it was last open; None for a new one."""
+    stored = session.system()
+    if stored is None:
+        return None
+    tools = stored.data.get("tools") or ()
+    return tuple(ToolSpec(each["name"], each["description"], each["parameters"]) for each in tools)
+
+
+def _prompt(
+    workspace: Path,
+    home: Home,
+    settings: Settings,
+    profile: Profile,
+    tools: Sequence[ToolSpec],
+    window: int | None,
+    learned: Sequence[str],
+    remembered: Sequence[MemoryBlock],
+    plugins: SessionPlugins | None,
+) -> tuple[Part, ...]:
+    today = date.today().isoformat()
+    if profile.system_prompt is not None:
+        text = profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
+        return (Part("System prompt", text),)
+    from agent.knowledge.context.allowed_passages import allowed_passages
+    from agent.knowledge.context.context_files import project_files, soul_file
+    from agent.knowledge.context.system_prompt import system_prompt
+    from agent.workspace.repository import branch
+
+    limit = settings.context.file_chars
+    allowed = allowed_passages(home)
+    soul = soul_file(home.soul, limit, allowed) if profile.context_files else None
+    facts = Facts(
+        soul=soul,
+        project_files=project_files(workspace, limit, allowed) if profile.context_files else (),
+        workspace=str(workspace),
+        date=today,
+        tools=[tool.name for tool in tools],
+        platform=f"{platform.system()} {platform.machine()}",
+        tone=tone_of(settings)[0],
+        memory=[block for block in remembered if block.text],
+        learnings=learned,
+        brief=profile.brief,
+        skills=_skills(home, workspace, settings, plugins) if profile.context_files else (),
+        plugins=() if plugins is None else plugins.sections(),
+        branch=branch(workspace) or "",
+        budgets=settings.context.budgets.model_dump(),
+        whole=None if window is None else int(window * settings.context.prompt_share),
+    )
+    return system_prompt(facts)
+
+
+def kept_back(session: LiveSession) -> list[str]:
+    """Sentences on what the prompt in force goes without because it reads like an order to an agent."""
+    system = session.system()
+    parts = system.data.get("parts", ()) if system is not None else ()
+    return kept_back_notices([each for part in parts for each in passages_of(part.get("passages"))])
+
+
+async def _learned(session: LiveSession, workspace: Path, settings: Settings) -> Sequence[str]:
+    """What is known of failures in the project, a line each."""
+    if not settings.learnings.enabled:
+        return ()
+    from agent.knowledge.learnings.learning_store import LearningStore
+    from agent.knowledge.learnings.lines import entries
+
+    project = await asyncio.to_thread(lambda: project_id(project_root(workspace)))
+    store = LearningStore(session.store.database, project)
+    return entries(await store.listed(("learning",), limit=MOST_LEARNINGS))
+
+
+def _skills(
+    home: Home, workspace: Path, settings: Settings, plugins: SessionPlugins | None
+) -> list[SkillEntry]:
+    """The skills that the index names: those of the project and the person before those that ship."""
+    catalog = catalog_for(home, workspace, settings, () if plugins is None else plugins.skill_folders())
+    found = catalog.load().skills if catalog is not None else ()
+    ordered = sorted(found, key=lambda each: (SCOPES.index(each.scope), each.name))
+    return [SkillEntry(each.name, each.description) for each in ordered]
+
+
+def memory_files(home: Home, workspace: Path, settings: Settings) -> MemoryFiles:
+    """The notes that outlive a session, as the settings size them."""
+    return MemoryFiles(home.memories, workspace, memory_limits(settings))
+
+
+def memory_limits(settings: Settings) -> dict[Scope, int]:
+    """Characters that each scope of the notes may hold."""
+    sizes = settings.memory
+    return {"memory": sizes.memory_chars, "user": sizes.user_chars, "project": sizes.project_chars}
+
+
+def tone_of(settings: Settings) -> tuple[str, str]:
+    """The chosen personality as a paragraph, and what is wrong with the choice; both may be empty."""
+    if not settings.display.personality:
+        return "", ""
+    from themes.personalities import personality
+
+    try:
+        return personality(settings.display.personality).style, ""
+    except KeyError as error:
+        return "", f"display.personality: {error.args[0]}"

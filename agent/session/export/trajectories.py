@@ -1,0 +1,194 @@
+"""A branch as data for training and evaluation: messages for fine-tuning, or an ATIF trajectory.
+
+ATIF is the Agent Trajectory Interchange Format, version 1.8. Nodes come in with their secrets masked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from agent.core.store.export import said_to_model, value_of
+from agent.core.store.nodes import Node, Session
+from tools.registry import Registry
+
+ATIF = "ATIF-v1.8"
+
+
+def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
+    """A line for fine-tuning: `messages`, each call followed by its result.
+
+    What was only shown to the person is left out; a call without a result is left out with it. What was said
+    while calls were at work stands behind their results.
+    """
+    messages: list[dict[str, Any]] = []
+    for place, node in enumerate(nodes):
+        if node.kind == "assistant":
+            results = _results(nodes[place + 1 :])
+            calls = [
+                {
+                    "id": call["id"],
+                    "type": "function",
+                    "function": {"name": call["name"], "arguments": call["arguments"]},
+                }
+                for call in _calls(node)
+                if call["id"] in results
+            ]
+            if calls or node.content:
+                said = {"role": "assistant", "content": node.content or None}
+                messages.append(said | ({"tool_calls": calls} if calls else {}))
+            made = {call["id"] for call in calls}
+            messages += [
+                {"role": "tool", "tool_call_id": call, "content": content}
+                for call, content in results.items()
+                if call in made
+            ]
+        elif (role := _role(node)) is not None:
+            messages.append({"role": role, "content": said_to_model(node)})
+    return {"messages": messages}
+
+
+def called_tools(nodes: Sequence[Node], tools: Registry) -> list[dict[str, Any]]:
+    """The definitions of the tools that a branch calls, as a request and a line for fine-tuning hold them.
+
+    What is not ours, such as the tool of an MCP server, is described by the arguments it was called with.
+    """
+    called: dict[str, set[str]] = {}
+    for node in nodes:
+        for call in _calls(node) if node.kind == "assistant" else ():
+            called.setdefault(str(call["name"]), set()).update(_argument_names(call))
+    known = {each["name"]: each for each in tools.definitions(called)}
+    functions = [known.get(name) or _plain_function(name, called[name]) for name in sorted(called)]
+    return [{"type": "function", "function": each} for each in functions]
+
+
+def _argument_names(call: Mapping[str, Any]) -> set[str]:
+    try:
+        given = json.loads(call["arguments"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return set()
+    return set(map(str, given)) if isinstance(given, dict) else set()
+
+
+def _plain_function(name: str, arguments: Collection[str]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "parameters": {"type": "object", "properties": {each: {} for each in sorted(arguments)}},
+    }
+
+
+def _results(nodes: Sequence[Node]) -> dict[str, str]:
+    """The results before the next answer of the model, by call: ids may be used again in a later one."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        if node.kind == "assistant":
+            break
+        if node.kind == "tool":
+            found.setdefault(str(node.data.get("call", "")), node.content)
+    return found
+
+
+def atif_trajectory(session: Session, nodes: Sequence[Node], version: str) -> dict[str, Any]:
+    """The branch as one ATIF trajectory. `version` is that of this program."""
+    steps: list[dict[str, Any]] = []
+    totals: Counter[str] = Counter()
+    for node in nodes:
+        if node.kind == "tool":
+            _observe(steps, node)
+            continue
+        step = _step(node)
+        if step is None:
+            continue
+        steps.append({"step_id": len(steps) + 1, "timestamp": _time(node.created), **step})
+        totals.update({name: count for name, count in step.get("metrics", {}).items() if count})
+    return {
+        "schema_version": ATIF,
+        "session_id": session.id,
+        "agent": {"name": "hermes", "version": version, "model_name": session.model or None},
+        "steps": steps,
+        "final_metrics": {
+            "total_prompt_tokens": totals["prompt_tokens"],
+            "total_completion_tokens": totals["completion_tokens"],
+            "total_cached_tokens": totals["cached_tokens"],
+            "total_steps": len(steps),
+        },
+    }
+
+
+def tool_statistics(nodes: Sequence[Node]) -> dict[str, dict[str, int]]:
+    """How often each tool was called, and how the calls ended."""
+    found: dict[str, Counter[str]] = {}
+    for node in nodes:
+        if node.kind == "tool":
+            counts = found.setdefault(str(node.data.get("tool", "")), Counter())
+            counts.update(["calls", str(node.data.get("outcome", "done"))])
+    return {name: dict(counts) for name, counts in sorted(found.items())}
+
+
+def _step(node: Node) -> dict[str, Any] | None:
+    if node.kind == "assistant":
+        return _agent_step(node)
+    role = _role(node)
+    return None if role is None else {"source": role, "message": said_to_model(node)}
+
+
+def _agent_step(node: Node) -> dict[str, Any]:
+    step: dict[str, Any] = {"source": "agent", "message": node.content}
+    if model := node.data.get("model"):
+        step["model_name"] = str(model)
+    if reasoning := node.data.get("reasoning"):
+        step["reasoning_content"] = str(reasoning)
+    if calls := list(_calls(node)):
+        step["tool_calls"] = [
+            {
+                "tool_call_id": call["id"],
+                "function_name": call["name"],
+                "arguments": _arguments(call["arguments"]),
+            }
+            for call in calls
+        ]
+    used = node.data.get("usage")
+    named = {"prompt_tokens": "input", "completion_tokens": "output", "cached_tokens": "cached"}
+    counts = {name: used.get(key) for name, key in named.items()} if isinstance(used, Mapping) else {}
+    if any(isinstance(count, int) for count in counts.values()):
+        step["metrics"] = {name: n if isinstance(n, int) else None for name, n in counts.items()}
+    return step
+
+
+def _observe(steps: list[dict[str, Any]], node: Node) -> None:
+    """Put a result with the step that made its call; without one it is nobody's."""
+    call = str(node.data.get("call", ""))
+    for step in reversed(steps):
+        if any(made["tool_call_id"] == call for made in step.get("tool_calls", ())):
+            results = step.setdefault("observation", {"results": []})["results"]
+            results.append({"source_call_id": call, "content": node.content})
+            return
+
+
+def _role(node: Node) -> str | None:
+    """Who says a node to the model; None for what the model does not read."""
+    if node.kind in ("system", "user"):
+        return node.kind
+    if node.kind == "compaction" or (node.kind == "notice" and node.data.get("to_model")):
+        return "system"
+    return None
+
+
+def _calls(node: Node) -> Iterator[dict[str, str]]:
+    made = node.data.get("calls")
+    for call in made if isinstance(made, Sequence) else ():
+        if isinstance(call, Mapping):  # sessions of other programs are imported as they are
+            yield {name: str(call.get(name, "")) for name in ("id", "name", "arguments")}
+
+
+def _arguments(text: str) -> Mapping[str, Any]:
+    """Arguments as data; text that is no object stands under one key."""
+    given = value_of(text) if text else {}
+    return given if isinstance(given, dict) else {"arguments": given}
+
+
+def _time(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,196 @@
+"""Tools of servers and plugins: which of them a request shows, and the way to the others.
+
+What a request shows is settled when a session is opened, so that its prefix stays as it is while
+servers come and go. `tool_search` finds everything there is at the moment, and `tool_call` calls it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.core.messages import ToolCall
+from agent.model.protocol import ToolSpec
+from tools.context import ToolContext
+from tools.inner_call import CALL, SEARCH, inner_call
+from tools.registry import Registry, ToolEntry
+from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
+from tools.tool_ranking import LONGEST_QUERY, Findable, ranked
+
+SHARE = 0.1
+"""The part of a model's window that further tools may take to be shown in each request."""
+CEILING = 10_000
+"""Tokens they may take at most."""
+CHARACTERS_PER_TOKEN = 4
+MATCHES = 5
+MOST_MATCHES = 20
+PLACE = 1_800
+"""Between the tools of Hermes and the further ones."""
+
+_SEARCH_SCHEMA: dict[str, Any] = {
+    "description": (
+        "Find further tools, of MCP servers and plugins, that are not listed here; they may come and go "
+        "during the session. Gives name, description and parameters of the best matches; call them with "
+        "tool_call. Without a query it tells where tools come from, and how many there are."
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "default": "",
+                "description": "What the tool should do, in a few words, or its exact name.",
+            },
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST_MATCHES, "default": MATCHES},
+        },
+    },
+}
+_CALL_SCHEMA: dict[str, Any] = {
+    "description": "Call a tool that tool_search found.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "description": "The name as it was found."},
+            "arguments": {"type": "object", "description": "What its parameters ask for."},
+        },
+        "required": ["name"],
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOffer:
+    """The tools that an agent may use: those that requests show, and those that `tool_call` reaches."""
+
+    direct: tuple[ToolSpec, ...]
+    searched: tuple[ToolSpec, ...] = ()
+
+
+def divided(specs: Sequence[ToolSpec], further: Collection[str], window: int | None) -> ToolOffer:
+    """The tools, with those named in `further` left to the search where they take too much room. Pure.
+
+    `window` is that of the model, in tokens; None where it is not known.
+    """
+    limit = CEILING if window is None else min(CEILING, int(window * SHARE))
+    names = {spec.name for spec in specs}
+    searched = tuple(spec for spec in specs if spec.name in further)
+    if not {SEARCH, CALL} <= names or sum(map(size, searched)) <= limit * CHARACTERS_PER_TOKEN:
+        return ToolOffer(tuple(specs))
+    return ToolOffer(tuple(spec for spec in specs if spec.name not in further), searched)
+
+
+def changes_since(new: Sequence[str], gone: Sequence[str]) -> str:
+    """A sentence on tools that came and went while a session was closed; empty where none did. Pure."""
+    told = [f"{len(new)} new ones are found by tool_search ({_some(new)})"] if new else []
+    if gone:
+        told.append(f"{len(gone)} cannot be called for now ({_some(gone)})")
+    return (
+        f"Tools of servers and plugins since this session was last open: {'; '.join(told)}." if told else ""
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(clean, names[:3])) + more
+
+
+def size(spec: ToolSpec) -> int:
+    """Characters of a tool in a request, about."""
+    about = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    return len(json.dumps(about, ensure_ascii=False))
+
+
+class FurtherTools:
+    """What the search of one session finds, and what may be called by it."""
+
+    def __init__(self, registry: Registry, allowed: Callable[[], Collection[str]]) -> None:
+        """`allowed` gives the names of all tools that the settings let the session have."""
+        self._registry = registry
+        self._allowed = allowed
+        self._known: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+
+    def inner(self, call: ToolCall) -> ToolCall:
+        """The call that a call through `tool_call` means; as it is where it means none that can be made."""
+        if call.name != CALL:
+            return call
+        try:
+            found = inner_call(call.name, json.loads(call.arguments))
+        except (ValueError, RecursionError, AttributeError):
+            return call
+        if found is None or not self.reaches(found[0]):
+            return call
+        name, arguments = found
+        return ToolCall(call.id, name, json.dumps(arguments, ensure_ascii=False))
+
+    def reaches(self, name: str) -> bool:
+        """Whether a server or plugin brings the tool, or brought it, and the settings allow it."""
+        return name in self._reachable()
+
+    def register(self) -> None:
+        """Put search and call into the registry."""
+        more: dict[str, Any] = {"toolset": SEARCH, "bundles": ("default",), "place": PLACE}
+        self._registry.register(
+            SEARCH, schema=_SEARCH_SCHEMA, handler=self._search, describe=_shown, read_only=True, **more
+        )
+        self._registry.register(
+            CALL, schema=_CALL_SCHEMA, handler=self._unmade, traits=("for_scripts",), **more
+        )
+
+    def _reachable(self) -> frozenset[str]:
+        names = self._registry.names()
+        if self._known[0] != names:
+            further = self._registry.with_trait("brought")
+            self._known = names, further.intersection(self._allowed())
+        return self._known[1]
+
+    def _there(self) -> list[ToolEntry]:
+        reachable = self._reachable()
+        return [each for each in self._registry.entries() if each.name in reachable and each.available()]
+
+    async def _search(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
+        query, there = arguments["query"].strip()[:LONGEST_QUERY], self._there()
+        if not query:
+            return {"tools_of": dict(Counter(each.toolset for each in there)), "total": len(there)}
+        findable = [
+            Findable(each.name, each.schema.get("description", ""), each.schema.get("parameters", {}))
+            for each in there
+        ]
+        found = await asyncio.to_thread(ranked, query, findable)
+        shown = found[: arguments["limit"]]
+        result: dict[str, Any] = {
+            "tools": [
+                {"name": each.name, "description": each.description, "parameters": dict(each.parameters)}
+                for each in shown
+            ],
+            "total": len(found),
+        }
+        if not found:
+            result["hint"] = (
+                f"No tool of a server or plugin has these words; there are {len(there)}. "
+                "Try others, or leave the query out to see where they come from."
+            )
+        return result
+
+    def _unmade(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
+        """Answers what could not be taken for a call of another tool."""
+        name = clean(arguments["name"].strip())[:100]
+        if self._registry.get(name) is not None:
+            raise ToolError(f"{name} is no tool of a server or plugin; call it by itself if it is on offer.")
+        raise ToolError(f"There is no tool named {name}, or not any more; tool_search finds those there are.")
+
+
+def _shown(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
+    subject = clean(str(arguments.get("query") or "all"))[:100]
+    if result is None:
+        return Display("find tools", subject)
+    if error := result.get("error"):
+        return Display("find tools", subject, clean(str(error))[:200])
+    total = result.get("total", 0)
+    names = [str(each["name"]) for each in result.get("tools", ())]
+    detail = TextDetail(clean("\n".join(names))) if names else None
+    return Display("find tools", subject, f"{total} tool{'' if total == 1 else 's'}", detail)

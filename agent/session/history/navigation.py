@@ -1,0 +1,500 @@
+"""Going about in a session's tree: files back to a step, the conversation to another place, or both.
+
+Nothing is deleted by any of this. Going back makes a new branch and leaves the
+old one where it ends; taking files back is one more step. What the person did is
+kept as operations, so that `undo` and `redo` lead through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from agent.errors import HermesError
+from agent.events import BranchSwitched, Event, Noticed
+from agent.session.history.carry_over import carried_over
+from agent.session.history.undo import to_redo, to_undo
+from agent.session.history.uninterrupted import RunningOperations, uninterrupted
+from agent.session.conversation.live_session import LiveSession
+from agent.core.store.marks import NodeMark
+from agent.core.store.nodes import BranchHead, Node
+from agent.core.store.operations import Operation, SessionPlace
+from agent.core.store.outline import OutlineRow
+from agent.workspace.checkpoints import states
+from agent.workspace.checkpoints.entries import Coverage, PathChange, Step
+from agent.workspace.checkpoints.git_words import gathered
+from agent.workspace.checkpoints.unit_marks import units_of
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.recorder import StepRecorder
+    from agent.workspace.checkpoints.restore.apply import Restored
+    from agent.workspace.checkpoints.restore.hunk_restore import Parted
+    from agent.workspace.checkpoints.restore.merge import Merged
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem
+
+Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
+Moved = Callable[[str], Awaitable[None]]
+"""Called when the conversation became another one, with the reason the prompt prefix breaks."""
+
+NOT_KEPT = "What happened to files is not kept in this session, so files cannot be taken back."
+BUSY = "The agent works at the moment; stop it with esc, then try again."
+
+
+@dataclass(frozen=True, slots=True)
+class NavigationResult:
+    """What became of a move through the history."""
+
+    restored: Restored | None
+    """What happened to files; None when they were left alone or already right."""
+    head: str
+    """The branch in use now."""
+    draft: str = ""
+    """A message of the person that was taken back."""
+    note: bool = False
+    """Whether the branch begins with a note of what was left."""
+
+    def sentence(self) -> str:
+        """For a person."""
+        files = self.restored.sentence() if self.restored is not None else "Files stay as they are."
+        return f"On branch {self.head}. {files}"
+
+
+class HistoryNavigation:
+    """The one service surfaces use for going back, branching, undo and redo."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        recorder: StepRecorder | None,
+        emit: Callable[[Event], None],
+        moved: Moved,
+    ) -> None:
+        self._session = session
+        self._store = session.store
+        self._recorder = recorder
+        self._emit = emit
+        self._moved = moved
+        self._made: set[str] = set()
+        """Branches made by going back; one that is left without a word of its own goes again."""
+        self._going = asyncio.Lock()
+        self.under_way = RunningOperations()
+        self.busy: Callable[[], bool] = lambda: False
+
+    # Looking
+
+    async def outline(self) -> list[OutlineRow]:
+        """The whole tree in light rows."""
+        return await self._store.outline(self._session.id)
+
+    async def heads(self) -> list[BranchHead]:
+        """The branches, the one in use first."""
+        found = await self._store.heads(self._session.id)
+        return sorted(found, key=lambda head: head.name != self._session.head)
+
+    async def marks(self) -> list[NodeMark]:
+        return await self._store.marks(self._session.id)
+
+    async def mark(self, node: int, *, label: str | None = None, bookmarked: bool | None = None) -> NodeMark:
+        return await self._store.mark(self._session.id, node, label=label, bookmarked=bookmarked)
+
+    async def node(self, node: int) -> Node:
+        return await self._store.node(self._session.id, node)
+
+    @property
+    def head(self) -> str:
+        """The branch in use."""
+        return self._session.head
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether what happens to files is kept."""
+        return self._recorder is not None
+
+    def coverage(self) -> Coverage:
+        """What could not be taken back if it were changed now."""
+        return self._recorder.coverage() if self._recorder is not None else Coverage()
+
+    async def steps(self) -> tuple[Step, ...]:
+        """All steps of files that are still kept, oldest first."""
+        if self._recorder is None:
+            return ()
+        return await asyncio.to_thread(self._recorder.store.line(self._recorder.line).steps)
+
+    async def position_of(self, node: int | None) -> int:
+        """Where the files stood at a node: the number of a step."""
+        while node is not None:
+            here = await self.node(node)
+            for each in (here, *reversed(await self._store.before(self._session.id, node, 200))):
+                step = each.data.get("step")
+                if isinstance(step, int):
+                    return step
+                node = each.parent
+        return 0
+
+    async def changes(self, first: int, second: int) -> tuple[PathChange, ...]:
+        """What leads from one position of the files to another; of git one change a repository."""
+        steps = await self.steps()
+        found = states.difference(steps, first, second)
+        if self._recorder is None:
+            return found
+        return await asyncio.to_thread(gathered, found, self._recorder.store.objects.read, units_of(steps))
+
+    async def contents(self, digest: str) -> bytes:
+        """Contents a change names. Raises `StoreError` when they are gone."""
+        if self._recorder is None:
+            raise HermesError(NOT_KEPT)
+        return await asyncio.to_thread(self._recorder.store.objects.read, digest)
+
+    # Files
+
+    async def plan(self, position: int, paths: Collection[str] | None = None) -> RestorePlan:
+        """What taking files back to a position would do. Raises `HermesError`."""
+        from agent.workspace.checkpoints.restore.plan import plan_restore
+
+        recorder = self._files()
+        line = recorder.store.line(recorder.line)
+        if position < line.floor:
+            raise HermesError(f"Steps up to {line.floor} are no longer kept, so {position} is out of reach.")
+
+        def planned() -> RestorePlan:
+            steps = [step for step in line.steps() if step.kind != "outside"]
+            return plan_restore(
+                recorder.root,
+                steps,
+                position,
+                recorder.store.objects,
+                limit=recorder.limits.file,
+                paths=paths,
+            )
+
+        return await recorder.run(planned)
+
+    async def merged(self, item: PlanItem) -> Merged | None:
+        """A conflict with both sides put together; None where that makes no sense. Raises `HermesError`."""
+        from agent.workspace.checkpoints.restore.plan import merged
+
+        objects = self._files().store.objects
+        return await asyncio.to_thread(merged, item, objects)
+
+    async def parted(self, item: PlanItem, *, merging: bool = False) -> Parted:
+        """A file of a plan in hunks; with `merging` towards both sides put together. Raises `HermesError`."""
+        from agent.workspace.checkpoints.restore.hunk_restore import parted
+
+        objects = self._files().store.objects
+        return await asyncio.to_thread(parted, item, objects, merging=merging)
+
+    @uninterrupted
+    async def restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None) -> Restored:
+        """Carry out a plan for files only; it can be undone. Raises `HermesError`."""
+        async with self._moving():
+            before = await self.place()
+            restored = await self._restore(plan, choices)
+            if restored.step is not None or restored.skipped:
+                self._emit(Noticed(kind="files", text=restored.sentence()))
+            if restored.step is not None:
+                await self._tell_model(plan.position, restored)
+                await self._operation("restore", f"files back to step {plan.position}", before)
+            return restored
+
+    @uninterrupted
+    async def bring_in(
+        self,
+        work: Callable[[], Awaitable[Restored]],
+        label: str,
+        note: str,
+        *,
+        onto: Operation | None = None,
+    ) -> Restored:
+        """Let something else change files, such as a merge; it can be undone. Raises `HermesError`.
+
+        `label` names it for the person, `note` tells the model of it. It is undone together with
+        `onto`, under its own label, if the conversation has not gone on since that.
+        """
+        async with self._moving():
+            before = await self.place()
+            restored = await work()
+            if restored.step is not None:
+                data = {"kind": "restore", "to_model": True, "step": restored.step.number}
+                await self._session.add("notice", note, data)
+                if onto is None or not await self._lead_on(onto, label, before):
+                    await self._operation("restore", label, before)
+            return restored
+
+    # Conversation and files
+
+    async def place(self) -> SessionPlace:
+        """Where the session stands."""
+        path = self._session.path
+        position = self._recorder.position if self._recorder is not None else 0
+        return SessionPlace(self._session.head, path[-1].id if path else None, position)
+
+    @uninterrupted
+    async def rewind(
+        self,
+        node: int,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+        choices: Mapping[str, Choice] | None = None,
+    ) -> NavigationResult:
+        """Back to before a message of the person, which becomes a draft again. Raises `HermesError`."""
+        message = await self.node(node)
+        if message.kind != "user":
+            raise HermesError("Only a message of yours can be taken back; choose one.")
+        async with self._moving():
+            before = await self.place()
+            position = await self.position_of(node)
+            restored = await self._files_to(position, choices) if files else None
+            draft = ""
+            if conversation:
+                draft = message.content
+                await self._branch(message.parent, "rewind", draft=draft)
+            elif restored is not None:
+                await self._tell_model(position, restored)
+            await self._operation("rewind", f"before: {_line(message.content)}", before)
+            return NavigationResult(restored, self._session.head, draft)
+
+    @uninterrupted
+    async def fork(
+        self,
+        node: int,
+        name: str = "",
+        *,
+        files: bool = False,
+        carry_over: bool = False,
+        choices: Mapping[str, Choice] | None = None,
+    ) -> NavigationResult:
+        """Go on from any node, on a branch of its own. Raises `HermesError`.
+
+        With `carry_over` the branch begins with a note of what was done on the one that is left.
+        """
+        await self.node(node)
+        async with self._moving():
+            before = await self.place()
+            note = await self._note_of(node) if carry_over else ""
+            restored = await self._files_to(await self.position_of(node), choices) if files else None
+            await self._branch(node, "fork", name=name)
+            if note:
+                await self._session.add("notice", note, {"kind": "carry-over", "to_model": True})
+            await self._operation("fork", f"branch {self._session.head}", before)
+            return NavigationResult(restored, self._session.head, note=bool(note))
+
+    @uninterrupted
+    async def switch(
+        self, head: str, *, files: bool = True, choices: Mapping[str, Choice] | None = None
+    ) -> NavigationResult:
+        """Go on with another branch, its files with it. Raises `HermesError`."""
+        heads = {each.name: each.node for each in await self.heads()}
+        if head not in heads:
+            raise HermesError(f"There is no branch {head}; there are {', '.join(heads)}.")
+        async with self._moving():
+            before = await self.place()
+            restored = await self._files_to(await self.position_of(heads[head]), choices) if files else None
+            await self._go(head, "switch")
+            await self._operation("switch", f"to branch {head}", before)
+            return NavigationResult(restored, head)
+
+    async def branch(self, name: str) -> str:
+        """Leave a branch of that name where the agent's present message began, while it works on.
+
+        A sentence about it. Raises `HermesError`.
+        """
+        path = self._session.path
+        last = next((node for node in reversed(path) if node.kind == "assistant"), None)
+        await self._store.fork(self._session.id, path[-1].id if last is None else last.parent, name)
+        return f"Branch {name} begins here; the conversation goes on in {self._session.head}."
+
+    @uninterrupted
+    async def rename(self, head: str, name: str) -> None:
+        """Give a branch another name. Raises `HermesError`."""
+        async with self._moving():
+            await self._store.rename_head(self._session.id, head, name)
+            self._made.discard(head)
+            if head == self._session.head:
+                self._session.head = name
+
+    # Undo and redo
+
+    async def turn_over(self, before: SessionPlace, text: str) -> None:
+        """A turn ended: it can be undone from now on."""
+        if (await self.place()) != before:
+            await self._operation("turn", _line(text), before)
+
+    async def undoable(self) -> Operation | None:
+        """What an undo takes back here; a move under way counts, and is waited for.
+
+        Raises `HermesError` where that would take along what another window did to files.
+        """
+        async with self._going:
+            newest = await self._store.undoable(self._session.id)
+            if newest is None or newest.after.node in (None, (await self.place()).node):
+                return newest
+            return to_undo(await self._store.operations(self._session.id), await self._path())
+
+    async def redoable(self) -> Operation | None:
+        """What a redo does again, as `undoable`."""
+        async with self._going:
+            if await self._store.redoable(self._session.id) is None:
+                return None
+            return to_redo(await self._store.operations(self._session.id), await self._path())
+
+    @uninterrupted
+    async def undo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, NavigationResult]:
+        """Back to before the last turn, restore, switch or fork. Raises `HermesError`."""
+        operation = await self.undoable()
+        if operation is None:
+            raise HermesError("There is nothing to undo.")
+        return operation, await self._again(operation, operation.before, "undo", True, choices)
+
+    @uninterrupted
+    async def redo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, NavigationResult]:
+        """Do again what was undone last. Raises `HermesError`."""
+        operation = await self.redoable()
+        if operation is None:
+            raise HermesError("There is nothing to do again.")
+        return operation, await self._again(operation, operation.after, "redo", False, choices)
+
+    async def _again(
+        self,
+        operation: Operation,
+        place: SessionPlace,
+        reason: Literal["undo", "redo"],
+        undone: bool,
+        choices: Mapping[str, Choice] | None,
+    ) -> NavigationResult:
+        async with self._moving():
+            restored = await self._files_to(place.step, choices) if self.keeps_files else None
+            draft = ""
+            here = await self.place()
+            if operation.kind == "restore":
+                if restored is not None:
+                    await self._tell_model(place.step, restored)
+            elif (here.head, here.node) != (place.head, place.node):
+                if undone and operation.kind == "turn":
+                    draft = await self._asked_after(place.node)
+                ends = {head.name: head.node for head in await self.heads()}
+                if ends.get(place.head, -1) == place.node:
+                    await self._go(place.head, reason, draft)
+                else:
+                    await self._branch(place.node, reason, draft=draft)
+            await self._store.set_undone(self._session.id, operation.number, undone)
+            return NavigationResult(restored, self._session.head, draft)
+
+    # Within
+
+    def _files(self) -> StepRecorder:
+        if self._recorder is None:
+            raise HermesError(NOT_KEPT)
+        return self._recorder
+
+    async def _path(self) -> list[int]:
+        """The nodes of the conversation, oldest first."""
+        return [each.id for each in await self._session.whole_path()]
+
+    def _moving(self) -> _Moving:
+        return _Moving(self._going, self.busy)
+
+    async def _files_to(self, position: int, choices: Mapping[str, Choice] | None) -> Restored | None:
+        if self._recorder is None:
+            return None
+        return await self._restore(await self.plan(position), choices)
+
+    async def _restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None) -> Restored:
+        return await self._files().restore(
+            plan, choices or {}, session=self._session.id, label=f"back to step {plan.position}"
+        )
+
+    async def _tell_model(self, position: int, restored: Restored) -> None:
+        """The conversation goes on where it is, and files are not as it last saw them."""
+        if restored.step is None:
+            return
+        note = f"[The user took files back to where they stood after step {position}; read them again.]"
+        data = {"kind": "restore", "to_model": True, "step": restored.step.number}
+        await self._session.add("notice", note, data)
+
+    async def _branch(self, node: int | None, reason: Reason, *, name: str = "", draft: str = "") -> None:
+        """Make a branch that ends at a node, and go there."""
+        chosen = name or self._free_name([head.name for head in await self.heads()])
+        await self._store.fork(self._session.id, node, chosen)
+        if not name:
+            self._made.add(chosen)
+        await self._go(chosen, reason, draft)
+
+    def _free_name(self, taken: Sequence[str]) -> str:
+        base = self._session.head.rpartition("-")
+        stem = base[0] if base[0] and base[2].isdigit() else self._session.head
+        return next(name for n in range(2, len(taken) + 3) if (name := f"{stem}-{n}") not in taken)
+
+    async def _go(self, head: str, reason: Reason, draft: str = "") -> None:
+        left = self._session.head
+        await self._store.use_head(self._session.id, head)
+        path = await self._store.path(self._session.id, head)
+        self._session.move(head, path)
+        await self._moved("the conversation goes on from another place")
+        await self._forget(left)
+        node = path[-1].id if path else None
+        self._emit(BranchSwitched(head=head, node=node, reason=reason, draft=draft))
+
+    async def _forget(self, head: str) -> None:
+        """Let go of a branch that was made by going back and has nothing of its own."""
+        if head not in self._made or head == self._session.head:
+            return
+        ends = {each.name: each.node for each in await self.heads()}
+        node = ends.pop(head, None)
+        if node is None or node in ends.values() or await self._store.goes_on(node):
+            self._made.discard(head)
+            await self._store.drop_head(self._session.id, head)
+
+    async def _operation(self, kind: str, label: str, before: SessionPlace) -> None:
+        await self._store.record_operation(self._session.id, kind, label, before, await self.place())
+
+    async def _lead_on(self, operation: Operation, label: str, before: SessionPlace) -> bool:
+        """Let an operation that led to `before` lead to where the session stands now. Whether it did."""
+        if (operation.after.head, operation.after.node) != (before.head, before.node):
+            return False
+        after = await self.place()
+        return bool(await self._store.extend_operation(self._session.id, operation.number, label, after))
+
+    async def _asked_after(self, node: int | None) -> str:
+        """What the person asked after a node on the branch in use: the message a turn began with."""
+        path = await self._store.path(self._session.id, self._session.head)
+        after = (each for each in path if node is None or each.id > node)
+        return next((each.content for each in after if each.kind == "user"), "")
+
+    async def _note_of(self, node: int) -> str:
+        """A note of what was done on the branch in use after a node it shares with another."""
+        path = await self._session.whole_path()
+        before = await self._store.before(self._session.id, node, path[-1].id) if path else ()
+        shared = {node, *(each.id for each in before)}
+        last = next((at for at in range(len(path) - 1, -1, -1) if path[at].id in shared), -1)
+        after = path[last + 1 :]
+        if not after:
+            return ""
+        position = self._recorder.position if self._recorder is not None else 0
+        changes = await self.changes(await self.position_of(path[last].id if last >= 0 else None), position)
+        return carried_over(self._session.head, after, changes)
+
+
+class _Moving:
+    """One move at a time, and none while the agent works."""
+
+    def __init__(self, lock: asyncio.Lock, busy: Callable[[], bool]) -> None:
+        self._lock = lock
+        self._busy = busy
+
+    async def __aenter__(self) -> None:
+        if self._busy():
+            raise HermesError(BUSY)
+        await self._lock.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _line(text: str) -> str:
+    from agent.core.store.node_text import first_line
+
+    return first_line(text)[:80]

@@ -1,0 +1,158 @@
+"""Requests that wait for a person: questions, approvals, forecasts, ceilings that were reached.
+
+Each is an event with a future. A surface resolves it; an interrupt resolves
+every pending one first, as cancelled; with nobody there it ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from agent.events import (
+    ApprovalAsked,
+    Asked,
+    CeilingAsked,
+    CeilingReply,
+    Decision,
+    Event,
+    ForecastAsked,
+    QuestionAsked,
+    RequestResolved,
+    Room,
+)
+from agent.safety.grants import spelled
+from agent.safety.impact import Impact
+from agent.safety.verdict import Verdict
+from tools.actions import Action
+from tools.context import PersonAnswer
+from tools.redact import mask_known
+
+if TYPE_CHECKING:
+    from agent.core.event_data import Forecast
+    from agent.session.spending.budget import BudgetReachedError
+
+NOT_TOLD = Impact()
+
+
+class PendingRequests:
+    """All pending requests of one engine, oldest first."""
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        *,
+        attended: bool,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        """`secrets` are values, by name, that approvals show as their names.
+
+        Nothing else is masked there: what only looks like a token may be what runs.
+        """
+        self._emit = emit
+        self._secrets = secrets or {}
+        self._attended = attended
+        self._numbers = itertools.count(1)
+        self._process = token_hex(3)
+        self._pending: dict[str, Asked] = {}
+
+    @property
+    def attended(self) -> bool:
+        """Whether a person can answer."""
+        return self._attended
+
+    def pending(self) -> tuple[Asked, ...]:
+        return tuple(self._pending.values())
+
+    async def ask(
+        self, question: str, choices: Sequence[str], allow_freetext: bool, agent: str = "main"
+    ) -> PersonAnswer:
+        """Put a question to the person. Declined at once when nobody is there."""
+        return await self.put(
+            QuestionAsked, agent, question=question, choices=tuple(choices), allow_freetext=allow_freetext
+        )
+
+    async def approve(
+        self, action: Action, verdict: Verdict, agent: str = "main", impact: Impact = NOT_TOLD
+    ) -> Decision:
+        """Ask the person to allow an action, with what the rules say of it and what it would reach.
+
+        Expired at once when nobody is there.
+        """
+        return await self.put(
+            ApprovalAsked,
+            agent,
+            tool=action.tool,
+            headline=self._known(action.headline()),
+            reasons=tuple(self._known(reason) for reason in verdict.reasons),
+            parts=tuple(replace(part, text=self._known(part.text)) for part in verdict.parts),
+            touches=tuple(self._known(path) for path in impact.touches),
+            network=impact.network,
+            sandbox=impact.sandbox,
+            rule="" if verdict.once else self._known(spelled(action)),
+        )
+
+    async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:
+        """Ask the person whether agents that may take so much are sent.
+
+        Expired at once when nobody is there.
+        """
+        goals = tuple(self._known(goal) for goal in forecast.goals)
+        told = replace(forecast, goals=goals)
+        return await self.put(ForecastAsked, agent, forecast=told, rooms=tuple(rooms))
+
+    async def raise_ceiling(self, reached: BudgetReachedError, again: float, agent: str) -> CeilingReply:
+        """Ask the person what becomes of a ceiling; `again` is the new one that is offered.
+
+        Expired at once when nobody is there.
+        """
+        return await self.put(
+            CeilingAsked,
+            agent,
+            owner=reached.owner,
+            measure=reached.measure,
+            ceiling=reached.ceiling,
+            used=reached.used,
+            needed=reached.wanted,
+            again=again,
+            setting=reached.setting,
+        )
+
+    async def put(self, kind: type[Asked], agent: str = "main", **fields: Any) -> Any:
+        """Put a question of any kind to the person, and wait for the reply; `fields` are those of the kind.
+
+        Where nobody is there it is answered at once, as the kind says.
+        """
+        if not self._attended:
+            return kind.unattended
+        request = kind(
+            agent=agent,
+            # Never the id of another process: an answer that comes late must not meet another request.
+            id=f"{kind.type}-{self._process}-{next(self._numbers)}",
+            reply=asyncio.get_running_loop().create_future(),
+            **fields,
+        )
+        self._pending[request.id] = request
+        result = request.cancelled
+        try:
+            self._emit(request)
+            result = await request.reply
+        finally:
+            del self._pending[request.id]
+            by = str(getattr(result, "by", ""))
+            self._emit(RequestResolved(agent=agent, id=request.id, outcome=request.outcome(result), by=by))
+        return result
+
+    def _known(self, text: str) -> str:
+        return mask_known(text, self._secrets)
+
+    def cancel_all(self, agent: str = "") -> None:
+        """Resolve everything that is pending as cancelled; of one agent only, if given."""
+        for request in tuple(self._pending.values()):
+            if request.reply.done() or agent not in ("", request.agent):
+                continue
+            request.reply.set_result(request.cancelled)

@@ -1,0 +1,296 @@
+"""Replaying a recorded branch: no request leaves, no tool runs, every request is made again to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from agent.core.attachments import AttachmentStore, attachments_of
+from agent.errors import ConfigError
+from agent.core.config.hook_answer import HookAnswer
+from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
+from agent.model.profile import COMPACT, STANDARD, Profile
+from agent.model.protocol import ToolSpec
+from agent.model.transport.reply import ModelReply, ModelRoute
+from agent.model.transport.retry import RetryPolicy
+from agent.model.usage import Meter
+from agent.model.wire import Wire
+from agent.session.replay.answers import Compared, RecordedAnswers, RecordedIds, codec_of
+from agent.session.replay.recorded_calls import RecordedCalls
+from agent.session.replay.recorded_store import RecordedStore
+from agent.session.replay.tape import (
+    Difference,
+    ReplayDifference,
+    Tape,
+    begins_turn,
+    begins_turn_next,
+    is_answer,
+)
+from agent.session.conversation.live_session import LiveSession
+from agent.core.store.nodes import Node, Session
+from agent.session.turns.dialogue import Dialogue
+from agent.session.turns.hooked_call import NoHooks
+from agent.session.turns.turn_queue import TurnQueue
+from agent.session.turns.turn_runner import WRAP_UP, TurnRunner
+
+if TYPE_CHECKING:
+    from agent.events import Event
+    from agent.core.store.store import Store
+
+_HELD_BACK = "[A check of the user holds your answer back: "
+_UNREACHED = 2.0
+"""Share of a window that no conversation reaches: what was folded is on the tape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayReport:
+    """What a replay found. `steps` are answers that were replayed, `nodes` entries that were read."""
+
+    session: str
+    steps: int
+    nodes: int
+    compared: Compared = field(default_factory=Compared)
+    difference: Difference | None = None
+    images_gone: tuple[str, ...] = ()
+    """Names of images that came with its messages and are no longer kept."""
+
+
+async def replay(
+    session: Session, path: Sequence[Node], attachments: AttachmentStore, *, before: int | None = None
+) -> ReplayReport:
+    """Replay a branch, or what of it lies before the answer of step `before`. Raises `ConfigError`."""
+    report = await _Replay(session, until(path, before), attachments).run()
+    return replace(report, images_gone=await asyncio.to_thread(_images_gone, path, attachments))
+
+
+def _images_gone(path: Sequence[Node], kept: AttachmentStore) -> tuple[str, ...]:
+    images = {image: None for node in path for image in attachments_of(node.data)}
+    return tuple(image.name for image in images if not kept.read(image))
+
+
+def until(path: Sequence[Node], step: int | None) -> Sequence[Node]:
+    """The nodes before the answer of a step, all of them for None."""
+    if step is None:
+        return path
+    answers = [place for place, node in enumerate(path) if is_answer(node)]
+    return path[: answers[step - 1]] if 0 < step <= len(answers) else path
+
+
+def steps_of(path: Sequence[Node]) -> int:
+    """How many answers of the model a branch has."""
+    return sum(map(is_answer, path))
+
+
+class _Replay:
+    def __init__(self, session: Session, path: Sequence[Node], attachments: AttachmentStore) -> None:
+        self.tape = Tape(path)
+        self._store = RecordedStore(self.tape)
+        self.session = LiveSession(cast("Store", self._store), session, (), _nothing)
+        self._store.session = self.session
+        self.session.position = self._position
+        self._attachments = attachments
+        self.compared = Compared()
+        self._frames: dict[str, list[str]] = {}
+        self._dialogue: Dialogue | None = None
+        self._images: dict[str, bool] = {}
+
+    async def run(self) -> ReplayReport:
+        tape = self.tape
+        while not tape.over and tape.difference is None:
+            tape.feed()
+            await self._store.caught_up()
+            if tape.over:
+                break
+            at = tape.at
+            turns = self._turns()
+            if begins_turn_next(tape):
+                node = tape.nodes[tape.at]
+                await turns.run(node.content, str(node.data.get("origin")), attachments_of(node.data))
+            else:
+                await turns.go_on()
+            if tape.at == at and tape.difference is None:
+                self._note_stop()
+        return ReplayReport(
+            session=self.session.id,
+            steps=tape.step,
+            nodes=tape.at,
+            compared=self.compared,
+            difference=tape.difference,
+        )
+
+    def _note_stop(self) -> None:
+        node = self.tape.next()
+        with suppress(ReplayDifference):
+            what = "the end" if node is None else f"a node of kind {node.kind}"
+            self.tape.differ("what follows", what, "nothing", node)
+
+    def _turns(self) -> TurnRunner:
+        return TurnRunner(
+            self.session,
+            self,
+            RecordedCalls(self.session, self.tape),
+            _RecordedSteering(self.tape),
+            self._profile(),
+            _nothing,
+            max_steps=0,
+            more=self._one_more,
+            hooks=_RecordedHooks(self.tape),
+        )
+
+    async def _one_more(self) -> int:
+        """One more step, until the limit is on the tape."""
+        node = self.tape.next()
+        return 0 if node is not None and node.kind == "user" and node.content == WRAP_UP else 1
+
+    def _position(self) -> int | None:
+        if self.tape.over:
+            return None
+        return self.tape.nodes[self.tape.at].data.get("step")
+
+    # What a turn asks of the model.
+
+    async def next_reply(self, step: int) -> ModelReply:
+        """The recorded answer, behind the request for it. One that was cut off ends the turn as it did."""
+        tape = self.tape
+        node = tape.next()
+        await self._store.caught_up()
+        if node is None or not is_answer(node):
+            raise asyncio.CancelledError
+        try:
+            return await self._dialogue_for(node).next_reply(step)
+        except (LookupError, TypeError, ValueError, AttributeError, ConfigError):
+            # Not as this program writes it: damaged, or of another program or version.
+            tape.unreadable("the answer or the record of its request", node)
+
+    async def begin_again(self, reason: str) -> None:
+        """Nothing to frame: the replies are those of the session."""
+
+    def take_partial(self) -> tuple[str, str, str]:
+        return "", "", ""
+
+    def take_aside(self) -> list[dict[str, Any]]:
+        return []
+
+    def take_record(self) -> dict[str, Any]:
+        return {}
+
+    def usage(self) -> dict[str, int | float | None]:
+        return {}
+
+    def _dialogue_for(self, node: Node) -> Dialogue:
+        """The dialogue as it was then: framed anew where prompt, tools or conversation changed."""
+        record = _record(node)
+        images = {str(node.data.get("model", "")): bool(record.get("images", True))}
+        known = {**self._images, **images}
+        if self._dialogue is None or self.tape.changed or known != self._images:
+            self._images = known
+            self.tape.changed = False
+            self._dialogue = self._opened(node)
+        self._tune(self._dialogue, record)
+        return self._dialogue
+
+    def _opened(self, node: Node) -> Dialogue:
+        profile = self._profile()
+        names = dict.fromkeys(
+            str(each.data.get("model", "")) for each in self.tape.coming() if is_answer(each)
+        )
+        return Dialogue(
+            self.session,
+            [self._route(name, profile) for name in names],
+            profile,
+            Meter(),
+            _nothing,
+            attachments=self._attachments,
+            after_compaction=_never,
+            policy=RetryPolicy(retries=0),
+            mask_at=_UNREACHED,
+        )
+
+    def _route(self, name: str, profile: Profile) -> ModelRoute:
+        node = next(
+            each for each in self.tape.coming() if is_answer(each) and each.data.get("model", "") == name
+        )
+        record = _record(node)
+        wire_format = FORMATS.get(str(record.get("format", DEFAULT_FORMAT)))
+        wire = Wire(wire_format, RecordedIds(codec_of(str(record.get("mode", "native"))), self.tape))
+        frames = self._frames.setdefault(name, [])
+        return ModelRoute(
+            name=name,
+            model=str(record.get("model", name)),
+            client=RecordedAnswers(self.tape, name, wire, profile, self.compared, frames),
+            wire=wire,
+            tools=self._tools(),
+            images=self._images.get(name, bool(record.get("images", True))),
+            usual_output=record.get("usual_output"),
+        )
+
+    def _tune(self, dialogue: Dialogue, record: Mapping[str, Any]) -> None:
+        """What the person may have set differently for each request."""
+        settings: Mapping[str, Any] = record.get("settings") or {}
+        dialogue.tune(
+            settings.get("temperature"),
+            settings.get("max_output"),
+            settings.get("thinking"),
+            settings.get("extra") or {},
+        )
+
+    def _tools(self) -> tuple[ToolSpec, ...]:
+        node = self.session.system()
+        offered = node.data.get("tools") or () if node is not None else ()
+        return tuple(ToolSpec(each["name"], each["description"], each["parameters"]) for each in offered)
+
+    def _profile(self) -> Profile:
+        node = self.session.system()
+        name = node.data.get("profile") if node is not None else STANDARD.name
+        if name == COMPACT.name:
+            return COMPACT
+        if name == STANDARD.name:
+            return STANDARD
+        from agent.model.local.profile import LOCAL
+
+        return LOCAL
+
+
+class _RecordedSteering(TurnQueue):
+    """A queue that holds what is on the tape: messages are fed, and it is only told that some wait."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(_nothing)
+        self._tape = tape
+
+    def steering_waits(self) -> bool:
+        for node in self._tape.coming():
+            if is_answer(node) or begins_turn(node):
+                return False
+            if node.kind == "user" and node.data.get("origin") == "steer":
+                return True
+        return False
+
+
+class _RecordedHooks(NoHooks):
+    """Hooks that said what is on the tape."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+
+    async def before_response(self, text: str) -> HookAnswer:
+        node = self._tape.next()
+        if node is None or not node.content.startswith(_HELD_BACK) or node.kind != "user":
+            return HookAnswer()
+        return HookAnswer("block", node.content[len(_HELD_BACK) : -1])
+
+
+def _record(node: Node) -> Mapping[str, Any]:
+    record = node.data.get("request")
+    return record if isinstance(record, Mapping) else {}
+
+
+def _nothing(_event: Event) -> None:
+    pass
+
+
+async def _never() -> None:
+    pass

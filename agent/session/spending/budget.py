@@ -1,0 +1,348 @@
+"""The budget of an agent, and an account that never gives out more.
+
+Every agent has an account inside the account of whoever sent it. Before a request
+leaves, the most it can cost is reserved in the whole chain; afterwards what it
+did cost is settled and the rest given back. So no ceiling is ever exceeded, as
+long as a provider keeps to the output limit it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Protocol
+
+from agent.errors import HermesError
+from agent.core.event_data import Measure
+
+NAMES: Mapping[Measure, str] = {
+    "turns": "requests",
+    "tokens": "tokens",
+    "money": "US dollars",
+    "seconds": "seconds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Ceilings; None is none."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    money: float | None = None
+    seconds: float | None = None
+
+    def within(self, other: Budget) -> Budget:
+        """The narrower of the two in every measure."""
+        return Budget(
+            *(
+                min(
+                    (each for each in (getattr(self, f.name), getattr(other, f.name)) if each is not None),
+                    default=None,
+                )
+                for f in fields(self)
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a request takes, or may take at most. `money` is None where the price is unknown."""
+
+    turns: int = 0
+    tokens: int = 0
+    money: float | None = 0.0
+
+    def __add__(self, other: Charge) -> Charge:
+        unknown = self.money is None or other.money is None
+        money = None if unknown else (self.money or 0.0) + (other.money or 0.0)
+        return Charge(self.turns + other.turns, self.tokens + other.tokens, money)
+
+
+class Ceiling(Protocol):
+    """Where a budget stands, such as an account."""
+
+    @property
+    def budget(self) -> Budget:
+        """The ceilings in force."""
+        ...
+
+    def raise_to(self, measure: Measure, value: float) -> None:
+        """Allow so much from now on."""
+        ...
+
+    async def given_back(self) -> None:
+        """Wait until there may be more room than before."""
+        ...
+
+
+class BudgetReachedError(HermesError):
+    """A request would exceed a ceiling; it was not sent.
+
+    `wanted` is what it may take at most, `setting` where the ceiling can be changed for good, and
+    `model` the model without a known price, if that is what is wrong.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        measure: Measure,
+        ceiling: float,
+        used: float,
+        *,
+        wanted: float = 0.0,
+        unpriced: bool = False,
+        may_pass: bool = False,
+        setting: str = "",
+        model: str = "",
+        stands: Ceiling | None = None,
+    ) -> None:
+        self.owner = owner
+        self.measure: Measure = measure
+        self.ceiling = ceiling
+        self.used = used
+        self.wanted = wanted
+        self.unpriced = unpriced
+        self.may_pass = may_pass
+        """Whether requests are on their way that may take less than was reserved for them."""
+        self.setting = setting
+        self.stands = stands
+        """What can be raised; None where nothing can."""
+        if unpriced:
+            sentence = (
+                f"The budget of {owner} is ${ceiling:.4f}, but the price of {model or 'the model'} is not "
+                "known; give its prices under providers.*.models, or a budget in tokens."
+            )
+        else:
+            sentence = _reached(owner, measure, ceiling, used, wanted)
+            if setting:
+                sentence += f" To go on, raise {setting}, for example with "
+                sentence += f"`hermes config set {setting} {_example(measure, used + wanted, ceiling)}`."
+        super().__init__(sentence)
+
+
+def amount(measure: Measure, value: float) -> str:
+    """An amount as a sentence names it: `$1.50`, `2,000,000 tokens`. Pure."""
+    if measure == "money":
+        return f"${value:,.2f}" if value >= 0.01 or value == 0 else f"${value:.4f}"
+    return f"{value:,.0f} {NAMES[measure]}"
+
+
+def _reached(owner: str, measure: Measure, ceiling: float, used: float, wanted: float) -> str:
+    if measure == "money":
+        so_far = f"${used:.4f} of ${ceiling:.4f} are spent"
+        more = f", and the next request may take ${wanted:.4f}"
+    else:
+        so_far = f"{used:,.0f} of {ceiling:,.0f} {NAMES[measure]} are used"
+        more = f", and the next request may take {wanted:,.0f}"
+    return f"The budget of {owner} is reached: {so_far}{more if wanted > 0 and used < ceiling else ''}."
+
+
+def _example(measure: Measure, needed: float, ceiling: float) -> str:
+    """A ceiling that leaves room for more than one request."""
+    value = 2 * max(needed, ceiling)
+    return f"{value:.2f}" if measure == "money" and value >= 0.01 else f"{math.ceil(value)}"
+
+
+class Reservation:
+    """Room for one request. `settle` it exactly once, whatever became of the request."""
+
+    def __init__(self, account: BudgetAccount, most: Charge) -> None:
+        self._account = account
+        self._most = most
+        self._open = True
+
+    @property
+    def most(self) -> Charge:
+        return self._most
+
+    def narrow(self, most: Charge) -> None:
+        """The request was made smaller: it takes at most `most`, which is no more than before."""
+        self._most = most
+
+    def settle(self, actual: Charge | None) -> None:
+        """The request is over. None: nobody knows what it took, so it counts for the most it could."""
+        if not self._open:
+            return
+        self._open = False
+        for account in self._account.chain():
+            account.release(self, self._most if actual is None else actual)
+
+
+class BudgetAccount:
+    """What `owner` and everybody it sends may use together. For one event loop; `clock` gives seconds.
+
+    `setting` is the section of the settings that holds its ceilings, empty if there is none; those of
+    the measures in `chosen` stand in no settings: whoever sent the owner chose them.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        budget: Budget,
+        parent: BudgetAccount | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        spent: Charge = Charge(),
+        setting: str = "",
+        chosen: frozenset[Measure] = frozenset(),
+    ) -> None:
+        self.owner = owner
+        self._setting = setting
+        self._chosen = chosen
+        self.budget = budget
+        self.parent = parent
+        self.spent = spent
+        """What is settled."""
+        self._held: set[Reservation] = set()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._clock = clock
+        self._began = clock()
+        self._paused = 0.0
+
+    def child(
+        self, owner: str, budget: Budget, setting: str = "", chosen: frozenset[Measure] = frozenset()
+    ) -> BudgetAccount:
+        """A account inside this one."""
+        return BudgetAccount(owner, budget, self, clock=self._clock, setting=setting, chosen=chosen)
+
+    def setting(self, measure: Measure) -> str:
+        """Where the ceiling of a measure can be changed for good; empty where nowhere."""
+        return f"{self._setting}.{measure}" if self._setting and measure not in self._chosen else ""
+
+    def chain(self) -> Iterator[BudgetAccount]:
+        """This account and those it is in, innermost first."""
+        account: BudgetAccount | None = self
+        while account is not None:
+            yield account
+            account = account.parent
+
+    def reserve(self, most: Charge) -> Reservation:
+        """Room for a request that takes at most `most`. Raises `BudgetReachedError`: nothing is taken."""
+        for account in self.chain():
+            account.check(most)
+        reservation = Reservation(self, most)
+        for account in self.chain():
+            account.hold(reservation)
+        return reservation
+
+    def check(self, most: Charge) -> None:
+        """Raise `BudgetReachedError` unless `most` fits this account by itself."""
+        used = self.taken
+        wanted = used + most
+        ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
+            ("turns", self.budget.turns, wanted.turns, used.turns),
+            ("tokens", self.budget.tokens, wanted.tokens, used.tokens),
+            # A ceiling of money means nothing where a price is unknown: that is no reason to go on unbounded.
+            ("money", self.budget.money, wanted.money, used.money or 0.0),
+            ("seconds", self.budget.seconds, self.seconds, self.seconds),
+        )
+        for measure, ceiling, amount, so_far in ceilings:
+            if ceiling is None:
+                continue
+            if amount is None or (amount >= ceiling if measure == "seconds" else amount > ceiling):
+                raise BudgetReachedError(
+                    self.owner,
+                    measure,
+                    ceiling,
+                    so_far,
+                    wanted=0.0 if amount is None else amount - so_far,
+                    unpriced=amount is None,
+                    may_pass=measure != "seconds" and amount is not None and bool(self._held),
+                    setting=self.setting(measure),
+                    stands=self,
+                )
+
+    def time_over(self) -> BudgetReachedError | None:
+        """The ceiling of time in the chain that is reached; None as long as there is none."""
+        for account in self.chain():
+            ceiling, used = account.budget.seconds, account.seconds
+            if ceiling is not None and used >= ceiling:
+                setting = account.setting("seconds")
+                return BudgetReachedError(
+                    account.owner, "seconds", ceiling, used, setting=setting, stands=account
+                )
+        return None
+
+    def raise_to(self, measure: Measure, value: float) -> None:
+        """Allow this account so much of a measure from now on. Those it is in keep their own ceilings."""
+        self.budget = replace(self.budget, **{measure: value})
+        self._wake()
+
+    @property
+    def taken(self) -> Charge:
+        """What is spent, and reserved by requests that are on their way."""
+        return sum((each.most for each in self._held), self.spent)
+
+    @property
+    def free(self) -> int | None:
+        """Tokens of this account that are neither spent nor reserved; None without a ceiling."""
+        if self.budget.tokens is None:
+            return None
+        return max(0, self.budget.tokens - self.taken.tokens)
+
+    def room(self) -> int | None:
+        """Tokens that are free in the whole chain; None: as many as wanted."""
+        return min((free for account in self.chain() if (free := account.free) is not None), default=None)
+
+    def funds(self) -> float | None:
+        """US dollars that are free in the whole chain; None: as many as wanted."""
+        return min((left for account in self.chain() if (left := account.left) is not None), default=None)
+
+    @property
+    def left(self) -> float | None:
+        """US dollars of this account that are neither spent nor reserved; None without a ceiling."""
+        if self.budget.money is None:
+            return None
+        return max(0.0, self.budget.money - (self.taken.money or 0.0))
+
+    async def given_back(self) -> None:
+        """Wait until a request of anybody in the outermost account is over."""
+        *_, outermost = self.chain()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        outermost._waiters.append(waiter)
+        await waiter
+
+    def hold(self, reservation: Reservation) -> None:
+        """Keep room; part of `reserve`."""
+        self._held.add(reservation)
+
+    def release(self, reservation: Reservation, actual: Charge) -> None:
+        """Give room back and note what was spent; part of `Reservation.settle`."""
+        self._held.discard(reservation)
+        self.spent += actual
+        self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    @property
+    def seconds(self) -> float:
+        """How long its owner has worked."""
+        return self._clock() - self._began - self._paused
+
+    def time_left(self) -> float | None:
+        """Seconds until a ceiling of the chain is reached; None without one."""
+        ceilings = ((account.budget.seconds, account.seconds) for account in self.chain())
+        return min((ceiling - used for ceiling, used in ceilings if ceiling is not None), default=None)
+
+    def waited(self, seconds: float) -> None:
+        """Time that does not count: a person was asked, or the agent was paused."""
+        self._paused += seconds
+
+    def share(self) -> float | None:
+        """The largest share of a ceiling that is used, 0 to 1; None without a ceiling."""
+        parts = (
+            (self.budget.turns, float(self.spent.turns)),
+            (self.budget.tokens, float(self.spent.tokens)),
+            (self.budget.money, self.spent.money or 0.0),
+            (self.budget.seconds, self.seconds),
+        )
+        shares = [min(1.0, used / ceiling) for ceiling, used in parts if ceiling]
+        return max(shares) if shares else None

@@ -1,0 +1,140 @@
+"""The log of the requests of one agent to one model."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from agent.core.event_data import Usage
+from agent.model.catalog import ModelInfo
+from agent.model.usage import most_cost, request_cost
+from agent.session.spending import request_table
+from agent.session.spending.backfill import UNPAID
+from agent.session.spending.request_table import Payer, RequestAmount
+from agent.session.spending.shared_budgets import take
+from agent.session.spending.spending import Spending
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEntry:
+    """One request, from before it leaves until it is over. Tokens are the most it can take."""
+
+    row: int | None
+    """Its row, if it was written down before it left."""
+    input: int
+    output: int
+    created: float
+    bounded: bool = False
+    """Whether its output was made to fit a ceiling, so that it has to be sent with that limit."""
+
+
+class RequestLog:
+    """The requests of `payer`; `info` describes the model. Of each entry, end one way exactly once.
+
+    How an entry ended is written in the background, in order; `Spending.aclose` waits for it.
+    """
+
+    def __init__(self, spending: Spending, payer: Payer, info: ModelInfo) -> None:
+        self._spending = spending
+        self._payer = payer
+        self._info = info
+
+    async def open(self, most_input: int, output: int, least: int) -> RequestEntry:
+        """Set room aside for a request; its output is `output` or, if that does not fit, less.
+
+        Raises `BudgetReachedError` when not even `least` tokens of output fit the ceilings of session and
+        day, and `StoreError`; then nothing is set aside.
+        """
+        spending = self._spending
+        if not spending.firm:
+            return RequestEntry(None, most_input, output, spending.now())
+        opening = asyncio.create_task(self._open(most_input, output, least))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._abandoned)
+            spending.keep(opening)
+            raise
+
+    async def _open(self, most_input: int, output: int, least: int) -> RequestEntry:
+        spending = self._spending
+        await spending.catch_up_today()
+        created = spending.now()
+        row, fitting = await spending.database.write(
+            lambda connection: take(
+                connection,
+                self._payer,
+                self._info,
+                spending.bounds,
+                spending.prices,
+                (most_input, output, least),
+                created,
+            )
+        )
+        bounded = any(each.bounds_output for each in spending.bounds)
+        return RequestEntry(row, most_input, fitting, created, bounded=bounded)
+
+    def _abandoned(self, opening: asyncio.Task[RequestEntry]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self.cancel(opening.result())
+
+    def close(self, entry: RequestEntry, usage: Usage) -> None:
+        """The provider counted what it took."""
+        taken = RequestAmount(
+            max(usage.input or 0, 0),
+            max(usage.output or 0, 0),
+            max(usage.cached or 0, 0),
+            request_cost(usage, self._info),
+        )
+        self._write(entry, taken, "counted")
+
+    def lose(self, entry: RequestEntry) -> None:
+        """Nobody counted what it took: it stands for the most it could."""
+        self._write(entry, None, "assumed")
+
+    def cancel(self, entry: RequestEntry) -> None:
+        """It was never worked on."""
+        if (row := entry.row) is not None:
+            self._spending.later(lambda connection: request_table.drop(connection, row))
+
+    def _write(self, entry: RequestEntry, taken: RequestAmount | None, state: request_table.State) -> None:
+        if (row := entry.row) is not None:
+            self._spending.later(lambda connection: request_table.close(connection, row, taken))
+            return
+        amount = taken or most_of(self._info, entry.input, entry.output)
+        process = self._spending.process
+        self._spending.later(
+            lambda connection: request_table.add(
+                connection, self._payer, amount, state, entry.created, process
+            )
+        )
+
+
+class NoRequestLog(RequestLog):
+    """For requests that nobody pays."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def open(self, most_input: int, output: int, least: int) -> RequestEntry:
+        return RequestEntry(None, most_input, output, 0.0)
+
+    def close(self, entry: RequestEntry, usage: Usage) -> None:
+        pass
+
+    def lose(self, entry: RequestEntry) -> None:
+        pass
+
+    def cancel(self, entry: RequestEntry) -> None:
+        pass
+
+
+def request_log_of(spending: Spending, payer: Payer, info: ModelInfo) -> RequestLog:
+    """Where requests of a payer are written down."""
+    return NoRequestLog() if payer.model == UNPAID else RequestLog(spending, payer, info)
+
+
+def most_of(info: ModelInfo, most_input: int, output: int) -> RequestAmount:
+    """What a request can take at most."""
+    cost = most_cost(most_input, output, info)
+    return RequestAmount(most_input, output, 0, cost)

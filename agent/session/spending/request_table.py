@@ -1,0 +1,184 @@
+"""Requests to models as rows of the store. Plain functions on a connection, run as transactions.
+
+A row is written before a request leaves or when it is over. While it is open it
+stands for the most the request can take; so does one that nobody ever counted,
+because the answer broke off or the process ended. Nothing paid is undercounted.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Literal
+
+from agent.core.store.nodes import storable
+from tools.safe_text import clean
+
+State = Literal["open", "counted", "assumed"]
+Grouping = Literal["day", "model", "project", "agent"]
+GROUPINGS: tuple[Grouping, ...] = ("day", "model", "project", "agent")
+
+MAIN, SIDE, SENT = "main", "side", "agent:"
+"""Who asked: the session's own agent, the side model of the smart mode, an agent that was sent."""
+
+LARGEST = 2**40
+"""No count is believed beyond this, so that sums stay whole numbers SQLite can hold."""
+
+AHEAD = 2
+"""Days by which a clock may have run ahead without what was spent meanwhile being forgotten."""
+
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payer:
+    """For whom a request is made. `session` is that of the session's own agent, whoever asks."""
+
+    session: str
+    project: str
+    agent: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAmount:
+    """Tokens of a request and US dollars; `cached` is a part of `input`. None: no price is known."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSum:
+    """Requests of one model that have `key` in common, and whether they were counted and priced."""
+
+    key: str
+    model: str
+    counted: bool
+    requests: int
+    input: int
+    cached: int
+    output: int
+    cost: float | None
+
+
+def agent_name(name: str) -> str:
+    """An agent that was sent, as it stands in a row. `name` comes from a model."""
+    return SENT + " ".join(clean(name).split())[:LONGEST_NAME]
+
+
+def local_day(moment: float) -> str:
+    """The calendar day of a moment (seconds since the epoch) where this computer is."""
+    return time.strftime("%Y-%m-%d", time.localtime(moment))
+
+
+def days_from(day: str, count: int) -> str:
+    """The day `count` days after another one."""
+    return (date.fromisoformat(day) + timedelta(days=count)).isoformat()
+
+
+def add(
+    connection: sqlite3.Connection,
+    payer: Payer,
+    amount: RequestAmount,
+    state: State,
+    created: float,
+    process: int,
+) -> int:
+    """Write a request down; its id."""
+    cursor = connection.execute(
+        "INSERT INTO requests (created, day, process, session, project, agent, model, state, "
+        "input, cached, output, cost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            created,
+            local_day(created),
+            process,
+            *(storable(text) for text in (payer.session, payer.project, payer.agent, payer.model)),
+            state,
+            *_counts(amount),
+        ),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def close(connection: sqlite3.Connection, request: int, amount: RequestAmount | None) -> None:
+    """Note what an open request took. None: nobody knows, so it stands for the most it could."""
+    if amount is None:
+        connection.execute("UPDATE requests SET state = 'assumed' WHERE id = ?", (request,))
+        return
+    connection.execute(
+        "UPDATE requests SET state = 'counted', input = ?, cached = ?, output = ?, cost = ? WHERE id = ?",
+        (*_counts(amount), request),
+    )
+
+
+def drop(connection: sqlite3.Connection, request: int) -> None:
+    """Take back a request that was never worked on."""
+    connection.execute("DELETE FROM requests WHERE id = ?", (request,))
+
+
+def _counts(amount: RequestAmount) -> tuple[int, int, int, float | None]:
+    taken = _bounded(amount.input)
+    return taken, min(_bounded(amount.cached), taken), _bounded(amount.output), amount.cost
+
+
+def _bounded(count: int) -> int:
+    return min(max(count, 0), LARGEST)
+
+
+def sums(
+    connection: sqlite3.Connection,
+    by: Grouping | None,
+    *,
+    since: str = "",
+    until: str = "",
+    session: str = "",
+) -> list[RequestSum]:
+    """Requests added up; of the days from `since` to `until`, of one session, as far as these are given."""
+    wanted = {"day >= ?": since, "day <= ?": until, "session = ?": session}
+    given = {condition: value for condition, value in wanted.items() if value}
+    where = f"WHERE {' AND '.join(given)}" if given else ""
+    assert by is None or by in GROUPINGS
+    rows = connection.execute(
+        f"SELECT {by or repr('')}, model, state = 'counted', count(*), sum(input), sum(cached), sum(output), "
+        f"sum(cost), cost IS NULL FROM requests {where} GROUP BY 1, 2, 3, 9",
+        tuple(given.values()),
+    )
+    return [RequestSum(key, model, bool(sure), *counts) for key, model, sure, *counts, _ in rows]
+
+
+def under_way(connection: sqlite3.Connection, since: float, session: str = "") -> bool:
+    """Whether requests that began after that moment may still turn out to take less than they could.
+
+    Those of one session, if it is given.
+    """
+    rows = connection.execute(
+        "SELECT DISTINCT process FROM requests WHERE state = 'open' AND created >= ? AND session = ?"
+        if session
+        else "SELECT DISTINCT process FROM requests WHERE state = 'open' AND created >= ?",
+        (since, session) if session else (since,),
+    )
+    return any(_lives(process) for (process,) in rows.fetchall())
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        # It is somebody else's, but it is there.
+        return True
+    return True
+
+
+def today_of(now: float) -> tuple[str, str]:
+    """The days that count as today: a clock that was set back opens no new day."""
+    today = local_day(now)
+    return today, days_from(today, AHEAD)

@@ -1,0 +1,334 @@
+"""The copies of the workspace that agents of one session work in, from the first file to the merge.
+
+A copy is made when its agent begins, and is there until what it changed is merged
+or discarded. One that holds changes outlives the process, however that ends, and
+is taken up again with the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agent.errors import HermesError, StoreError
+from agent.events import CopyChanged, Event, Noticed
+from agent.session.export.patch import FilePatch, Patch, patch_between
+from agent.session.subagents import agent_table
+from agent.session.subagents.records import AgentWorker, CopiedFile
+from agent.workspace.isolated_copies.copy_records import Holder, holders
+from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy, make_copy, take_up
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.core.store.store import Store
+    from agent.workspace.checkpoints.entries import PathChange, Step
+    from agent.workspace.checkpoints.recorder import StepRecorder
+    from agent.workspace.checkpoints.restore.apply import Restored
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice
+
+log = logging.getLogger(__name__)
+
+NOT_KEPT = (
+    "What happens to files is not kept in this session (checkpoints.enabled), so no agent can work in a "
+    "copy; use isolation `shared`, or `readonly` for one that only looks."
+)
+
+Settled = Literal["merged", "discarded", "unchanged"]
+THERE = frozenset({"made", "partly merged"})
+"""What is written down last of a copy that is not settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDifference:
+    """What an agent changed in its copy."""
+
+    changes: tuple[PathChange, ...]
+    patch: Patch
+
+    @property
+    def files(self) -> tuple[CopiedFile, ...]:
+        """Each path with the lines that came and went."""
+        counted = {file.path: file for file in self.patch.files}
+        return tuple(_counted(change, counted) for change in self.changes)
+
+
+class AgentCopies:
+    """The copies of the agents of the session `root`, by the ids of the agents."""
+
+    are_kept = True
+    """Whether there can be any."""
+
+    def __init__(
+        self, store: Store, root: str, steps: StepRecorder, folder: Path, emit: Callable[[Event], None]
+    ) -> None:
+        self._emit = emit
+        self._store = store
+        self._root = root
+        self._steps = steps
+        self._folder = folder
+        self._open: dict[str, WorkspaceCopy] = {}
+        self._left: dict[str, str] = {}
+        """Ids of copies that an earlier process held, by agent."""
+        self._unmerged: dict[str, int] = {}
+        """Paths that are neither merged nor discarded, by agent, as last told."""
+        self._looking: asyncio.Task[None] | None = None
+        self._closing = False
+        self._taking_up = asyncio.Lock()
+        self._busy: dict[str, asyncio.Lock] = {}
+        self._steps_of_calls: dict[tuple[str, str], Step] = {}
+
+    async def find_again(self, runs: Sequence[AgentWorker]) -> tuple[str, ...]:
+        """Know the copies that earlier processes held; the agents they are of. Hold the session's lock.
+
+        How much is changed in one whose agent was cut off takes a look, which goes on afterwards.
+        """
+        found = await asyncio.to_thread(holders, self._folder)
+        self._left = {holder.agent: id for id, holder in found.items() if holder.session == self._root}
+        unknown: list[str] = []
+        for run in runs:
+            if run.id in self._left:
+                paths = await agent_table.unmerged(self._store, run.record.id)
+                unknown += [run.id] if paths is None else []
+                self._note(run.id, paths or 0)
+        if unknown:
+            self._looking = asyncio.create_task(self._look(unknown), name="look at copies")
+        return tuple(self._left)
+
+    def unmerged(self, agent: str) -> int:
+        """How many paths an agent changed in its copy that are neither merged nor discarded."""
+        return self._unmerged.get(agent, 0)
+
+    def holds(self, agent: str) -> bool:
+        """Whether an agent has a copy that is neither merged nor discarded."""
+        return agent in self._open or agent in self._left
+
+    async def enter(self, run: AgentWorker) -> tuple[WorkspaceCopy, str]:
+        """The copy an agent works in, and what it is told of it. Raises `HermesError`."""
+        async with self._lock(run.id):
+            before = await agent_table.copy_of(self._store, run.record.id)
+            lost = ""
+            if self.holds(run.id):
+                try:
+                    return await self._copy(run.id), ""
+                except StoreError as error:
+                    # Whatever is left of it stays where it is.
+                    self._left.pop(run.id, None)
+                    self._note(run.id, 0)
+                    lost = str(error)
+            if lost or before in THERE:
+                gone = lost or "It is no longer there."
+                words = f"The copy {run.id} worked in cannot be used: {gone} It begins in a fresh one."
+                self._emit(Noticed(kind="warning", text=clean(words)))
+            copy = await make_copy(self._steps, self._folder)
+            try:
+                await copy.hold(Holder(self._root, run.id))
+                await agent_table.copied(self._store, run.record.id, "made", str(copy.root))
+            except BaseException:
+                await copy.close()
+                raise
+            self._open[run.id] = copy
+            return copy, _news(copy, before, lost)
+
+    async def settle(self, run: AgentWorker) -> tuple[CopiedFile, ...]:
+        """An agent has ended: what its copy holds. One that holds nothing goes. Never raises."""
+        if not self.holds(run.id):
+            return ()
+        try:
+            difference = await self.changes(run.id)
+            if difference.changes:
+                self._note(run.id, len(difference.changes))
+                return difference.files
+            async with self._lock(run.id):
+                await self._end(run, "unchanged")
+        except HermesError as error:
+            log.warning("the copy of %s cannot be looked at: %s", run.id, error)
+        return ()
+
+    # Looking, merging, discarding
+
+    async def changes(self, agent: str, paths: Collection[str] = ()) -> CopyDifference:
+        """What is changed in a copy and not merged, at or below `paths` if any are named.
+
+        Raises `HermesError`, also for a path that was not changed.
+        """
+        copy = await self._copy(agent)
+        changes = _chosen(await copy.changes(), paths)
+        objects = self._steps.store.objects
+        return CopyDifference(changes, await asyncio.to_thread(patch_between, changes, objects, text=True))
+
+    async def places(self, agent: str) -> tuple[Path, Path]:
+        """Where a copy is, and what it is one of. Raises `HermesError`."""
+        copy = await self._copy(agent)
+        return copy.root, copy.origin
+
+    async def plan_merge(self, agent: str, paths: Collection[str] = ()) -> RestorePlan:
+        """What merging would do to the workspace; all of it where no paths are named.
+
+        Raises `HermesError`, also for a path that was not changed.
+        """
+        copy = await self._copy(agent)
+        if paths:
+            _chosen(await copy.changes(), paths)
+        return await copy.plan_merge(list(paths) or None)
+
+    async def merge(
+        self, run: AgentWorker, plan: RestorePlan, choices: Mapping[str, Choice] | None = None
+    ) -> Restored:
+        """Carry out a plan, as one step of the workspace. Raises `HermesError`.
+
+        A conflict that `choices` does not decide stays as it is in the workspace, and in the copy.
+        An agent that has ended loses its copy when all of it is merged.
+        """
+        async with self._lock(run.id):
+            copy = await self._copy(run.id)
+            restored = await copy.merge(plan, choices, session=self._root, label=f"merge of {run.id}")
+            if run.is_over and not (await copy.plan_merge()).items:
+                await self._end(run, "merged")
+            elif restored.step is not None:
+                left = len(await copy.changes())
+                await agent_table.copied(self._store, run.record.id, "partly merged", str(copy.root), left)
+                self._note(run.id, left)
+            return restored
+
+    async def discard(self, run: AgentWorker) -> int:
+        """Throw a copy away with all that is not merged; how many paths that were. Raises `HermesError`."""
+        if not run.is_over:
+            raise HermesError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
+        async with self._lock(run.id):
+            count = len(await (await self._copy(run.id)).changes())
+            await self._end(run, "discarded")
+            return count
+
+    def note_step(self, agent: str, call: str, step: Step) -> None:
+        """A call of an agent merged something: the step belongs to it."""
+        self._steps_of_calls[agent, call] = replace(step, call=call)
+
+    def step_of(self, agent: str, call: str) -> Step | None:
+        """The step of a call that merged something; told once."""
+        return self._steps_of_calls.pop((agent, call), None)
+
+    async def aclose(self) -> None:
+        """Let go of the copies; they are there again when the session is."""
+        self._closing = True
+        if self._looking is not None:
+            # Not cut off: what is taken up has to be let go of.
+            await asyncio.gather(self._looking, return_exceptions=True)
+        for copy in self._open.values():
+            copy.leave()
+        self._open.clear()
+
+    # Within
+
+    def _lock(self, agent: str) -> asyncio.Lock:
+        return self._busy.setdefault(agent, asyncio.Lock())
+
+    async def _copy(self, agent: str) -> WorkspaceCopy:
+        async with self._taking_up:
+            if (copy := self._open.get(agent)) is not None:
+                return copy
+            if (id := self._left.get(agent)) is None:
+                raise HermesError(
+                    f"{agent} has no copy that could be merged: it had none, or that is settled."
+                )
+            copy = self._open[agent] = await take_up(self._steps, self._folder, id)
+            self._left.pop(agent, None)
+            return copy
+
+    async def _end(self, run: AgentWorker, how: Settled) -> None:
+        copy = self._open.pop(run.id)
+        await agent_table.copied(self._store, run.record.id, how, str(copy.root), 0)
+        self._note(run.id, 0)
+        await copy.close()
+
+    def _note(self, agent: str, paths: int) -> None:
+        """Tell how much of a copy is neither merged nor discarded, if that is new."""
+        if self._unmerged.get(agent, 0) != paths:
+            self._unmerged[agent] = paths
+            self._emit(CopyChanged(agent=agent, paths=paths))
+
+    async def _look(self, agents: Sequence[str]) -> None:
+        """Find out how much is changed in copies whose agents were cut off."""
+        for agent in agents:
+            if self._closing:
+                return
+            async with self._lock(agent):
+                if not self.holds(agent):
+                    continue
+                try:
+                    self._note(agent, len(await (await self._copy(agent)).changes()))
+                except HermesError as error:
+                    log.warning("the copy of %s cannot be looked at: %s", agent, error)
+
+
+class NoCopies(AgentCopies):
+    """Where what happens to files is not kept: there are none."""
+
+    are_kept = False
+
+    def __init__(self) -> None:
+        pass
+
+    async def find_again(self, runs: Sequence[AgentWorker]) -> tuple[str, ...]:
+        return ()
+
+    def unmerged(self, agent: str) -> int:
+        return 0
+
+    def holds(self, agent: str) -> bool:
+        return False
+
+    async def enter(self, run: AgentWorker) -> tuple[WorkspaceCopy, str]:
+        raise HermesError(NOT_KEPT)
+
+    def step_of(self, agent: str, call: str) -> Step | None:
+        return None
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _chosen(changes: tuple[PathChange, ...], paths: Collection[str]) -> tuple[PathChange, ...]:
+    """The changes at or below some paths. Raises `HermesError` for one without any."""
+    if not paths:
+        return changes
+    for path in paths:
+        if not any(_lies_at(change.path, path) for change in changes):
+            known = ", ".join(clean(change.path) for change in changes[:20]) or "nothing"
+            raise HermesError(f"Nothing is changed at {clean(path)} in the copy; changed there: {known}.")
+    return tuple(change for change in changes if any(_lies_at(change.path, path) for path in paths))
+
+
+def _lies_at(path: str, above: str) -> bool:
+    return above == "" or path == above or path.startswith(f"{above}/")
+
+
+def _counted(change: PathChange, files: Mapping[str, FilePatch]) -> CopiedFile:
+    file = files.get(change.path)
+    path = clean(change.path)
+    return CopiedFile(path) if file is None else CopiedFile(path, file.added, file.removed)
+
+
+_BEFORE = {
+    "": "",
+    "merged": "What you changed before was merged into the project. ",
+    "discarded": "What you changed before was discarded. ",
+    "unchanged": "Your earlier copy, in which you had changed nothing, is gone. ",
+    "made": "The copy you worked in is gone, with what you had changed there. ",
+    "partly merged": "The copy you worked in is gone, with what was not merged of it. ",
+}
+
+
+def _news(copy: WorkspaceCopy, before: str, lost: str) -> str:
+    """What an agent is told of a new copy."""
+    past = f"The copy you worked in cannot be used any more: {lost} " if lost else _BEFORE.get(before, "")
+    whole = "" if copy.coverage.complete else f" The copy is {copy.coverage.sentence()}."
+    return (
+        f"[{past}You work alone in a copy of the project, in {copy.root}, made just now. Paths in "
+        f"{copy.origin} stand for those in the copy: write only there. What you change is merged into the "
+        f"project by others, if at all.{whole}]"
+    )

@@ -1,0 +1,145 @@
+"""The models that agents of one session can ask: the session's own, and others once they are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.session.wiring.routes import Closer, RoutePlan, open_routes, profile_of
+from agent.errors import ConfigError
+from agent.events import Event
+from agent.core.home import Home
+from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.profile import Profile
+from agent.model.protocol import ToolSpec
+from agent.model.providers import Target, resolve
+from agent.model.transport.reply import ModelRoute
+from agent.session.spending.prices import Prices
+from tools.results import ToolError
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import Settings
+
+NAMED = 12
+"""Models that a refusal names."""
+
+
+class KnownModels(Mapping[str, ModelInfo]):
+    """What is known of models by their labels: those of the session, and any other as the catalog has it."""
+
+    def __init__(self, own: Mapping[str, ModelInfo], prices: Prices) -> None:
+        self._known = dict(own)
+        self._prices = prices
+
+    def __getitem__(self, label: str) -> ModelInfo:
+        if label not in self._known:
+            if (info := self._prices(label)) == UNKNOWN:
+                raise KeyError(label)
+            self._known[label] = info
+        return self._known[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def learn(self, target: Target) -> None:
+        """A model is going to be asked: what its settings say of it counts."""
+        self._known.setdefault(target.label, target.info)
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """The models that one agent asks, in order, and how the first one is spoken to."""
+
+    routes: tuple[ModelRoute, ...]
+    profile: Profile
+
+
+class AgentModels:
+    """Opens ways to models when the first agent needs them; `aclose` closes those it opened."""
+
+    def __init__(
+        self,
+        plan: RoutePlan,
+        routes: tuple[ModelRoute, ...],
+        tools: tuple[ToolSpec, ...],
+        infos: KnownModels,
+        *,
+        settings: Settings,
+        environ: Mapping[str, str],
+        home: Home,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.own = Voice(routes, plan.profile)
+        self.infos = infos
+        self._plan = plan
+        self._tools = tools
+        self._environ = environ
+        self._home = home
+        self._emit = emit
+        self._settings = settings
+        # An agent that is sent to one model is answered by that model, or not at all.
+        alone = settings.model.model_copy(update={"fallbacks": []})
+        self._alone = settings.model_copy(update={"model": alone})
+        self._opened: dict[str, Voice] = {}
+        self._opening = asyncio.Lock()
+        self._closers: list[Closer] = []
+
+    def label(self, name: str) -> str:
+        """What the model is called once it answers; empty is the session's. Raises `ToolError`."""
+        return self._target(name).label if name else self.own.routes[0].name
+
+    async def voice(self, name: str) -> Voice:
+        """The way to the model called `name`; empty is the session's. Raises `ToolError`."""
+        if not name:
+            return self.own
+        target = self._target(name)
+        for route in self.own.routes:
+            if route.name == target.label:
+                return Voice((route,), profile_of(target))
+        async with self._opening:
+            if target.label not in self._opened:
+                self._opened[target.label] = await self._open(target)
+            return self._opened[target.label]
+
+    async def aclose(self) -> None:
+        """Close what was opened."""
+        closers, self._closers = self._closers, []
+        self._opened.clear()
+        for close in reversed(closers):
+            await close()
+
+    async def _open(self, target: Target) -> Voice:
+        target = await self._plan.servers.informed(target)
+        profile = profile_of(target)
+        plan = RoutePlan((target,), profile, self._plan.meter, servers=self._plan.servers)
+        routes = await open_routes(plan, self._settings, self._home, self._tools, self._emit, self._closers)
+        return Voice(routes, profile)
+
+    def _target(self, name: str) -> Target:
+        own = next((each for each in self._plan.targets if name in (each.label, each.model)), None)
+        if own is not None:
+            return own
+        try:
+            target = resolve(self._alone, self._environ, name)[0]
+        except ConfigError as error:
+            raise ToolError(f"{clean(str(error))} {self._there_are()}") from None
+        if target.kind == "demo":
+            raise ToolError(f"The demo model answers no agents. {self._there_are()}")
+        self.infos.learn(target)
+        return target
+
+    def _there_are(self) -> str:
+        """The models that can be named."""
+        from agent.model.model_choices import choices
+
+        found = choices(self._settings, self._environ, self._home)
+        usable = [each.name for each in found if not each.problem and each.origin != "demo"]
+        names = list(dict.fromkeys([*(route.name for route in self.own.routes), *usable]))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        return f"Models here: {', '.join(map(clean, names[:NAMED]))}{more}."

@@ -1,0 +1,218 @@
+"""The work of one agent: from waiting for room to its report."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+
+from agent.session.wiring.agent import Agent
+from agent.errors import HermesError
+from agent.events import Event, TurnEnded
+from agent.model.transport.throttle import Throttle
+from agent.session.spending.budget import BudgetReachedError
+from agent.session.subagents import agent_table
+from agent.session.subagents.agent_register import AgentRegister
+from agent.session.subagents.file_turns import FileTurns
+from agent.session.subagents.foreign_agent import ForeignAgent
+from agent.session.subagents.live_agent import LiveAgent
+from agent.session.subagents.progress_publisher import ProgressPublisher
+from agent.session.subagents.reporting import make_report, watched
+from agent.session.subagents.slots import Slots
+from agent.session.subagents.stopping import Stopper
+from agent.session.subagents.subagent import Services, SubagentSpec, open_subagent
+from tools.context import Delegates
+
+log = logging.getLogger(__name__)
+
+LOOK = 0.25
+"""Seconds between two looks at the clock of an agent that is paused or waits for a person."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentRunner:
+    """Lets agents work, as many at once as there are slots. `delegates` is the way to those they send."""
+
+    services: Services
+    depth: int
+    """How deep agents may send agents."""
+    register: AgentRegister
+    publisher: ProgressPublisher
+    stopper: Stopper
+    slots: Slots
+    throttle: Throttle
+    delegates: Callable[[str, str], Delegates]
+    clock: Callable[[], float]
+    writers: FileTurns = field(default_factory=FileTurns)
+
+    def begin(self, run: LiveAgent, message: str) -> None:
+        """Let an agent work on a message as soon as there is room."""
+        run.report = None
+        run.state = "queued"
+        run.over.clear()
+        run.job = asyncio.create_task(self._work(run, message), name=run.id)
+
+    async def _work(self, run: LiveAgent, message: str) -> None:
+        ended: TurnEnded | None = None
+        error = ""
+        try:
+            ended = await self._in_turn(run, message)
+        except asyncio.CancelledError:
+            run.stop = run.stop or "interrupted"
+        except HermesError as failure:
+            error = str(failure)
+        except Exception as failure:
+            log.exception("an agent failed")
+            error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
+        finishing = asyncio.ensure_future(self._finish(run, ended, error))
+        while not finishing.done():
+            try:
+                await asyncio.shield(finishing)
+            except asyncio.CancelledError:
+                # It is over anyway; the rest must not be lost.
+                continue
+
+    async def _in_turn(self, run: LiveAgent, message: str) -> TurnEnded | None:
+        if run.stop:
+            return None
+        await self.slots.take()
+        try:
+            run.account.waited(self.clock() - run.asked)
+            run.state = "running"
+            self.publisher.stands(run)
+            child, news = (run.child, "") if run.child is not None else await self._open(run)
+            message = "\n\n".join(filter(None, (message, news)))
+            # Each is a message of its own, by which it is known to have been read.
+            for text in run.take_inputs():
+                if message:
+                    child.turn_queue.steer(text)
+                else:
+                    message = text
+            async with self._watch(run):
+                ended = await child.run(message)
+                while (item := _unread(run, ended)) is not None:
+                    ended = await child.run(item)
+                return ended
+        finally:
+            run.state = "reporting"
+            self.slots.give_back()
+
+    async def _open(self, run: LiveAgent) -> tuple[Agent | ForeignAgent, str]:
+        """The agent on its ground, and what it is told of that."""
+        if run.ground_of == run.id:
+            run.action = "copies the project"
+            self.publisher.stands(run)
+        run.changed.clear()
+        ground = await self.services.workspaces.enter(run)
+        spec = SubagentSpec(
+            id=run.id,
+            task=run.task,
+            depth=run.depth,
+            deepest=run.depth >= self.depth,
+            account=run.account,
+            pause=run.pause,
+            tally=run.tally,
+            changed=run.changed,
+            throttle=self.throttle,
+            writers=self.writers,
+            counted=lambda: self.publisher.stands(run),
+            waiting=lambda on: self._waits(run, on),
+            reached=lambda ceiling: self._reached(run, ceiling),
+            delegates=lambda call: self.delegates(run.id, call),
+        )
+
+        def emit(event: Event) -> None:
+            self.services.emit(replace(event, agent=run.id))
+            if watched(run, event):
+                self.publisher.stands(run)
+
+        async with run.door:
+            child = run.child = await open_subagent(self.services, ground, spec, run.record, emit)
+        return child, ground.news
+
+    @asynccontextmanager
+    async def _watch(self, run: LiveAgent) -> AsyncIterator[None]:
+        """Stop the agent when its time is over."""
+        task = asyncio.create_task(self._end_in_time(run))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _end_in_time(self, run: LiveAgent) -> None:
+        while (left := run.account.time_left()) is not None:
+            if run.pause.on or run.waiting:
+                await asyncio.sleep(LOOK)
+            elif left > 0:
+                await asyncio.sleep(min(left, LOOK))
+            elif (over := run.account.time_over()) is not None and not await self._reached(run, over):
+                self.stopper.stop(run, "budget")
+                return
+
+    async def _reached(self, run: LiveAgent, ceiling: BudgetReachedError) -> bool:
+        """Whether a ceiling in an agent's way has been raised; the agent waits for the person meanwhile."""
+        ceiling_questions = self.services.ceiling_questions
+        if not ceiling_questions.asks(ceiling):
+            return False
+        with self.asking(run):
+            return await ceiling_questions.ask(ceiling, run.id)
+
+    @contextmanager
+    def asking(self, run: LiveAgent) -> Iterator[None]:
+        """While it waits for a person."""
+        self._waits(run, True)
+        try:
+            yield
+        finally:
+            self._waits(run, False)
+
+    def _waits(self, run: LiveAgent, on: bool) -> None:
+        """It begins or ends to wait for a person, which does not count as its time."""
+        if on:
+            if not run.waiting:
+                run.waits_since = self.clock()
+            run.waiting += 1
+        else:
+            run.waiting -= 1
+            if not run.waiting:
+                run.account.waited(self.clock() - run.waits_since)
+        self.publisher.stands(run)
+
+    async def _finish(self, run: LiveAgent, ended: TurnEnded | None, error: str) -> None:
+        async with run.door:
+            await self._over(run, ended, error)
+
+    async def _over(self, run: LiveAgent, ended: TurnEnded | None, error: str) -> None:
+        open_runs = [each for each in self.register.below(run.id) if not each.is_over]
+        await asyncio.gather(*map(self.stopper.kill, open_runs))
+        workspaces = self.services.workspaces
+        workspace = workspaces.of(run).reach.workspace
+        await workspaces.leave(run)
+        copied = await workspaces.copies.settle(run) if run.ground_of == run.id else ()
+        leaves = [each.report for each in self.register.sent_by(run.id) if each.report]
+        report = make_report(run, ended, error, leaves, workspace, copied)
+        if run.ground_of:
+            # What it acted through is closed: should it go on, it is opened anew.
+            run.child = None
+        try:
+            await agent_table.end(self.services.store, report)
+        except HermesError as failure:
+            log.warning("the end of %s could not be stored: %s", run.id, failure)
+        run.pause.end()
+        run.report, run.state, run.stop, run.asked = report, "ended", "", self.clock()
+        self.publisher.ended(run, report)
+        run.over.set()
+
+
+def _unread(run: LiveAgent, ended: TurnEnded) -> str | None:
+    """Something it was told that came too late for the turn."""
+    if run.stop or ended.outcome != "done" or run.child is None:
+        return None
+    turn_queue = run.child.turn_queue
+    items = turn_queue.take_steering()
+    for later in items[1:]:
+        turn_queue.steer(later.text)
+    return items[0].text if items else None

@@ -1,0 +1,199 @@
+"""Agents in the store: what each was asked, how it ended, what it has used.
+
+An agent's session begins with a node that names its task and the call that sent
+it; each end of its work is one more node. A session without an end was cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, cast
+
+from agent.core.event_data import Usage
+from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.usage import COUNTS, request_cost
+from agent.session.spending.budget import Charge
+from agent.session.spending.metered_client import PER_MESSAGE, USUAL_OUTPUT, RequestTally
+from agent.core.store.nodes import Node, Session
+from agent.core.store.store import Store
+from agent.session.subagents.records import AgentReport, CopiedFile, Outcome, Task
+from agent.session.subagents.undelivered import unheard
+
+BEGUN, ENDED, RESUMED, COPY = "subagent", "subagent_end", "subagent_resumed", "subagent_copy"
+CUT_OFF = "Hermes ended while it worked."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAgent:
+    """An agent as the store knows it."""
+
+    record: Session
+    id: str
+    task: Task
+    parent: str
+    """The agent that sent it."""
+    call: str
+    depth: int
+    tally: RequestTally
+    report: AgentReport | None
+    """None: its work was cut off."""
+    unheard: tuple[str, ...] = ()
+    """What it was told and has not read."""
+    let_go_on: int = 0
+    """The node at which the person let it go on last; 0: they never did."""
+    ended: int = 0
+    """The node at its last end."""
+
+
+async def begin(store: Store, record: Session, known: StoredAgent) -> None:
+    """Write down what an agent was asked, before anything else of its session."""
+    data = {
+        "kind": BEGUN,
+        "to_model": False,
+        "agent": known.id,
+        "parent": known.parent,
+        "call": known.call,
+        "depth": known.depth,
+        "task": known.task.to_json(),
+    }
+    await store.append(record.id, "notice", f"Agent {known.id}: {known.task.goal}", data)
+
+
+async def resumed(store: Store, session: str, *, by_person: bool) -> None:
+    """Write down that an agent that had ended goes on."""
+    data = {"kind": RESUMED, "to_model": False, "by_person": by_person}
+    await store.append(session, "notice", "The agent goes on.", data)
+
+
+async def copied(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:
+    """Write down that an agent's copy was made, or how it was settled; `left`: with how many paths."""
+    data = {"kind": COPY, "to_model": False, "how": how, "left": left}
+    await store.append(session, "notice", f"The copy in {place}: {how}.", data)
+
+
+async def copy_of(store: Store, session: str) -> str:
+    """What was last written down of an agent's copy; empty when it never had one."""
+    path = await store.path(session)
+    last = next((node for node in reversed(path) if node.data.get("kind") == COPY), None)
+    return "" if last is None else str(last.data.get("how", ""))
+
+
+async def unmerged(store: Store, session: str) -> int | None:
+    """How many paths an agent's copy held when that was last written down; None: that is not known."""
+    for node in reversed(await store.path(session)):
+        data = node.data
+        if data.get("kind") == COPY:
+            left = data.get("left")
+            return left if isinstance(left, int) else None
+        if data.get("kind") == ENDED:
+            return len(data.get("copied") or ()) or None
+    return None
+
+
+async def end(store: Store, report: AgentReport) -> None:
+    """Write down how an agent's work ended, and all it has used."""
+    data = {
+        "kind": ENDED,
+        "to_model": False,
+        "outcome": report.outcome,
+        "findings": list(report.findings),
+        "files": list(report.files),
+        "open_points": list(report.open_points),
+        "copied": [[each.path, each.added, each.removed] for each in report.copied],
+        "usage": asdict(report.usage),
+        "seconds": round(report.seconds, 3),
+        "error": report.error,
+    }
+    await store.append(report.session, "notice", report.summary, data)
+
+
+async def cut_off(store: Store, known: StoredAgent) -> AgentReport:
+    """Put the session of an agent that was cut off in order, and write that down as its end."""
+    await store.recover(known.record.id)
+    path = await store.path(known.record.id)
+    said = (node.content for node in reversed(path) if node.kind == "assistant" and node.content.strip())
+    report = AgentReport(
+        id=known.id,
+        outcome="interrupted",
+        summary=next(said, ""),
+        usage=known.tally,
+        session=known.record.id,
+        error=CUT_OFF,
+    )
+    await end(store, report)
+    return report
+
+
+async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) -> StoredAgent | None:
+    """What the store knows of the agent of a session; None if it is none."""
+    path = await store.path(record.id)
+    begun = next((node for node in path if node.data.get("kind") == BEGUN), None)
+    if begun is None:
+        return None
+    id, task = str(begun.data["agent"]), Task.from_json(begun.data["task"])
+    last = next((node for node in reversed(path) if node.data.get("kind") in (BEGUN, ENDED, RESUMED)), begun)
+    ended = next((node for node in reversed(path) if node.data.get("kind") == ENDED), None)
+    tally = RequestTally() if ended is None else _tally(ended.data.get("usage"))
+    report = None
+    if last is ended and ended is not None:
+        report = _report(id, record.id, ended, tally)
+    else:
+        _add_cut_off(tally, path[path.index(last) + 1 :], path, infos)
+    return StoredAgent(
+        record=record,
+        id=id,
+        task=task,
+        parent=str(begun.data.get("parent", "main")),
+        call=str(begun.data.get("call", "")),
+        depth=int(begun.data.get("depth", 1)),
+        tally=tally,
+        report=report,
+        unheard=tuple(unheard(path)),
+        let_go_on=max((node.id for node in path if node.data.get("by_person")), default=0),
+        ended=0 if ended is None else ended.id,
+    )
+
+
+def spent(tally: RequestTally) -> Charge:
+    """What an agent has used, for an account it goes on with."""
+    return Charge(tally.requests, tally.tokens, tally.cost)
+
+
+def _tally(data: object) -> RequestTally:
+    known = {each.name for each in fields(RequestTally)}
+    values = cast("Mapping[str, Any]", data) if isinstance(data, Mapping) else {}
+    return RequestTally(**{name: value for name, value in values.items() if name in known})
+
+
+def _report(id: str, session: str, node: Node, tally: RequestTally) -> AgentReport:
+    data = node.data
+    return AgentReport(
+        id=id,
+        outcome=cast("Outcome", data.get("outcome", "failed")),
+        summary=node.content,
+        findings=tuple(data.get("findings", ())),
+        files=tuple(data.get("files", ())),
+        open_points=tuple(data.get("open_points", ())),
+        copied=tuple(CopiedFile(*each) for each in data.get("copied", ())),
+        usage=tally,
+        seconds=float(data.get("seconds", 0.0)),
+        session=session,
+        error=str(data.get("error", "")),
+    )
+
+
+def _add_cut_off(
+    tally: RequestTally, since: Sequence[Node], path: Sequence[Node], infos: Mapping[str, ModelInfo]
+) -> None:
+    """Add what an agent used since its last end: what was counted, and the request that was on its way."""
+    for node in since:
+        if node.kind == "assistant" and isinstance(counts := node.data.get("usage"), Mapping):
+            usage = Usage(**{name: counts.get(name) for name in COUNTS})
+            cost = request_cost(usage, infos.get(str(node.data.get("model", "")), UNKNOWN))
+            tally.count(usage, Charge(1, 0, cost))
+    last = next((node for node in reversed(since) if node.kind in ("user", "assistant", "tool")), None)
+    if last is not None and (last.kind != "assistant" or last.data.get("state") == "interrupted"):
+        # An answer may have been under way that nobody counted: it counts for the most it could.
+        size = sum(len(node.content.encode("utf-8", "replace")) + PER_MESSAGE for node in path)
+        tally.assume(Charge(1, size + USUAL_OUTPUT, None if tally.cost is None else 0.0))

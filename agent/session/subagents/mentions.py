@@ -1,0 +1,56 @@
+"""`@reviewer` in a message: which kinds of agents a person means, told to the model that is to send them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.session.subagents.assignment import first_problem
+from agent.session.subagents.definitions import Catalog, Definitions, is_name
+from tools.safe_text import clean
+
+MOST = 8
+"""Kinds of agents that one message means."""
+
+_MENTION = re.compile(r"(?:^|(?<=[\s(\['\"]))@([a-z0-9]+(?:-[a-z0-9]+)*)(?![\w/@-]|\.\w)", re.MULTILINE)
+
+
+def mentioned(text: str) -> list[str]:
+    """The names after an `@` that kinds of agents can have, each once, in order. Pure."""
+    return [name for name in dict.fromkeys(_MENTION.findall(text)) if is_name(name)]
+
+
+def note(names: Iterable[str], catalog: Catalog) -> str:
+    """What the model is told of these names; empty if none of them is a kind of agent. Pure."""
+    lines = []
+    for name in names:
+        if (kind := catalog.definitions.get(name)) is not None:
+            lines.append(f"- {name}: {clean(kind.description)}")
+        elif (broken := catalog.broken.get(name)) is not None:
+            lines.append(f"- {name} cannot be sent; tell the user. {first_problem(broken)}")
+    if not lines:
+        return ""
+    head = "[With an @ the user names kinds of agents here, not files. Leave to each what is asked of it: "
+    return "\n".join([f"{head}send it with delegate_task, its name as `agent`.]", *lines[:MOST]])
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """Reads what messages of a session mean by names after an `@`. A file of the name comes first."""
+
+    definitions: Definitions
+    workspace: Path
+
+    async def __call__(self, text: str) -> str:
+        """What the model is told besides a message; empty for most."""
+        if "@" not in text or not (names := mentioned(text)):
+            return ""
+        return await asyncio.to_thread(self._note, names)
+
+    def _note(self, names: Iterable[str]) -> str:
+        catalog = self.definitions.load()
+        return note((name for name in names if not os.path.lexists(self.workspace / name)), catalog)

@@ -1,0 +1,209 @@
+"""Records of an agent: what it is asked to do, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, Protocol
+
+from agent.events import TurnOutcome
+from agent.model.protocol import Thinking
+from agent.session.spending.budget import Budget
+from agent.session.spending.metered_client import RequestTally
+from agent.core.store.nodes import Session
+
+Isolation = Literal["shared", "readonly", "copy"]
+Outcome = Literal["completed", "failed", "killed", "budget", "interrupted"]
+"""`completed` only if everything it set out to do was done, by itself and by all it sent."""
+
+SPILL = 24_000
+"""Characters of a result above which it is kept in a file, with a preview in its place."""
+
+PREVIEW = 4_000
+"""Characters of the preview."""
+
+NAMED = 50
+"""Paths of a copy that a report names; the others are counted."""
+
+TURN_OUTCOMES: Mapping[Outcome, TurnOutcome] = {
+    "completed": "done",
+    "failed": "failed",
+    "killed": "interrupted",
+    "budget": "budget",
+    "interrupted": "interrupted",
+}
+
+REPORTING = """\
+End with a report, which is all that the agent that sent you gets to see:
+Outcome: completed, or failed if any part of the goal is not reached
+then a summary in a few sentences, then, as far as there is something to say, lists under the headings
+Findings:
+Files:
+Open points:"""
+
+
+class AgentWorker(Protocol):
+    """An agent, as far as the place goes where it works."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def record(self) -> Session: ...
+
+    @property
+    def ground_of(self) -> str: ...
+
+    @property
+    def is_over(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One thing to do, for one agent."""
+
+    goal: str
+    context: str = ""
+    """What it has to know; it sees nothing else of the conversation."""
+    toolsets: tuple[str, ...] = ()
+    """Toolsets or tools it may use of those its sender has; empty: all of them."""
+    name: str = ""
+    """A word or two to tell it from its siblings."""
+    prompt: str = ""
+    """How such an agent works, from its definition."""
+    isolation: Isolation = "shared"
+    budget: Budget = field(default_factory=Budget)
+    background: bool = False
+    model: str = ""
+    """The model it asks, as settings name it; empty: that of the session."""
+    effort: Thinking | None = None
+    """How much it thinks; None: as the session does."""
+    foreign: str = ""
+    """The program of the settings that does it; empty: an agent of ours."""
+    only_answers: bool = False
+    """Whether it answers a question without any tools; its words are the result as they stand."""
+
+    def message(self) -> str:
+        """The first message of its conversation."""
+        if self.only_answers:
+            return "\n\n".join(part for part in (self.prompt.strip(), self.goal.strip()) if part)
+        parts = [self.prompt.strip(), f"Your task: {self.goal.strip()}"]
+        if self.context.strip():
+            parts.append(f"What you have to know:\n{self.context.strip()}")
+        parts.append("You work for another agent, on your own. " + REPORTING)
+        return "\n\n".join(part for part in parts if part)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Task:
+        """The task that `to_json` made. Fields this version does not know are left out."""
+        known = {each.name for each in fields(cls)}
+        values = {name: value for name, value in data.items() if name in known}
+        limits = {each.name for each in fields(Budget)}
+        budget = {name: value for name, value in dict(values.get("budget") or {}).items() if name in limits}
+        return cls(**{**values, "toolsets": tuple(values.get("toolsets") or ()), "budget": Budget(**budget)})
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A path that an agent changed in its copy, with the lines that came and went; 0 where there are none."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+
+    def told(self) -> str:
+        """The path with its lines: `src/app.py +3 -1`."""
+        return f"{self.path} +{self.added} -{self.removed}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentReport:
+    """What came of a task."""
+
+    id: str
+    outcome: Outcome
+    summary: str
+    """In its own words; what it had written so far, if it was stopped."""
+    findings: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """What it changed and what it named, relative to the workspace where they are in it."""
+    open_points: tuple[str, ...] = ()
+    copied: tuple[CopiedFile, ...] = ()
+    """What it changed in a copy of its own."""
+    usage: RequestTally = field(default_factory=RequestTally)
+    seconds: float = 0.0
+    session: str = ""
+    error: str = ""
+    """Why it is not completed, for a person."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as the agent that sent it reads it."""
+        told = {
+            "id": self.id,
+            "outcome": self.outcome,
+            "reason": self.error,
+            "summary": self.summary,
+            "findings": list(self.findings),
+            "files": list(self.files),
+            "open_points": list(self.open_points),
+            "changed_in_copy": [each.told() for each in self.copied[:NAMED]],
+            "paths_in_copy": len(self.copied),
+        }
+        used = {"requests": self.usage.requests, "tokens": self.usage.tokens, "cost": self.usage.cost}
+        shown = {name: value for name, value in told.items() if value}
+        return {**shown, "usage": used, "seconds": round(self.seconds, 1), "session": self.session}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAnswer:
+    """A report as an agent wrote it."""
+
+    summary: str
+    failed: bool = False
+    findings: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    open_points: tuple[str, ...] = ()
+
+
+_OUTCOME = re.compile(r"[\s*_#>-]*outcome[\s*_]*:[\s*_]*(\w+)", re.IGNORECASE)
+_HEADING = re.compile(r"[\s*_#]*(findings|files|open[ _-]points)[\s*_]*:?[\s*_]*$", re.IGNORECASE)
+_OTHER_HEADING = re.compile(r"\s*#{1,6}\s")
+_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(.*)")
+_NOTHING = frozenset({"none", "none.", "-", "n/a", "nothing", "nothing."})
+
+
+def read_answer(text: str) -> ReportAnswer:
+    """The parts of a report. One that was not written as asked is all summary."""
+    found: dict[str, list[str]] = {"findings": [], "files": [], "open": []}
+    summary: list[str] = []
+    failed, begun = False, False
+    items: list[str] | None = None
+    for line in text.splitlines():
+        if not begun and (said := _OUTCOME.match(line)) is not None:
+            begun = True
+            failed = said[1].lower() not in ("completed", "complete", "done", "success", "succeeded")
+        elif (heading := _HEADING.match(line)) is not None:
+            items = found[heading[1].lower().replace("_", " ").replace("-", " ").split()[0]]
+        elif items is None or _OTHER_HEADING.match(line):
+            items = None
+            summary.append(line)
+        elif (item := _ITEM.match(line)) is not None:
+            items.append(item[1].strip())
+        elif line.strip():
+            items.append(line.strip())
+    findings, files, open_points = (
+        tuple(each for each in made if each.lower() not in _NOTHING) for made in found.values()
+    )
+    return ReportAnswer("\n".join(summary).strip(), failed, findings, files, open_points)
+
+
+def overall(outcomes: Iterable[Outcome]) -> Literal["completed", "failed", "partial"]:
+    """What is said of several tasks together: completed only if every one is."""
+    each = set(outcomes)
+    if each <= {"completed"}:
+        return "completed"
+    return "partial" if "completed" in each else "failed"

@@ -1,0 +1,310 @@
+"""An agent that another one sends: what tells it from the others, and how it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.session.wiring.agent import Agent, AgentServices, AgentSpec, open_agent
+from agent.session.wiring.agent_workspace import AgentWorkspace
+from agent.safety.audit.record import called
+from agent.errors import HermesError
+from agent.events import Decision, Event
+from agent.model.catalog import UNKNOWN
+from agent.model.protocol import ToolSpec
+from agent.model.transport.pause import PatientPolicy, Pause
+from agent.model.transport.reply import ModelRoute
+from agent.model.transport.throttle import Throttle
+from agent.model.usage import Meter
+from agent.session.pending_requests import PendingRequests
+from agent.safety.gate import Gate, Verdict
+from agent.session.conversation.live_session import LiveSession
+from agent.session.conversation.opening import apart
+from agent.session.spending.budget import BudgetAccount, BudgetReachedError
+from agent.session.spending.ceiling_questions import CeilingQuestions
+from agent.session.spending.metered_client import Reached, RequestTally
+from agent.session.spending.metering import Metering
+from agent.session.spending.request_table import agent_name
+from agent.core.store.nodes import Session
+from agent.session.subagents.agent_models import AgentModels, Voice
+from agent.session.subagents.definitions import Definitions
+from agent.session.subagents.file_turns import FileTurn, FileTurns
+from agent.session.subagents.foreign_agent import ForeignAgent
+from agent.session.subagents.foreign_program import ForeignProgram, program_named
+from agent.session.subagents.records import Task
+from agent.session.subagents.workspaces import AgentWorkspaces
+from agent.session.turns.tool_context import Acting, PersonApprover, PersonAsker, acting_in_turn
+from agent.session.turns.turn_queue import TurnQueue
+from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
+from tools.context import Delegates, PersonAnswer
+from tools.inner_call import CALL, SEARCH
+from tools.results import ToolError
+from tools.safe_text import clean
+from tools.toolsets import members, no_such
+
+GONE = "It works with {model}, which is not configured any more; configure it again, then let it go on."
+_CHANGES = (WritePath, DeletePath, RunCommand, RunScript, SendInput)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(AgentServices):
+    """What all agents that a session sends have in common."""
+
+    root: str
+    """The session they belong to."""
+    models: AgentModels
+    metering: Metering
+    definitions: Definitions
+    tools: tuple[ToolSpec, ...]
+    """What the session's own agent is offered."""
+    searched: tuple[ToolSpec, ...]
+    """What it reaches through `tool_call` besides."""
+    emit: Callable[[Event], None]
+    pending_requests: PendingRequests
+    ceiling_questions: CeilingQuestions
+    workspaces: AgentWorkspaces
+    """Where they work."""
+    programs: Mapping[str, ForeignProgram] = field(default_factory=dict)
+    """Programs of the settings that can be sent, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentSpec:
+    """Who an agent is and what is counted for it."""
+
+    id: str
+    task: Task
+    depth: int
+    """1 for an agent that the session's own agent sent."""
+    deepest: bool
+    """Whether it may send no other agents."""
+    account: BudgetAccount
+    pause: Pause
+    tally: RequestTally
+    changed: dict[Path, None]
+    """Takes the paths that its file tools are allowed to change."""
+    throttle: Throttle
+    writers: FileTurns
+    counted: Callable[[], None]
+    """Told after each request."""
+    waiting: Callable[[bool], None]
+    """Told when it begins and ends to wait for a person."""
+    reached: Reached
+    """Awaited at a ceiling."""
+    delegates: Callable[[str], Delegates]
+    """By the call: its way to agents of its own."""
+
+
+def offered(services: Services, task: Task, depth: int, deepest: bool) -> tuple[ToolSpec, ...]:
+    """The tools of an agent: never more than the session's own agent has.
+
+    Raises `ToolError` for names that stand for nothing.
+    """
+    if task.only_answers:
+        return ()
+    registry = services.registry
+    notes, asks = registry.with_trait("keeps_notes"), registry.with_trait("asks_person")
+    wanted: set[str] | None = None
+    if task.toolsets:
+        wanted = set(notes)
+        for name in task.toolsets:
+            found = members(name, registry)
+            if found is None:
+                raise ToolError(no_such([name], registry))
+            wanted.update(found)
+    # An agent must not take back what others do meanwhile.
+    without = set(registry.with_trait("whole_session"))
+    if deepest or task.isolation == "readonly":
+        without |= registry.with_trait("sends_agents")
+    if depth > 1 or not services.pending_requests.attended:
+        without |= asks
+
+    def fits(name: str) -> bool:
+        entry = registry.get(name)
+        harmless = name in notes | asks or (entry is not None and entry.read_only)
+        return (wanted is None or name in wanted) and (task.isolation != "readonly" or harmless)
+
+    # Who was given some of them is shown those, as it must not reach any others.
+    every = services.tools
+    if wanted is not None and CALL not in wanted:
+        every = (*every, *services.searched)
+    found = tuple(tool for tool in every if tool.name not in without and fits(tool.name))
+    # To find what cannot be called is of no use.
+    calls = any(tool.name == CALL for tool in found)
+    return found if calls else tuple(tool for tool in found if tool.name != SEARCH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Approver:
+    """A person's approvals for one agent; what it waits for them is told."""
+
+    inner: PersonApprover
+    waiting: Callable[[bool], None]
+
+    async def ask(self, action: Action, verdict: Verdict) -> Decision:
+        self.waiting(True)
+        try:
+            return await self.inner.ask(action, verdict)
+        finally:
+            self.waiting(False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker(PersonAsker):
+    """Questions of one agent; what it waits for answers is told."""
+
+    waiting: Callable[[bool], None]
+
+    async def ask(self, question: str, choices: Any, allow_freetext: bool) -> PersonAnswer:
+        self.waiting(True)
+        try:
+            return await PersonAsker.ask(self, question, choices, allow_freetext)
+        finally:
+            self.waiting(False)
+
+
+async def open_subagent(
+    services: Services,
+    place: AgentWorkspace,
+    spec: SubagentSpec,
+    record: Session,
+    emit: Callable[[Event], None],
+) -> Agent | ForeignAgent:
+    """The agent on its session, which may have a past. `emit` takes its events. Raises `HermesError`."""
+    session = LiveSession(services.store, record, await services.store.path(record.id), emit)
+    await session.prepare()
+    if spec.task.foreign:
+        return _foreign(services, place, spec, session, emit)
+    voice = await _voice(services, spec.task, record)
+    turn_queue = TurnQueue(emit)
+    writer = FileTurn(spec.id, spec.writers, turn_queue.remember)
+    name, infos = voice.routes[0].name, services.models.infos
+    return await open_agent(
+        services,
+        AgentSpec(
+            session=session,
+            place=place,
+            scratch=place.reach.scratch / spec.id,
+            tools=voice.profile.offer(offered(services, spec.task, spec.depth, spec.deepest)),
+            routes=[_metered(services, spec, route) for route in voice.routes],
+            profile=voice.profile,
+            meter=Meter(infos.get(name, UNKNOWN), infos),
+            policy=PatientPolicy(retries=services.settings.model.retries),
+            # One request of the budget is kept for a last summary.
+            max_steps=max(1, (spec.account.budget.turns or services.settings.agent.max_turns) - 1),
+            more=lambda: _more_steps(spec),
+            gate=_gate(services, place, spec),
+            asker=_Asker(services.pending_requests, spec.id, spec.waiting),
+            turn_queue=turn_queue,
+            emit=emit,
+            acting=_acting(spec, writer),
+            around=writer,
+            step_of=lambda call: services.workspaces.step_of(spec.id, call),
+            delegates=spec.delegates,
+            effort=spec.task.effort,
+        ),
+    )
+
+
+def _foreign(
+    services: Services,
+    place: AgentWorkspace,
+    spec: SubagentSpec,
+    session: LiveSession,
+    emit: Callable[[Event], None],
+) -> ForeignAgent:
+    """An agent of another program. Raises `ConfigError` if the settings do not name it any more."""
+    program = program_named(services.programs, spec.task.foreign)
+    turn_queue = TurnQueue(emit)
+    gate = _gate(services, place, spec)
+    away = () if place.origin is None else (apart(place.origin, place.reach.workspace),)
+    writer = FileTurn(spec.id, spec.writers, turn_queue.remember)
+    hears = acting_in_turn([*away, *_acting(spec, writer), partial(place.steps.acting, session=session.id)])
+
+    async def permit(call: str, action: Action) -> None:
+        await gate.permit(action)
+        await hears(call, action)
+
+    return ForeignAgent(
+        session=session,
+        turn_queue=turn_queue,
+        program=program,
+        place=place,
+        options=services.options,
+        environ=services.environ,
+        permit=permit,
+        emit=emit,
+    )
+
+
+def _metered(services: Services, spec: SubagentSpec, route: ModelRoute) -> ModelRoute:
+    client = services.metering.client(
+        route.client,
+        route.name,
+        agent_name(spec.task.name),
+        account=spec.account,
+        throttle=spec.throttle,
+        pause=spec.pause,
+        tally=spec.tally,
+        told=spec.counted,
+        reached=spec.reached,
+    )
+    return replace(route, client=client)
+
+
+def _gate(services: Services, place: AgentWorkspace, spec: SubagentSpec) -> Gate:
+    """The gate of the place for this agent, which may ask the person if there is one."""
+    reach = place.reach
+    approver = PersonApprover(services.pending_requests, spec.id, reach.around)
+    asks = _Approver(approver, spec.waiting) if services.pending_requests.attended else None
+    audit = replace(reach.audit, agent=spec.id, name=spec.task.name)
+    return reach.gate.for_agent(asks, audit, called(spec.id, spec.task.name))
+
+
+def _acting(spec: SubagentSpec, writer: FileTurn) -> tuple[Acting, ...]:
+    async def only_looks(_call: str, action: Action) -> None:
+        if spec.task.isolation == "readonly" and isinstance(action, _CHANGES):
+            raise ToolError("You may only look here, not change anything; say in your report what to change.")
+
+    async def notes(_call: str, action: Action) -> None:
+        if isinstance(action, (WritePath, DeletePath)):
+            spec.changed[action.path] = None
+
+    return only_looks, writer.acting, notes
+
+
+async def _more_steps(spec: SubagentSpec) -> int:
+    """Steps that an agent which has used up its requests may go on with."""
+    account = spec.account
+    while (ceiling := account.budget.turns) is not None:
+        if (left := ceiling - account.spent.turns - 1) > 0:
+            return left
+        reached = BudgetReachedError(
+            account.owner,
+            "turns",
+            ceiling,
+            account.spent.turns,
+            wanted=2,
+            setting=account.setting("turns"),
+            stands=account,
+        )
+        if not await spec.reached(reached):
+            break
+    return 0
+
+
+async def _voice(services: Services, task: Task, record: Session) -> Voice:
+    """The models an agent asks: one that was sent to a model of its own keeps it. Raises `HermesError`."""
+    if not task.model:
+        return await services.models.voice("")
+    try:
+        voice = await services.models.voice(record.model)
+    except ToolError as error:
+        # It was sent by an earlier process, and its model is not configured any more.
+        raise HermesError(str(error)) from None
+    if voice.routes[0].name != record.model:
+        raise HermesError(GONE.format(model=clean(record.model)))
+    return voice

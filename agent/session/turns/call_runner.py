@@ -1,0 +1,517 @@
+"""Carrying out the tool calls of one assistant message.
+
+Calls that only read run together, everything else runs alone and in order.
+Results are committed the moment they exist and sent to the model in the order
+of the calls. A call that repeats itself without any change is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.session.wiring.absent import Around, AtCalls, FileSteps, Kept, no_step, nothing_begins, nothing_refused
+from agent.knowledge.context.read_ledger import SHOWN, lines_shown
+from agent.events import Event, StepTaken, ToolFinished, ToolStarted
+from agent.session.further_tools import FurtherTools
+from agent.core.messages import ToolCall
+from agent.session.conversation.live_session import LiveSession
+from agent.core.store.nodes import Node
+from agent.session.turns.hooked_call import CallHooks, hooked_call
+from agent.session.turns.reached_folders import ReachedFolders
+from agent.session.turns.repeat_guard import RepeatGuard
+from agent.session.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked, shown_name
+from agent.session.turns.task_state import TaskState
+from agent.session.turns.turn_helpers import TurnHelpers, cause
+from agent.session.turns.unasked_changes import UnaskedChanges
+from agent.workspace.checkpoints.git_words import step_names
+from tools.context import SeenFile, ToolContext
+from tools.inner_call import CALL
+from tools.registry import Registry, ToolEntry
+from tools.results import Outcome
+from tools.safe_text import clean
+from tools.todo_tool import reminder
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.entries import Step
+
+log = logging.getLogger(__name__)
+
+PREVIEW = 1_500
+"""Characters of a spilled result that stay in the conversation."""
+
+INTERRUPTED = (
+    '{"error": "Interrupted by the user before this call ended; its effects may be partial.", '
+    '"status": "interrupted"}'
+)
+NAMED_PATHS = 20
+"""Paths of a step that its event names."""
+NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
+FAULT = (
+    '{"error": "A fault of Hermes ended this call; its effects may be partial.", "status": "interrupted"}',
+    '{"error": "A fault of Hermes came before this call started; nothing was done."}',
+)
+"""The same where nobody interrupted."""
+LEARNING = "Learning from calls"
+FOLDERS = "Reading what the project says about a folder"
+WATCHING = "Watching the project"
+GUARDED = "Looking after guarded places"
+SHOWING = "Showing a call"
+READ = "Noting which lines were shown"
+"""What helps around calls, as notices name it."""
+
+ContextFor = Callable[[ToolCall], ToolContext]
+LeftBy = Callable[[str, int], Awaitable[str]]
+"""What a call of a message (by its node) had done when it was cut off; empty when nothing is known."""
+StepOf = Callable[[str], "Step | None"]
+"""The step of a call that had something else change files; None for most."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCall:
+    """The end of one call."""
+
+    call: ToolCall
+    outcome: Outcome
+    result: str
+
+
+class CallRunner:
+    """Runs calls for one agent."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        tools: Registry,
+        offered: frozenset[str],
+        context_for: ContextFor,
+        state: TaskState,
+        emit: Callable[[Event], None],
+        *,
+        parallel: int = 8,
+        result_limit: int = 100_000,
+        secrets: Mapping[str, str] | None = None,
+        around: Around,
+        steps: FileSteps,
+        left_by: LeftBy,
+        step_of: StepOf = no_step,
+        unasked: UnaskedChanges,
+        learnings: AtCalls,
+        hooks: CallHooks,
+        folders: ReachedFolders,
+        refuses: Callable[[str], str] = nothing_refused,
+        further: FurtherTools | None = None,
+        settled: Callable[[], None] = nothing_begins,
+        helpers: TurnHelpers | None = None,
+    ) -> None:
+        """`around` stands around calls that may change something, `steps` keeps what they do to files.
+
+        `left_by` tells what else is known of a call that was cut off.
+        `step_of` gives the step of a call that had something else change files, such as a merge.
+        `unasked` looks after what programs change at guarded places.
+        `folders` knows what the project says about places that calls reach.
+        `refuses` tells why a tool may not be called now, in a sentence.
+        `further` are the tools that are reached through `tool_call`, where that is on offer.
+        `settled` hears when a call that may change something is over, with all that follows from it.
+        """
+        self._session = session
+        self._tools = tools
+        self._offered = offered
+        self._context_for = context_for
+        self._state = state
+        self._emit = emit
+        self._parallel = asyncio.Semaphore(parallel)
+        self._result_limit = result_limit
+        self._secrets = secrets or {}
+        self._around = around
+        self._keeper = steps
+        self._unasked = unasked
+        self._steps: dict[str, Step] = {}
+        """What calls that have ended did to files, until their result is committed."""
+        self._shown: dict[str, dict[Path, SeenFile]] = {}
+        """Lines of files in the results of calls that have ended, until these are committed."""
+        self._left_by = left_by
+        self._step_of = step_of
+        self._learnings = learnings
+        self._hooks = hooks
+        self._folders = folders
+        self._refuses = refuses
+        self._settled = settled
+        self._further = further if CALL in offered else None
+        self._helpers = helpers or TurnHelpers(emit)
+        self._commits: set[asyncio.Task[None]] = set()
+        self._broken: Mapping[str, str] = {}
+        self._running: set[str] = set()
+        """Calls whose tool was asked."""
+        self.guard = RepeatGuard()
+
+    def offer(self, tools: Iterable[str], result_limit: int) -> None:
+        """From now on only these may be called, with results of so many characters."""
+        self._offered, self._result_limit = frozenset(tools), result_limit
+
+    def turn_began(self) -> None:
+        """A new turn: repeats are counted anew, and failures of the last one are over."""
+        self.guard.reset()
+        self._helpers.hear(LEARNING, self._learnings.turn_began, None)
+
+    async def run(
+        self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
+    ) -> list[FinishedCall]:
+        """Run all calls of an assistant message; those in `broken` are answered with their sentence instead.
+
+        A call through `tool_call` is from here on the call that it means. When interrupted, or failing by a
+        fault of ours, every call still gets a result.
+        """
+        if self._further is not None:
+            calls = [self._further.inner(call) for call in calls]
+        self._broken = broken or {}
+        finished: dict[str, FinishedCall] = {}
+        started: dict[str, float] = {}
+        try:
+            for group in self._groups(calls):
+                await _together([self._run_one(node, call, calls, started, finished) for call in group])
+        except asyncio.CancelledError:
+            await asyncio.shield(self._settle(node, calls, started, finished))
+            raise
+        except Exception:
+            # The turn fails by the first fault; a second one, of the same cause, says nothing new.
+            with suppress(Exception):
+                await self._settle(node, calls, started, finished, FAULT)
+            raise
+        return [finished[call.id] for call in calls]
+
+    def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+        """Contiguous runs of read-only calls together, every other call alone."""
+        group: list[ToolCall] = []
+        for call in calls:
+            entry = self._tools.get(call.name)
+            if entry is not None and entry.read_only:
+                group.append(call)
+                continue
+            if group:
+                yield group
+                group = []
+            yield [call]
+        if group:
+            yield group
+
+    async def _run_one(
+        self,
+        node: Node,
+        call: ToolCall,
+        calls: Sequence[ToolCall],
+        started: dict[str, float],
+        finished: dict[str, FinishedCall],
+    ) -> None:
+        async with self._parallel:
+            began = time.monotonic()
+            arguments = _arguments(call)
+            entry = self._tools.get(call.name)
+            shown = await self._masked(call, arguments)
+            show = describe(entry, call, shown, None)
+            self._emit(
+                ToolStarted(
+                    call=call.id, tool=shown_name(call), arguments=shown_arguments(shown), display=show
+                )
+            )
+            await self._session.start_call(node, call)
+            started[call.id] = began
+            text = await self._answer(call, calls, entry, arguments, f"{show.verb} {show.subject}")
+            result = await self._read(text)
+            learned = await self._helpers.ask(LEARNING, lambda: self._learnings.after(call, result), "")
+            outcome, text = self._judge(call, entry, result, learned)
+            text = await self._helpers.ask(FOLDERS, lambda: self._folders.told(call.id, result, text), text)
+            commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
+            await self._shielded(commit)
+
+    async def _answer(
+        self,
+        call: ToolCall,
+        calls: Sequence[ToolCall],
+        entry: ToolEntry | None,
+        arguments: dict[str, Any],
+        label: str,
+    ) -> str:
+        """The result of a call. Where what guards it fails, the call is refused, and the turn goes on."""
+        try:
+            text = self._refusal(call, calls)
+            if not text:
+                text = await self._helpers.ask(LEARNING, lambda: self._learnings.before(call, arguments), "")
+            return text or await self._act(call, entry, arguments, label)
+        except Exception as error:
+            log.exception("what guards a call of %s failed", shown_name(call))
+            if call.id in self._running:
+                return _error(f"A fault ended this call; its effects may be partial ({cause(error)}).")
+            return _error(f"Not run: what guards calls failed ({cause(error)}); nothing was done.")
+        finally:
+            self._running.discard(call.id)
+
+    async def _masked(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as surfaces may have them; none where that cannot be told."""
+        return await self._helpers.ask(SHOWING, lambda: shown_masked(call, arguments, self._secrets), {})
+
+    async def _act(
+        self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any], label: str
+    ) -> str:
+        """Run the tool; what changes in the workspace meanwhile is put down to the call."""
+        context = self._context_for(call)
+        if entry is None or entry.read_only:
+            return await self._call(call, arguments, context)
+        try:
+            async with self._helpers.around(WATCHING, lambda: self._around.during(call.id), None):
+                async with self._recorded(call, label):
+                    text = await self._call(call, arguments, context)
+                    settle = self._unasked.settle_settings
+                    text = await self._helpers.ask(
+                        GUARDED, partial(settle, call.id, entry.name, context, text), text
+                    )
+                # What was taken back stays so, where nobody can be asked about it.
+                return await self._helpers.ask(
+                    GUARDED, lambda: self._unasked.settle(call.id, entry.name, context, text), text
+                )
+        finally:
+            await self._helpers.ask(GUARDED, lambda: self._unasked.forgo(call.id), None)
+            self._helpers.hear("Preparing for the next script", self._settled, None)
+
+    async def _call(self, call: ToolCall, arguments: dict[str, Any], context: ToolContext) -> str:
+        self._running.add(call.id)
+        return await hooked_call(
+            self._hooks, call.name, arguments, context, self._tools, self._emit, self._helpers
+        )
+
+    @asynccontextmanager
+    async def _recorded(self, call: ToolCall, label: str) -> AsyncIterator[None]:
+        """Keep what the call does to files as a step."""
+        before = self._keeper.position
+        stack = AsyncExitStack()
+        # Without a record for undo the call does not run; once it ran, its result stands.
+        kept: Kept = await stack.enter_async_context(self._keeper.during(call.id, label, self._session.id))
+        try:
+            yield
+        finally:
+            await self._helpers.ask("Keeping what the call did to files, for undo", stack.aclose, None)
+            await self._helpers.ask(GUARDED, lambda: self._keep_step(call, kept, before), None)
+
+    async def _keep_step(self, call: ToolCall, kept: Kept, before: int) -> None:
+        """Note the step that a call made, and take back what was not to be touched."""
+        if kept.step is not None:
+            self._steps[call.id] = kept.step
+            await asyncio.shield(self._unasked.take_back(kept.step, call.id))
+        elif (restore := await self._keeper.restored_after(before)) is not None:
+            # It was written down by what carried it out, for the call that asked for it.
+            self._steps[call.id] = replace(restore, call=call.id)
+
+    def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
+        """Why a call is answered without being run, as its result."""
+        entry = self._tools.get(call.name)
+        if entry is None or not self._may_call(entry.name):
+            offered = ", ".join(sorted(self._offered))
+            return _error(f"There is no tool named {shown_name(call)}. Tools on offer: {offered}.")
+        if reason := self._refuses(entry.name):
+            return json.dumps({"error": reason, "status": "blocked"}, ensure_ascii=False)
+        if call.id in self._broken:
+            return _error(self._broken[call.id])
+        first = next(
+            other for other in calls if other.name == call.name and other.arguments == call.arguments
+        )
+        if first is not call:
+            return _error(
+                "This repeats another call of the same message, which was run once; see its result."
+            )
+        if self.guard.refuses(call):
+            return _error(
+                f"Not run: this exact call gave the same result {self.guard.count} times in a row. "
+                "Try something else, or tell the user what stands in the way."
+            )
+        return None
+
+    def _may_call(self, tool: str) -> bool:
+        """Whether the agent has the tool: shown to it, or found by it."""
+        return tool in self._offered or (self._further is not None and self._further.reaches(tool))
+
+    async def _read(self, text: str) -> dict[str, Any]:
+        """A result as data, with secrets masked; a large one is read off the event loop."""
+        try:
+            if len(text) > SMALL_RESULT:
+                return await asyncio.to_thread(as_data, text, self._secrets)
+            return as_data(text, self._secrets)
+        except Exception as error:
+            # What cannot be looked through for secrets is not handed on.
+            log.exception("a result could not be looked through")
+            return {"error": f"The call was made; its result could not be looked through ({cause(error)})."}
+
+    def _judge(
+        self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], learned: str
+    ) -> tuple[Outcome, str]:
+        """The outcome, and the result as text, with notes and the size limit applied.
+
+        `learned` is what is known of the failure.
+        """
+        failed = "error" in result and result["error"] is not None
+        outcome: Outcome = "done"
+        if failed:
+            outcome = "denied" if result.get("status") == "blocked" else "failed"
+        notes = self._helpers.hear("Counting repeats", lambda: self._notes(call, entry, result, failed), [])
+        if learned:
+            result["learning"] = learned
+        if notes:
+            result["note"] = " ".join(notes)
+        return outcome, self._fitted(call, json.dumps(result, ensure_ascii=False, default=str))
+
+    def _notes(
+        self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], failed: bool
+    ) -> list[str]:
+        """What the model is told beside a result: of repeats, and of its task list."""
+        told = self.guard.note(
+            call,
+            json.dumps(result, sort_keys=True, default=str),
+            only_looks=entry is not None and entry.read_only,
+        )
+        todos = self._state.todos
+        return [each for each in (told, reminder(todos.count_call(), failed, todos.items())) if each]
+
+    def _fitted(self, call: ToolCall, text: str) -> str:
+        """`text`, or a preview of it with the path of the whole."""
+        whole = len(text) <= self._result_limit
+        self._shown[call.id] = self._helpers.hear(
+            READ, lambda: self._state.files.delivered(call.id, whole=whole), {}
+        )
+        if whole:
+            return text
+        name = f"{call.name}-{call.id}.json"
+        path = self._helpers.hear("Keeping a large result", lambda: self._state.spill(name, text), None)
+        preview: dict[str, Any] = {
+            "preview": text[: min(PREVIEW, self._result_limit)],
+            "characters": len(text),
+            "hint": "The rest could not be kept in a file; ask for less at once.",
+        }
+        if path is not None:
+            hint = "The whole result is in that file; read_file or search it."
+            preview |= {"full_result": str(path), "hint": hint}
+        return json.dumps(preview, ensure_ascii=False)
+
+    async def _shielded(self, commit: Coroutine[Any, Any, None]) -> None:
+        """Let a commit that has begun end, even if the turn is interrupted meanwhile."""
+        task = asyncio.create_task(commit)
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+        await asyncio.shield(task)
+
+    async def _commit(
+        self,
+        call: ToolCall,
+        outcome: Outcome,
+        text: str,
+        seconds: float,
+        arguments: dict[str, Any],
+        finished: dict[str, FinishedCall],
+    ) -> None:
+        data: dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 3)}
+        step = self._steps.pop(call.id, None) or self._helpers.hear(
+            SHOWING, lambda: self._step_of(call.id), None
+        )
+        if step is not None:
+            data["step"], data["files"] = step.number, len(step_names(step))
+        try:
+            result = json.loads(text)
+        except (ValueError, RecursionError):
+            result = {}
+        seen = self._shown.pop(call.id, {})
+        shown = self._helpers.hear(
+            READ, lambda: lines_shown(seen, str(result.get("content", "")).count("\n") + 1), []
+        )
+        if shown:
+            data[SHOWN] = shown
+        data |= self._helpers.hear(FOLDERS, lambda: self._folders.delivered(call.id), {})
+        node = await self._session.finish_call(call, text, data)
+        entry = self._tools.get(call.name)
+        self._emit(
+            ToolFinished(
+                node=node.id,
+                call=call.id,
+                tool=shown_name(call),
+                outcome=outcome,
+                seconds=seconds,
+                result=text,
+                display=describe(entry, call, arguments, result),
+            )
+        )
+        if step is not None:
+            self._emit(taken(step, node.id))
+        finished[call.id] = FinishedCall(call, outcome, text)
+
+    async def _settle(
+        self,
+        node: Node,
+        calls: Sequence[ToolCall],
+        started: dict[str, float],
+        finished: dict[str, FinishedCall],
+        words: tuple[str, str] = (INTERRUPTED, NOT_STARTED),
+    ) -> None:
+        """Give every call without a result one, so that the history stays valid."""
+        await asyncio.gather(*self._commits, return_exceptions=True)
+        for call in calls:
+            if call.id not in finished:
+                self._state.files.undelivered(call.id)
+                self._helpers.hear(FOLDERS, partial(self._folders.undelivered, call.id), None)
+                text = words[0] if call.id in started else words[1]
+                asked = partial(self._left_by, call.id, node.id)
+                if left := await self._helpers.ask("The record of a script", asked, ""):
+                    text = json.dumps({**json.loads(words[0]), "note": left}, ensure_ascii=False)
+                took = time.monotonic() - started[call.id] if call.id in started else 0.0
+                shown = await self._masked(call, _arguments(call))
+                await self._commit(call, "interrupted", text, took, shown, finished)
+
+
+def taken(step: Step, node: int) -> StepTaken:
+    """The event of a step that a call made."""
+    names = step_names(step)
+    return StepTaken(
+        node=node,
+        call=step.call,
+        step=step.number,
+        paths=tuple(map(clean, names[:NAMED_PATHS])),
+        count=len(names),
+        coverage=clean(step.coverage.sentence()),
+    )
+
+
+async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run jobs side by side; the first error stops the others and is raised as it is."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        parsed = json.loads(call.arguments) if call.arguments else {}
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _error(sentence: str) -> str:
+    return json.dumps({"error": sentence}, ensure_ascii=False)

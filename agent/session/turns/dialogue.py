@@ -1,0 +1,516 @@
+"""Asking the model for its next message: frames, room, retries, usage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from agent.core.attachments import AttachmentStore
+from agent.knowledge.context.context_table import ContextTable, Sent, build_table
+from agent.knowledge.context.message_history import conversation
+from agent.knowledge.context.prefix_ledger import Break
+from agent.errors import HermesError, ModelError
+from agent.events import (
+    CallDrafted,
+    Event,
+    Noticed,
+    PrefixBroken,
+    ReasoningAdded,
+    ReplyCut,
+    RequestStarted,
+    RetryScheduled,
+    TextAdded,
+    UsageChanged,
+)
+from agent.model.codecs import codec_for
+from agent.model.codecs.pictures import COUNTED, without_images
+from agent.model.dialect import Dialect
+from agent.model.profile import COMPACT, SMALL_WINDOW, Profile
+from agent.model.protocol import (
+    THOUGHT,
+    CallFragment,
+    Delta,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    Thinking,
+    ToolSpec,
+)
+from agent.model.repairs import Repair
+from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
+from agent.model.transport.retry import RetryPolicy
+from agent.model.trial import RequestTrial
+from agent.model.usage import Meter
+from agent.model.wire import Wire, schema_digest
+from agent.session.conversation.live_session import LiveSession
+from agent.core.store.nodes import Node
+from agent.session.turns.lanes import Lane, LaneFraming
+from agent.session.turns.request_record import RequestRecorder
+from agent.session.turns.room import ContextRoom, Remember
+from agent.session.turns.server_news import ServerNews
+from agent.session.turns.summarizing import Summarizer
+from agent.session.turns.turn_helpers import TurnHelpers
+from tools.safe_text import printable
+
+DRAFT_SECONDS = 1.0
+"""How often a message that is being written is kept."""
+
+BULK = 200
+"""New messages from which on serialising them is moved off the event loop."""
+
+MAX_OVERFLOWS = 2
+"""How often room is made for one request that the provider refused as too large."""
+
+KEEPING = "Keeping what the model was writing"
+RECORD = "The record of a request"
+"""What helps, as notices name it."""
+
+SMALL = "The window of {model} is small: from here on it has few tools and a short prompt."
+THINKING_CHANGED = "thinking was switched for this turn"
+DIALECT = "dialect"
+"""Why a prefix breaks when a refusal taught another form of what was sent already."""
+
+
+class Dialogue:
+    """The model side of one session."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        routes: Sequence[ModelRoute],
+        profile: Profile,
+        meter: Meter,
+        emit: Callable[[Event], None],
+        *,
+        attachments: AttachmentStore,
+        after_compaction: Callable[[], Awaitable[None]],
+        policy: RetryPolicy,
+        mask_at: float,
+        words_share: float = 0.3,
+        summary_route: ModelRoute | None = None,
+        remember: Remember | None = None,
+        temperature: float | None = None,
+        max_output: int | None = None,
+        thinking: Callable[[], Thinking | None] = lambda: None,
+        extra: Mapping[str, Any] | None = None,
+        helpers: TurnHelpers | None = None,
+        shrink: Callable[[], Awaitable[Sequence[ToolSpec]]] | None = None,
+    ) -> None:
+        """`shrink` puts the compact set in force and gives its tools; None: it is in force already."""
+        helpers = self._helpers = helpers or TurnHelpers(emit)
+
+        async def kept(notes: Sequence[tuple[str, str]]) -> int:
+            return 0 if remember is None else await helpers.ask("Keeping notes", partial(remember, notes), 0)
+
+        self._session = session
+        self._routes = routes
+        self._profile = profile
+        self._meter = meter
+        self._emit = emit
+        self._after_compaction = after_compaction
+        self._policy = policy
+        self._temperature = temperature
+        self._max_output = max_output
+        self._thinking = thinking
+        self._extra = dict(extra or {})
+        self._shrink = shrink
+        self._lanes: dict[str, Lane] = {}
+        self._framing = LaneFraming(session, attachments, profile)
+        self._breaks: list[Break] = []
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._cut: list[str] = []
+        self._drafted: dict[int, list[Any]] = {}
+        self._step = 0
+        self._attempt = 0
+        self._asked = ""
+        """Label of the model that was asked last."""
+        self._trials: dict[str, RequestTrial] = {}
+        """What was repaired of the request in work, by route."""
+        self._recorder = RequestRecorder()
+        self._record: dict[str, Any] = {}
+        self._servers = ServerNews(meter, emit)
+        self._room = ContextRoom(
+            session,
+            meter,
+            Summarizer(summary_route or routes[0], meter),
+            emit,
+            measure=self._measure,
+            made=self._made_room,
+            threshold=mask_at,
+            words=words_share,
+            remember=None if remember is None else kept,
+        )
+
+    async def next_reply(self, step: int) -> ModelReply:
+        """The model's next message. Raises `ModelError` when no route gives one."""
+        self._step = step
+        self._trials.clear()
+        if step == 1:
+            await self._helpers.ask("Asking a model server", self._hear_of_servers, None)
+        for route in self._routes:
+            lane = self._lanes.get(route.name)
+            if lane is not None and not lane.dialect.framed_as(route.spoken.current):
+                await self._reframe(route, DIALECT)
+        await self._frame(self._routes[0])
+        room = partial(self._room.keep, self._estimate())
+        await self._helpers.ask("Making room in the window", room, None, through=HermesError)
+        overflows = 0
+        while True:
+            try:
+                reply = await self._fetch()
+                if await self._saw_tools(reply):
+                    return reply
+            except ModelError as error:
+                if error.no_tools and await self._write_calls_as_text(self._named(self._asked), ""):
+                    continue
+                overflows += error.kind == "overflow"
+                if error.kind != "overflow" or overflows > MAX_OVERFLOWS:
+                    raise
+                self._learn_window(error, error.limit)
+                window = self._meter.window
+                if window is not None and window < SMALL_WINDOW and await self._become_compact():
+                    overflows = 0
+                elif not await self._room.after_overflow(self._estimate(), overflows):
+                    lane = self._lane(self._routes[0])
+                    # Nothing can be folded, and most of it is our own: the window must be small.
+                    if window is not None or 2 * len(lane.head) < lane.size:
+                        raise
+                    self._learn_window(error, min(self._estimate(), SMALL_WINDOW - 1))
+                    if not await self._become_compact():
+                        raise
+
+    def _learn_window(self, error: ModelError, tokens: int | None) -> None:
+        """Keep the window that a refusal was about, for this session and later ones."""
+        known, route = self._meter.window, self._named(self._asked)
+        before = route.spoken.current.limits.window
+        if tokens is not None and known is not None and before == known < tokens:
+            # What was learned is not true any more.
+            route.spoken.forget_window()
+            self._meter.forget_window(None)
+            known = None
+        if tokens is None or (known is not None and known <= tokens):
+            return
+        self._meter.learn_window(tokens)
+        if route is self._routes[0]:
+            change = {"limits": {"window": tokens}}
+            route.spoken.learn([(Repair("compact", change), printable(error.said))])
+
+    async def _become_compact(self) -> bool:
+        """Go on with few tools and a short prompt, as the window is too small for the usual ones."""
+        if self._shrink is None:
+            return False
+        shrink, self._shrink = self._shrink, None
+        tools = tuple(await shrink())
+        self._max_output = self._max_output or COMPACT.max_output
+        self._routes = tuple(replace(route, tools=tools) for route in self._routes)
+        self._emit(Noticed(kind="info", text=SMALL.format(model=self._routes[0].name)))
+        await self.begin_again("the window is small")
+        return True
+
+    def tune(
+        self,
+        temperature: float | None,
+        max_output: int | None,
+        thinking: Thinking | None,
+        extra: Mapping[str, Any],
+    ) -> None:
+        """Ask so from the next request on."""
+        self._temperature, self._max_output, self._thinking = temperature, max_output, lambda: thinking
+        self._extra = dict(extra)
+
+    def take_partial(self) -> tuple[str, str, str]:
+        """What was written of a message that never became complete: text, reasoning, and the label of the
+        model that wrote it; taken once."""
+        text, reasoning = "".join(self._text), "".join(self._reasoning)
+        self._text.clear()
+        self._reasoning.clear()
+        return text, reasoning, self._asked
+
+    def usage(self) -> dict[str, int | float | None]:
+        """Tokens and money of the whole session so far."""
+        return self._meter.totals()
+
+    def take_aside(self) -> list[dict[str, Any]]:
+        """What side models have used since the last time, to be kept with the next message."""
+        return self._meter.take_aside()
+
+    def take_record(self) -> dict[str, Any]:
+        """The record of the last request that was answered, to be kept with the answer; taken once."""
+        record, self._record = self._record, {}
+        return record
+
+    async def context(self) -> ContextTable:
+        """What fills the window now, and what was used. Counted off the event loop."""
+        route = self._routes[0]
+        sent = Sent(route.wire, route.tools, self._profile.examples)
+        ratio, used = self._meter.ratio, self._meter.totals()
+        window, told = self._meter.window, self._meter.window_told
+        path, breaks = tuple(self._session.path), tuple(self._breaks)
+        table = partial(build_table, model=route.name, window=window, window_told=told, ratio=ratio)
+        return await asyncio.to_thread(table, path, sent, used=used, breaks=breaks)
+
+    async def _fetch(self) -> ModelReply:
+        self._text.clear()
+        self._reasoning.clear()
+        drafts = asyncio.create_task(self._keep_drafts())
+        try:
+            reply = await fetch_reply(self._routes, self._build, self, self._policy)
+        finally:
+            drafts.cancel()
+            await asyncio.gather(drafts, return_exceptions=True)
+            await self._helpers.ask(KEEPING, self._keep_cut_pieces, None)
+        self._text.clear()
+        self._reasoning.clear()
+        route = next(route for route in self._routes if route.name == reply.route)
+        await self._helpers.ask("Asking a model server", self._hear_of_servers, None)
+        reply = await self._helpers.ask(
+            "Naming the model that answered", partial(self._servers.named, route, reply), reply
+        )
+        self._helpers.hear("Counting what was used", lambda: self._account(reply, route), None)
+        record = partial(self._recorder.record, route, reply, images=route.images)
+        self._record = await self._helpers.ask(RECORD, record, {})
+        return reply
+
+    # What `fetch_reply` tells while it works.
+
+    def started(self, route: ModelRoute, attempt: int) -> None:
+        self._attempt = attempt
+        self._asked = route.name
+        self._drafted.clear()
+        self._emit(RequestStarted(model=route.name, step=self._step, attempt=attempt))
+
+    def shown(self, delta: Delta) -> None:
+        if isinstance(delta, TextDelta):
+            self._text.append(delta.text)
+            self._emit(TextAdded(text=printable(delta.text)))
+        elif isinstance(delta, ReasoningDelta):
+            self._reasoning.append(delta.text)
+            self._emit(ReasoningAdded(text=printable(delta.text)))
+        elif isinstance(delta, CallFragment):
+            draft = self._drafted.setdefault(delta.index, ["", 0])
+            draft[0] = draft[0] or delta.name
+            draft[1] += len(delta.arguments)
+            self._emit(CallDrafted(index=delta.index, name=printable(draft[0]), chars=draft[1]))
+
+    def cut(self, reason: str) -> None:
+        text = self.take_partial()[0]
+        if text.strip():
+            self._cut.append(text)
+        self._emit(ReplyCut(reason=reason))
+
+    def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None:
+        if route.watched is not None:
+            route.watched.doubt()
+        self._emit(RetryScheduled(reason=reason, delay=delay, attempt=attempt, model=route.name))
+
+    # Frames
+
+    def _build(self, route: ModelRoute) -> ModelRequest:
+        lane = self._lane(route)
+        messages = self._session.messages()
+        fresh = messages[lane.framed :]
+        if fresh:
+            lane.ledger.extend(self._framing.frames(lane.framer, lane, fresh, route.images))
+            lane.framed = len(messages)
+        wanted = self._thinking()
+        thinks = lane.framer.may_think(wanted)
+        sending = lane.ledger.send(
+            lane.head,
+            without="" if thinks else THOUGHT,
+            reason=THINKING_CHANGED,
+            marked=route.wire.format.marks_cache,
+        )
+        if (broken := sending.broken) is not None:
+            self._breaks.append(broken)
+            self._emit(PrefixBroken(reason=broken.reason, declared=broken.declared))
+        request = ModelRequest(
+            model=route.model,
+            frames=sending.frames,
+            system=lane.system,
+            tools=lane.tools,
+            marks=sending.marks,
+            max_output=self._max_output,
+            usual_output=route.usual_output,
+            temperature=self._temperature,
+            thinking=wanted if thinks else "off",
+            reply_schema=route.wire.reply_schema(route.tools),
+            digest=lane.framer.digest if thinks else "",
+            extra=self._extra,
+            told=self._recorder.sent.told,
+            trial=self._trial(route),
+        )
+        self._helpers.hear(RECORD, lambda: self._recorder.begin(request), None)
+        return request
+
+    def _trial(self, route: ModelRoute) -> RequestTrial:
+        trial = self._trials.get(route.name)
+        if trial is None:
+
+            async def rebuild(_: ModelRequest, dialect: Dialect) -> ModelRequest:
+                now = self._named(route.name)
+                if not dialect.framed_as(self._lane(now).dialect):
+                    await self._reframe(now, DIALECT, dialect)
+                return self._build(now)
+
+            digests = {tool.name: schema_digest(tool) for tool in route.tools}
+            trial = RequestTrial(rebuild=rebuild, images=self._framing.image_digests, tools=digests)
+            self._trials[route.name] = trial
+        return trial
+
+    def _named(self, name: str) -> ModelRoute:
+        return next(route for route in self._routes if route.name == name)
+
+    def _lane(self, route: ModelRoute) -> Lane:
+        lane = self._lanes.get(route.name)
+        if lane is None:
+            lane = self._lanes[route.name] = self._framing.lane(route)
+            lane.ledger.extend(self._framing.examples(lane.framer))
+        return lane
+
+    async def _frame(self, route: ModelRoute) -> None:
+        """Serialise a large backlog (a resumed session) and images off the event loop."""
+        lane = self._lane(route)
+        fresh = self._session.messages()[lane.framed :]
+        if any(turned.message.images for turned in fresh) and self._framing.left_out(lane.dialect):
+            # Older images may have to make place for new ones.
+            await self._reframe(route, DIALECT)
+        elif len(fresh) > BULK or any(turned.message.images for turned in fresh):
+            frames = await asyncio.to_thread(
+                self._framing.frames, lane.framer, lane, list(fresh), route.images
+            )
+            lane.ledger.extend(frames)
+            lane.framed += len(fresh)
+
+    async def _reframe(self, route: ModelRoute, reason: str, dialect: Dialect | None = None) -> None:
+        """Serialise the whole conversation again: a declared break of the prefix, named by `reason`."""
+        lane = self._lane(route)
+        fresh = self._framing.lane(route, dialect or self._spoken_now(route))
+        messages = list(self._session.messages())
+        lane.surplus, lane.dialect = 0, fresh.dialect
+        frames = self._framing.examples(fresh.framer)
+        frames += await asyncio.to_thread(self._framing.frames, fresh.framer, lane, messages, route.images)
+        lane.system, lane.tools, lane.framer = fresh.system, fresh.tools, fresh.framer
+        lane.ledger.rewrite(frames, reason)
+        lane.framed = len(messages)
+
+    def _spoken_now(self, route: ModelRoute) -> Dialect:
+        """The dialect of the request in work."""
+        trial = self._trials.get(route.name)
+        return trial.dialect if trial is not None and trial.dialect is not None else route.spoken.current
+
+    async def begin_again(self, reason: str) -> None:
+        """The conversation became another one: a declared break of the prefix on every route."""
+        self.take_partial()
+        names = {route.name: route for route in self._routes}
+        for name in list(self._lanes):
+            await self._reframe(names[name], reason)
+
+    # Servers of one's own
+
+    async def _hear_of_servers(self) -> None:
+        for route, reason in await self._servers.renew(tuple(self._routes)):
+            await self._write_calls_as_text(route, reason)
+
+    async def _saw_tools(self, reply: ModelReply) -> bool:
+        """Whether the model was shown its tools, as far as its count tells; if not, it is asked again."""
+        route = next(each for each in self._routes if each.name == reply.route)
+        lane = self._lane(route)
+        unseen = partial(self._servers.unseen, route, reply, lane.size)
+        reason = self._helpers.hear("Looking whether tools were read", unseen, "") if lane.tools else ""
+        if reason:
+            await self._write_calls_as_text(route, reason)
+        return not reason
+
+    async def _write_calls_as_text(self, route: ModelRoute, reason: str) -> bool:
+        if route.wire.mode.mode != "native":
+            return False
+        changed = replace(route, wire=Wire(route.wire.format, codec_for("text")), images=False)
+        self._routes = tuple(changed if each is route else each for each in self._routes)
+        if reason:
+            self._emit(Noticed(kind="warning", text=f"Calls travel as text from here on: {reason}."))
+        if route.name in self._lanes:
+            await self._reframe(changed, "calls travel as text")
+        return True
+
+    # ContextRoom
+
+    async def compact(self, focus: str) -> str:
+        """Fold what can be folded, as the person asked; a sentence about it. Raises `HermesError`."""
+        await self._frame(self._routes[0])
+        return await self._room.compact(focus, self._estimate())
+
+    def _estimate(self) -> int:
+        """Tokens of the next request on the first route, as far as known."""
+        lane = self._lane(self._routes[0])
+        messages = self._session.messages()[lane.framed :]
+        unframed = sum(
+            len(turned.message.content) + COUNTED * len(turned.message.images) for turned in messages
+        )
+        return self._meter.estimate(lane.size + unframed)
+
+    def _measure(self, path: Sequence[Node]) -> int:
+        """Tokens of the request that a path would make on the first route. Any thread may ask."""
+        route = self._routes[0]
+        fresh = self._framing.lane(route)
+        size = len(fresh.head) + sum(map(len, self._framing.examples(fresh.framer)))
+        for turned in conversation(path):
+            size += COUNTED * len(turned.message.images)
+            size += sum(map(len, fresh.framer.frames(without_images(turned.message))))
+        return self._meter.estimate(size)
+
+    async def _made_room(self, sentence: str) -> None:
+        """A compaction is in the store: the conversation is another one on every route."""
+        await self._helpers.ask("Following a compaction", self._after_compaction, None)
+        for route in self._routes:
+            if route.name in self._lanes:
+                await self._reframe(route, sentence)
+
+    # Keeping
+
+    async def _keep_drafts(self) -> None:
+        kept = 0
+        while True:
+            await asyncio.sleep(DRAFT_SECONDS)
+            pieces = len(self._text) + len(self._reasoning)
+            if pieces != kept:
+                kept = pieces
+                draft = partial(self._session.save_draft, "".join(self._text), "".join(self._reasoning))
+                await self._helpers.ask(KEEPING, draft, None)
+
+    async def _keep_cut_pieces(self) -> None:
+        pieces, self._cut = self._cut, []
+        for text in pieces:
+            await self._session.add("notice", text, {"kind": "cut", "to_model": False})
+
+    def _account(self, reply: ModelReply, route: ModelRoute) -> None:
+        lane = self._lane(route)
+        roles = route.spoken.current.roles
+        if lane.ordered not in (None, roles):
+            self._breaks.append(Break(DIALECT, declared=True))
+            self._emit(PrefixBroken(reason=DIALECT, declared=True))
+        lane.ordered = roles
+        if (window := route.spoken.current.limits.window) and (reply.usage.input or 0) > window:
+            route.spoken.forget_window()
+            self._meter.forget_window(None)
+            text = f"{route.name} took more than the {window:,} tokens that a refusal named as its window, "
+            self._emit(Noticed(kind="info", text=f"{text}which counts no longer."))
+        elif window:
+            self._meter.learn_window(window)
+        self._meter.add(reply.usage, lane.size, reply.answered or reply.route)
+        totals = self._meter.totals()
+        self._emit(
+            UsageChanged(
+                request=reply.usage,
+                session_input=int(totals["input"] or 0),
+                session_output=int(totals["output"] or 0),
+                session_cached=int(totals["cached"] or 0),
+                session_cost=totals["cost"],
+                context_used=self._estimate(),
+                context_window=self._meter.window,
+                window_told=self._meter.window_told,
+            )
+        )

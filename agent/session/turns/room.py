@@ -1,0 +1,416 @@
+"""ContextRoom in the model's window: when the conversation is compacted, by what, and when that is given up.
+
+Cheapest first: old results are masked; then what is older is folded into a summary, with the
+person's own words carried as they are. A summary that cannot be used changes nothing; only a
+conversation that would not fit any more is folded without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from agent.knowledge.context.compaction import (
+    KEPT_RESULTS,
+    CompactionPlan,
+    FoldRoom,
+    applied,
+    fold_plan,
+    plan_fold,
+    plan_mask,
+    sent_whole,
+    size_of,
+)
+from agent.knowledge.context.fold import ContextFold, newest_fold
+from agent.knowledge.context.persons_words import is_persons
+from agent.knowledge.context.read_ledger import ReadFile, read_files
+from agent.knowledge.context.summary import (
+    CompactionSummary,
+    UnusableSummaryError,
+    answers_of,
+    merged_decisions,
+    outline_of,
+    read_summary,
+    summary_task,
+)
+from agent.errors import HermesError, ModelError
+from agent.events import Event, Noticed
+from agent.model.usage import Meter
+from agent.session.conversation.live_session import LiveSession
+from agent.core.store.nodes import Node
+from tools.files.descriptors import read_bytes
+from tools.files.seen_files import digest_of, stat_digest
+from tools.safe_text import clean
+
+TARGET = 0.6
+"""Share of the window that a compaction aims at, so that the next one is far away."""
+MASKED = 0.7
+"""Share of the window that may be used where masking alone is enough."""
+ENOUGH = 0.75
+"""Share of the window that may be used after a compaction at most."""
+FULL = 0.95
+"""Share of the window from which on a conversation counts as not fitting: the reply needs room too."""
+WORTH = 0.05
+"""Share of what is used that masking has to save to be worth a cache miss."""
+APART = 5
+"""Requests that lie between two folds, unless the person said something meanwhile."""
+UNKNOWN_WINDOW = 32_000
+"""Tokens taken for the window of a model of which none is known, where one is needed."""
+MAX_FILES = 60
+"""Files that are looked at to see whether they changed."""
+MAX_CHECKED = 2_000_000
+"""Bytes of a file that is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """How much a fold keeps: shares of the window, of the tail a share of the conversation too."""
+
+    tail: float
+    words: float
+    pins: float
+
+
+def _levels(words: float) -> tuple[_Level, ...]:
+    return (
+        _Level(0.20, words, 0.25),
+        _Level(0.10, words, 0.25),
+        _Level(0.05, words, 0.25),
+        _Level(0.05, words, 0.10),
+        _Level(0.02, words, 0),
+        _Level(0, words, 0),
+        _Level(0, words / 2, 0),
+        _Level(0, words / 4, 0),
+        _Level(0, 0, 0),
+    )
+
+
+class AsksForSummaries(Protocol):
+    """What gives summaries. Raises `UnusableSummaryError`."""
+
+    async def ask(self, prompt: str, tokens: int) -> str: ...
+
+
+Remember = Callable[[Sequence[tuple[str, str]]], Awaitable[int]]
+"""Keeps facts (scope, text) beyond the session; how many it took."""
+
+
+class ContextRoom:
+    """Keeps the conversation of one session inside the window of its model.
+
+    `measure` gives the tokens of the request that a path would make, estimated; `made` is told of each
+    compaction, with its sentence, when it is in the store. `remember` is None where nothing is remembered.
+    """
+
+    def __init__(
+        self,
+        session: LiveSession,
+        meter: Meter,
+        summarizer: AsksForSummaries,
+        emit: Callable[[Event], None],
+        *,
+        measure: Callable[[Sequence[Node]], int],
+        made: Callable[[str], Awaitable[None]],
+        threshold: float,
+        words: float,
+        remember: Remember | None = None,
+    ) -> None:
+        self._session = session
+        self._meter = meter
+        self._summarizer = summarizer
+        self._emit = emit
+        self._measure = measure
+        self._made = made
+        self._threshold = threshold
+        self._words = words
+        self._remember = remember
+        self._failed_at: int | None = None
+        """The newest node when a summary could not be used."""
+        self._told_at = 0
+        """The newest message of the person when it was said that the window fills too fast."""
+
+    async def keep(self, used: int) -> None:
+        """Make room before a request of `used` tokens, if it needs any.
+
+        Raises `ModelError` when the conversation does not fit and nothing can be done about it.
+        """
+        window = self._meter.window
+        if window is None or used <= self._threshold * window:
+            return
+        await self._make(used, window, fits=used <= FULL * window)
+
+    async def after_overflow(self, used: int, attempt: int) -> bool:
+        """Make room after the provider refused a request of `used` tokens; False if nothing more can be done.
+
+        `attempt` counts from 1; the second one goes without a model.
+        """
+        # The estimate was wrong, or the window is not known: what was sent is more than fits.
+        window = min(self._meter.window or used, int(used * 0.9))
+        before = len(self._session.path)
+        if attempt > 1:
+            await self._fold_without_summary(used, window, ENOUGH / attempt)
+        else:
+            await self._make(used, window, fits=False)
+        return len(self._session.path) > before
+
+    async def compact(self, focus: str, used: int) -> str:
+        """ContextFold what can be folded, as the person asked; a sentence about it. Raises `HermesError`."""
+        path = await self._session.whole_path()
+        if not self._has_news(path):
+            raise HermesError("Nothing was said since the last compaction; there is nothing to fold.")
+        window = self._meter.window or max(UNKNOWN_WINDOW, used * 4 // 3)
+        try:
+            plan = await self._folded(path, used, window, focus=focus, automatic=False)
+        except UnusableSummaryError as error:
+            raise HermesError(f"Nothing was folded: the summary could not be used, {error}.") from None
+        if plan is None:
+            raise HermesError("The conversation is too short: folding it would save nothing.")
+        await self._apply(plan)
+        return plan.sentence()
+
+    # Stages
+
+    async def _make(self, used: int, window: int, *, fits: bool) -> None:
+        path = self._session.path
+        best: CompactionPlan | None = None
+        for keep in (KEPT_RESULTS, 1):
+            plan = plan_mask(path, keep)
+            if plan is None:
+                continue
+            after = await self._measured(applied(path, plan.data))
+            if after <= MASKED * window:
+                return await self._apply(plan)
+            if after <= used * (1 - WORTH):
+                best = plan
+        if self._is_too_soon(path):
+            return await self._give_up(best, used, window, fits=fits)
+        if not self._failed_lately():
+            try:
+                fold = await self._folded(await self._session.whole_path(), used, window)
+                if fold is not None:
+                    return await self._apply(fold)
+            except UnusableSummaryError as error:
+                self._failed_at = path[-1].id
+                words = f"The conversation was not summarised: {error}. Nothing was changed by it."
+                self._emit(Noticed(kind="warning", text=words))
+        if best is not None:
+            await self._apply(best)
+            used = await self._measured(self._session.path)
+            fits = used <= FULL * window
+        if not fits:
+            await self._fold_without_summary(used, window, ENOUGH)
+        return None
+
+    async def _give_up(self, mask: CompactionPlan | None, used: int, window: int, *, fits: bool) -> None:
+        """The last fold was a moment ago: say so, and go on only as long as requests fit."""
+        path = self._session.path
+        asked = max((node.id for node in path if is_persons(node)), default=0)
+        if asked > self._told_at:
+            self._told_at = asked
+            words = (
+                "The window fills faster than it can be emptied: no further compaction until you say how to "
+                "go on, with a message, /compact or a model with a larger window."
+            )
+            self._emit(Noticed(kind="warning", text=words))
+        for plan in (mask, plan_mask(path, 0)):
+            if plan is not None and not fits:
+                await self._apply(plan)
+                fits = await self._measured(self._session.path) <= FULL * window
+        if not fits:
+            raise ModelError(
+                "overflow",
+                f"The conversation does not fit the window of {window:,} tokens, though it was compacted a "
+                "moment ago; ask for smaller steps or use a model with a larger window.",
+            )
+
+    async def _fold_without_summary(self, used: int, window: int, share: float) -> None:
+        """ContextFold with an outline in place of a summary; when that is not enough, mask what is left."""
+        path = await self._session.whole_path()
+        draft = await self._draft(path, used, window, reserve=int(window * 0.04), share=share)
+        if draft is not None:
+            new = self._new_nodes(path, draft)
+            room = self._meter.characters(int(window * 0.04))
+            earlier = newest_fold(path)
+            before = earlier[1].outline or earlier[1].summary if earlier is not None else ""
+            outline = "\n".join(filter(None, [before[-room // 2 :], outline_of(new, room // 2)]))
+            fold = replace(draft, outline=outline, decisions=self._decisions(draft, new, (), window))
+            plan = await self._checked(path, fold, used)
+            if plan is not None:
+                await self._apply(plan)
+                return
+        if (mask := plan_mask(self._session.path, 0)) is not None:
+            await self._apply(mask)
+
+    async def _folded(
+        self, path: Sequence[Node], used: int, window: int, *, focus: str = "", automatic: bool = True
+    ) -> CompactionPlan | None:
+        """A fold with a summary; None if there is nothing to fold. Raises `UnusableSummaryError`."""
+        conversation = self._meter.estimate(sum(map(size_of, sent_whole(path))))
+        tokens = max(min(window // 20, conversation // 4, 4_000), 250)
+        draft = await self._draft(path, used, window, reserve=tokens, share=TARGET + 0.1)
+        if draft is None:
+            return None
+        new = self._new_nodes(path, draft)
+        summary = await self._summary(path, new, window, tokens, focus)
+        fold = replace(
+            draft,
+            summary=summary.text,
+            decisions=self._decisions(draft, new, summary.decisions, window),
+            focus=clean(focus),
+            automatic=automatic,
+        )
+        plan = await self._checked(path, fold, used)
+        if plan is None:
+            raise UnusableSummaryError("with it the request would not have become smaller")
+        if summary.notes and self._remember is not None:
+            await self._note(summary.notes)
+        return plan
+
+    async def _draft(
+        self, path: Sequence[Node], used: int, window: int, *, reserve: int, share: float
+    ) -> ContextFold | None:
+        """The fold that keeps most and leaves enough room for a summary of `reserve` tokens."""
+        found = newest_fold(path)
+        earlier = found[1] if found is not None else None
+        unchanged = await asyncio.to_thread(_unchanged, read_files(path))
+        conversation = sum(map(size_of, sent_whole(path)))
+        best: ContextFold | None = None
+        for level in _levels(self._words):
+            room = FoldRoom(
+                tail=min(self._meter.characters(int(level.tail * window)), conversation // 4),
+                words=self._meter.characters(int(level.words * window)),
+                pins=self._meter.characters(int(level.pins * window)),
+            )
+            draft = await asyncio.to_thread(plan_fold, path, room, unchanged, earlier)
+            if not self._folds_news(path, draft, earlier):
+                continue
+            after = await self._measured(applied(path, draft.data())) + reserve
+            if after < used:
+                best = draft
+                if after <= share * window:
+                    return draft
+        return best
+
+    async def _summary(
+        self, path: Sequence[Node], new: Sequence[Node], window: int, tokens: int, focus: str
+    ) -> CompactionSummary:
+        earlier = newest_fold(path)
+        before = (earlier[1].summary or earlier[1].outline) if earlier is not None else ""
+        # Half of the window at most, counted carefully: the ratio may have been learned from other text.
+        room = int(window * 0.5 * min(self._meter.ratio, 3.5))
+        task = await asyncio.to_thread(
+            summary_task,
+            new,
+            before,
+            room=room,
+            words=int(tokens * 0.6),
+            focus=focus,
+            remember=self._remember is not None,
+        )
+        answer = await self._summarizer.ask(task.prompt, tokens)
+        replaced = sum(map(size_of, new)) + len(before)
+        longest = min(self._meter.characters(2 * tokens), max(replaced, 1))
+        return await asyncio.to_thread(lambda: read_summary(answer, _everything(path), longest=longest))
+
+    async def _checked(self, path: Sequence[Node], fold: ContextFold, used: int) -> CompactionPlan | None:
+        """The plan of a fold with its figures; None if it would not make the request smaller."""
+        after = await self._measured(applied(path, fold.data()))
+        if after >= used:
+            return None
+        fold = replace(fold, before=used, after=after)
+        saved = self._meter.characters(used - after)
+        return await asyncio.to_thread(fold_plan, path, fold, saved)
+
+    async def _apply(self, plan: CompactionPlan) -> None:
+        """Put a plan in force. What has begun comes to its end, even when the turn is interrupted."""
+
+        async def apply() -> None:
+            await self._session.add_compaction(plan)
+            await self._made(plan.sentence())
+
+        task = asyncio.create_task(apply())
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+
+    async def _measured(self, path: Sequence[Node]) -> int:
+        return await asyncio.to_thread(self._measure, path)
+
+    # What there is to fold, and whether it is time
+
+    def _new_nodes(self, path: Sequence[Node], fold: ContextFold) -> list[Node]:
+        """The nodes a fold takes out that were still sent before."""
+        return [node for node in sent_whole(path) if node.id < fold.start]
+
+    def _folds_news(self, path: Sequence[Node], fold: ContextFold, earlier: ContextFold | None) -> bool:
+        """Whether a fold takes more out than the one before it."""
+        return bool(self._new_nodes(path, fold)) and (earlier is None or fold.start > earlier.start)
+
+    def _has_news(self, path: Sequence[Node]) -> bool:
+        """Whether anything was said since the last fold."""
+        found = newest_fold(path)
+        since = found[0].id if found is not None else 0
+        return any(node.id > since and node.kind in ("user", "assistant") for node in path)
+
+    def _is_too_soon(self, path: Sequence[Node]) -> bool:
+        """Whether the last fold is few requests ago, and the person has said nothing since."""
+        found = newest_fold(path)
+        if found is None or not found[1].automatic:
+            return False
+        since = [node for node in path if node.id > found[0].id]
+        return sum(node.kind == "assistant" for node in since) < APART and not any(map(is_persons, since))
+
+    def _failed_lately(self) -> bool:
+        """Whether a summary could not be used a few requests ago."""
+        failed = self._failed_at
+        if failed is None:
+            return False
+        since = sum(node.kind == "assistant" and node.id > failed for node in self._session.path)
+        return since < APART
+
+    def _decisions(
+        self, fold: ContextFold, new: Sequence[Node], decided: Sequence[str], window: int
+    ) -> tuple[str, ...]:
+        room = self._meter.characters(int(window * 0.04))
+        return merged_decisions(fold.decisions, [*answers_of(new), *decided], room)
+
+    async def _note(self, notes: Sequence[tuple[str, str]]) -> None:
+        assert self._remember is not None
+        if count := await self._remember(notes):
+            things = f"{count} fact{'' if count == 1 else 's'}"
+            words = f"Before the conversation was folded, {things} went to memory."
+            self._emit(Noticed(kind="info", text=words))
+
+
+def _unchanged(files: Sequence[ReadFile]) -> frozenset[str]:
+    """The paths of files that are as they were read. Reads them."""
+    same: set[str] = set()
+    for file in files[-MAX_FILES:]:
+        try:
+            path = Path(file.path)
+            if file.digest.startswith("stat:"):
+                digest = stat_digest(path.stat())
+            else:
+                data, status = read_bytes(path, MAX_CHECKED)
+                digest = digest_of(data, status)
+        except (OSError, ValueError, RuntimeError):
+            continue
+        if digest == file.digest:
+            same.add(file.path)
+    return frozenset(same)
+
+
+def _everything(path: Sequence[Node]) -> str:
+    """All that was said and done, as text in which names are looked for."""
+    pieces: list[str] = []
+    for node in path:
+        pieces.append(node.content)
+        pieces += [f"{call['name']} {call['arguments']}" for call in node.data.get("calls", ())]
+        if (fold := node.data.get("summary")) is not None:
+            pieces.append(str(fold))
+    return "\n".join(pieces)

@@ -1,0 +1,85 @@
+"""The name, arguments and result of a call as surfaces are shown them, masked and cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agent.core.messages import ToolCall
+from tools.redact import redact, redact_data
+from tools.registry import ToolEntry
+from tools.results import Display
+from tools.safe_text import clean
+
+SMALL_RESULT = 8_000
+"""Characters of a result that may be read on the event loop."""
+NAME_SHOWN = 64
+"""Characters of a tool's name."""
+_SHOWN_DEPTH = 20
+"""Levels of nested arguments that a surface is shown."""
+
+
+def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any], result: Any) -> Display:
+    """The display of a call; a tool without one, or whose own fails, gets a plain one."""
+    if entry is not None and entry.describe is not None:
+        try:
+            return entry.describe(arguments, result)
+        except Exception:
+            pass
+    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
+    error = str(result.get("error", "")) if isinstance(result, dict) else ""
+    return Display(shown_name(call), subject, clean(error)[:200])
+
+
+def shown_name(call: ToolCall) -> str:
+    """The name of the tool as surfaces and errors give it: a model may make up one of any length."""
+    name = " ".join(clean(call.name[: 2 * NAME_SHOWN]).split())
+    return name if len(name) <= NAME_SHOWN else f"{name[: NAME_SHOWN - 1]}…"
+
+
+async def shown_masked(
+    call: ToolCall, arguments: dict[str, Any], secrets: Mapping[str, str]
+) -> dict[str, Any]:
+    """The arguments as surfaces may have them, with secrets masked; large ones in a thread."""
+    if len(call.arguments) > SMALL_RESULT:
+        return await asyncio.to_thread(redact_data, arguments, secrets)
+    return redact_data(arguments, secrets)
+
+
+def shown_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments for a surface: without control bytes, and no deeper than anybody reads."""
+    return {clean(name): _shown_value(value, _SHOWN_DEPTH) for name, value in arguments.items()}
+
+
+def _shown_value(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, (dict, list)) and depth == 0:
+        return "…"
+    if isinstance(value, dict):
+        return {clean(str(name)): _shown_value(each, depth - 1) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_shown_value(each, depth - 1) for each in value]
+    return value
+
+
+def as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
+    """A result as data, with secrets masked; what is no object becomes its only field."""
+    try:
+        result = json.loads(text)
+    except (ValueError, RecursionError):
+        result = text
+    result = _redacted(result, secrets)
+    return result if isinstance(result, dict) else {"result": result}
+
+
+def _redacted(value: Any, secrets: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, dict):
+        return {name: _redacted(item, secrets) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item, secrets) for item in value]
+    return value

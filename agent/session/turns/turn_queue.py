@@ -1,0 +1,116 @@
+"""Input that came while a turn runs: queued messages, steering, notices from processes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.events import Event, Noticed, QueueChanged
+from agent.core.messages import Attachment
+from tools.safe_text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedMessage:
+    """A message that waits, with what is attached to it."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    received: int = 0
+    """The row of the message of a messenger that it is; 0 for any other."""
+
+
+def readdressed(texts: Iterable[str], items: Iterable[QueuedMessage]) -> list[QueuedMessage]:
+    """`texts` as items: each takes the attachments of the first item that says the same."""
+    left = list(items)
+    found: list[QueuedMessage] = []
+    for text in texts:
+        item = next((each for each in left if each.text == text), None)
+        if item is not None:
+            left.remove(item)
+        found.append(item or QueuedMessage(text))
+    return found
+
+
+class TurnQueue:
+    """Messages that wait. The queue is for the next turn, steering and notices are for the running one."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._queue: deque[QueuedMessage] = deque()
+        self._steering: deque[QueuedMessage] = deque()
+        self._notices: deque[QueuedMessage] = deque()
+        self._held = False
+
+    @property
+    def queue(self) -> tuple[str, ...]:
+        return tuple(item.text for item in self._queue)
+
+    def set_queue(self, texts: Sequence[str]) -> None:
+        """Replace the queue, as edited by the person; a text that stays keeps its attachments."""
+        self._queue = deque(readdressed(texts, self._queue))
+        self._tell()
+
+    def enqueue(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
+        self._queue.append(QueuedMessage(text, tuple(attachments), received))
+        self._tell()
+
+    def put_back(self, items: Sequence[QueuedMessage]) -> None:
+        """Queue messages that could not be stored before all others; the next `next` finds nothing.
+
+        Whatever kept them from being stored would meet them, and all behind them, again at once.
+        """
+        if items:
+            self._queue.extendleft(reversed(items))
+            self._held = True
+            self._tell()
+
+    def next(self) -> QueuedMessage | None:
+        """Take the first queued message."""
+        held, self._held = self._held, False
+        if held or not self._queue:
+            return None
+        item = self._queue.popleft()
+        self._tell(taken=(item,))
+        return item
+
+    def steer(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
+        self._steering.append(QueuedMessage(text, tuple(attachments), received))
+        self._tell()
+
+    def steering_waits(self) -> bool:
+        return bool(self._steering)
+
+    def take_steering(self) -> list[QueuedMessage]:
+        taken = list(self._steering)
+        self._steering.clear()
+        if taken:
+            self._tell(taken=taken)
+        return taken
+
+    def queue_steering(self) -> None:
+        """The turn ended before it read its steering: that goes to the front of the queue."""
+        if self._steering:
+            self._queue.extendleft(reversed(self._steering))
+            self._steering.clear()
+            self._tell()
+
+    def _tell(self, taken: Sequence[QueuedMessage] = ()) -> None:
+        steering = tuple(item.text for item in self._steering)
+        texts = tuple(item.text for item in taken)
+        self._emit(QueueChanged(queued=self.queue, steering=steering, taken=texts))
+
+    def notify(self, text: str) -> None:
+        """Show a notice now and keep it for the model's next request."""
+        self.remember(text)
+        self._emit(Noticed(kind="process", text=clean(text)))
+
+    def remember(self, text: str, images: Sequence[Attachment] = ()) -> None:
+        """Keep a note for the model's next request without showing it, with images it is to see."""
+        self._notices.append(QueuedMessage(text, tuple(images)))
+
+    def take_notices(self) -> list[QueuedMessage]:
+        taken = list(self._notices)
+        self._notices.clear()
+        return taken

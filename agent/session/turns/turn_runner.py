@@ -1,0 +1,459 @@
+"""One user turn: the model and its tools, back and forth until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
+from typing import Any, Literal, Protocol
+
+from agent.session.wiring.absent import no_more_steps, nothing_begins, nothing_meant
+from agent.core.attachments import records
+from agent.knowledge.context.message_history import sealed_data
+from agent.errors import ExitCode, HermesError, ModelError, ModelErrorKind
+from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
+from agent.core.messages import Attachment, ToolCall
+from agent.model.profile import Profile
+from agent.model.transport.reply import ModelReply
+from agent.model.usage import counted
+from agent.session.conversation.live_session import LiveSession
+from agent.session.spending.budget import BudgetReachedError
+from agent.core.store.nodes import Node
+from agent.session.turns.attaching import Attached, nothing_attached
+from agent.session.turns.call_runner import FinishedCall
+from agent.session.turns.hooked_call import HOOKS, CallHooks, unheard_answer
+from agent.session.turns.turn_helpers import TurnHelpers
+from agent.session.turns.turn_queue import TurnQueue
+from tools.safe_text import clean
+
+log = logging.getLogger(__name__)
+
+MENTION = "mention"
+"""The kind of a notice that tells the model what a mention means; nobody else needs it."""
+MAX_CONTINUATIONS = 3
+"""How often an answer that hit the output limit is continued."""
+
+MAX_NUDGES = 2
+"""How often an empty or premature answer is sent back."""
+
+CONTINUE = (
+    "[Your answer reached the output limit. Continue exactly where it stopped, without repeating anything.]"
+)
+CUT_OFF = (
+    "[The program ended while you were writing. Go on where your answer stops, without repeating anything.]"
+)
+EMPTY = "[Your reply was empty. Answer the user, or call a tool.]"
+WRAP_UP = (
+    "[The limit of requests for this turn is reached. Do not call tools any more. "
+    "Say briefly what is done, what is not, and what the next step would be.]"
+)
+
+CUT_AT_LIMIT = (
+    "The answer was cut at the output limit {times} times and is not complete; ask for less at once, "
+    "or raise model.max_output."
+)
+FILTERED = (
+    "The model broke its answer off: its provider objects to the content. Rephrase, or choose another model."
+)
+REFUSED = (
+    "What was refused stays here for you and is not sent again: say it in other words, or undo and go on."
+)
+
+EXIT_CODES: dict[TurnOutcome, ExitCode] = {
+    "done": ExitCode.DONE,
+    "failed": ExitCode.FAILED,
+    "interrupted": ExitCode.INTERRUPTED,
+    "denied": ExitCode.DENIED,
+    "budget": ExitCode.FAILED,
+}
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What has happened in a turn so far."""
+
+    calls: int = 0
+    nudges: int = 0
+    parts: list[str] = field(default_factory=list)
+    """Pieces of an answer that was continued."""
+    last_batch: list[FinishedCall] = field(default_factory=list)
+    refused: bool = False
+    """Whether the gate said no and no call has succeeded since."""
+    problem: str = ""
+    """Why an answer that is there is no end of the work."""
+
+
+class AsksModel(Protocol):
+    """The model side of a session, see `agent.session.turns.dialogue.Dialogue`."""
+
+    async def next_reply(self, step: int) -> ModelReply: ...
+
+    async def begin_again(self, reason: str) -> None: ...
+
+    def take_partial(self) -> tuple[str, str, str]: ...
+
+    def take_aside(self) -> list[dict[str, Any]]: ...
+
+    def take_record(self) -> dict[str, Any]: ...
+
+    def usage(self) -> dict[str, int | float | None]: ...
+
+
+class RunsCalls(Protocol):
+    """Carries out the calls of a message, see `agent.session.turns.call_runner.CallRunner`."""
+
+    def turn_began(self) -> None: ...
+
+    async def run(
+        self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
+    ) -> list[FinishedCall]: ...
+
+
+class TurnRunner:
+    """Runs turns of one session, one at a time."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        dialogue: AsksModel,
+        calls: RunsCalls,
+        turn_queue: TurnQueue,
+        profile: Profile,
+        emit: Callable[[Event], None],
+        *,
+        max_steps: int,
+        more: Callable[[], Awaitable[int]] = no_more_steps,
+        meant: Callable[[str], Awaitable[str]] = nothing_meant,
+        attach: Callable[[str], Awaitable[Attached]] = nothing_attached,
+        beginning: Callable[[], None] = nothing_begins,
+        hooks: CallHooks,
+        helpers: TurnHelpers | None = None,
+    ) -> None:
+        """`more` is asked for further steps when `max_steps` of a turn are used up.
+
+        `meant` gives what the model is told besides a message of the person, as what its mentions mean,
+        `attach` what its references show; `beginning` hears that a turn begins.
+        """
+        self._session = session
+        self._dialogue = dialogue
+        self._calls = calls
+        self._turn_queue = turn_queue
+        self._profile = profile
+        self._emit = emit
+        self._max_steps = max_steps
+        self._more = more
+        self._meant = meant
+        self._attach = attach
+        self._beginning = beginning
+        self._hooks = hooks
+        self._helpers = helpers or TurnHelpers(emit)
+        self._turns = 0
+        self.unsaved = False
+        """Whether the message of the last turn is not in the store: nobody has it but who sent it."""
+
+    async def run(
+        self,
+        text: str,
+        origin: str = "prompt",
+        attachments: Sequence[Attachment] = (),
+        received: int = 0,
+    ) -> TurnEnded:
+        """Work on a message until there is an answer. Never raises; the outcome says how it ended.
+
+        The message is in the store before anything else happens. A cancelled
+        task ends the turn as interrupted, with a history that can go on.
+        """
+
+        async def begin(_: _Progress) -> None:
+            self.unsaved = True
+            await self._add_user(text, origin, attachments, received)
+
+        return await self._carry(begin)
+
+    async def go_on(self) -> TurnEnded:
+        """Carry a turn to its end that ended with the process before: `cut_off` says whether there is one.
+
+        Nothing that is in the store is asked for again. Never raises, as `run`.
+        """
+        return await self._carry(self._take_up)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the session ends within a turn."""
+        last = _last_said(self._session.path)
+        return last is not None and not (last.kind == "assistant" and _is_whole(last))
+
+    async def _take_up(self, progress: _Progress) -> None:
+        progress.parts += _parts_cut_off(self._session.path)
+        last = _last_said(self._session.path)
+        if last is not None and last.kind == "assistant" and not last.data.get("calls"):
+            await self._session.add_user(CUT_OFF, "engine")
+
+    async def _carry(self, begin: Callable[[_Progress], Awaitable[None]]) -> TurnEnded:
+        self._turns += 1
+        self._helpers.turn_began()
+        self._calls.turn_began()
+        self._helpers.hear("Beginning a turn", self._beginning, None)
+        progress = _Progress()
+        outcome: TurnOutcome = "failed"
+        answer, error = "", ""
+        cause: ModelErrorKind | Literal[""] = ""
+        code: ExitCode | None = None
+        try:
+            await begin(progress)
+            self._emit(TurnStarted(turn=self._turns))
+            outcome, answer = await self._steps(progress)
+            error = progress.problem
+        except asyncio.CancelledError:
+            # A write that has begun comes to its end.
+            self.unsaved = False
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            outcome = "interrupted"
+            error = await self._keep_partial_answer()
+        except BudgetReachedError as reached:
+            outcome, error = "budget", str(reached)
+            await self._note_failure(error)
+        except HermesError as failure:
+            error, code = str(failure), failure.exit_code
+            cause = failure.kind if isinstance(failure, ModelError) else ""
+            refused = self._refused_by(failure)
+            await self._note_failure(error, refused)
+            if refused:
+                self._emit(Noticed(kind="info", text=REFUSED))
+                reframe = partial(self._dialogue.begin_again, "the provider refused what was said last")
+                await self._helpers.ask("Leaving out what was refused", reframe, None)
+        except Exception as failure:
+            log.exception("the turn failed")
+            error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
+            await self._note_failure(error)
+        return self._ended(outcome, answer, error, code, cause)
+
+    async def _steps(self, progress: _Progress) -> tuple[TurnOutcome, str]:
+        step, limit = 0, self._max_steps
+        more = partial(self._helpers.ask, "Asking for further steps", self._more, 0)
+        while step < limit or (limit := limit + await more()) > step:
+            step += 1
+            await self._take_mail()
+            reply = await self._dialogue.next_reply(step)
+            node = await self._commit(reply)
+            if reply.calls:
+                progress.parts.clear()
+                progress.calls += len(reply.calls)
+                progress.last_batch = await self._calls.run(node, reply.calls, reply.broken)
+                self._note_refusal(progress)
+                continue
+            if await self._goes_on(reply, progress):
+                continue
+            answer = "".join([*progress.parts, reply.text])
+            if reply.finish == "length":
+                progress.problem = CUT_AT_LIMIT.format(times=1 + len(progress.parts) + progress.nudges)
+                await self._note_failure(progress.problem)
+                return "failed", answer
+            if not answer.strip() and reply.finish != "content_filter":
+                raise HermesError(_nothing_said(reply))
+            return ("denied" if progress.refused else "done"), answer
+        return "budget", await self._wrap_up(step + 1)
+
+    async def _goes_on(self, reply: ModelReply, progress: _Progress) -> bool:
+        """Whether a reply without calls is not the end of the turn."""
+        if reply.finish == "content_filter":
+            self._emit(Noticed(kind="warning", text=FILTERED))
+            return False
+        if reply.finish == "pause" and len(progress.parts) < MAX_CONTINUATIONS:
+            progress.parts.append(reply.text)
+            return True
+        if reply.finish == "length" and reply.text and len(progress.parts) < MAX_CONTINUATIONS:
+            progress.parts.append(reply.text)
+            await self._session.add_user(CONTINUE, "engine")
+            return True
+        if self._turn_queue.steering_waits():
+            progress.parts.clear()
+            return True
+        nudge = None if reply.text.strip() else EMPTY
+        if nudge is None and self._profile.guard is not None:
+            asked, guard = self._session.last_user_text(), self._profile.guard
+            nudge = self._helpers.hear(
+                "Looking at an answer", lambda: guard(asked, progress.calls, reply.text), None
+            )
+        if nudge is None:
+            nudge = await self._held_back("".join([*progress.parts, reply.text]))
+        if nudge is None or progress.nudges >= MAX_NUDGES:
+            return False
+        progress.nudges += 1
+        await self._session.add_user(nudge, "engine")
+        return True
+
+    async def _held_back(self, answer: str) -> str | None:
+        """What the model is told if a hook does not let its answer end the turn."""
+        unheard = unheard_answer(self._hooks, "before_response")
+        said = await self._helpers.ask(HOOKS, lambda: self._hooks.before_response(answer), unheard)
+        if said.decision == "allow":
+            return None
+        return f"[A check of the user holds your answer back: {said.reason or 'no reason is given'}]"
+
+    async def _wrap_up(self, step: int) -> str:
+        """The limit of steps is reached: one last request for a summary, whose calls are not run."""
+        await self._session.add_user(WRAP_UP, "engine")
+        reply = await self._dialogue.next_reply(step)
+        await self._session.add_assistant(reply.text, reply.reasoning, (), self._data(reply))
+        return reply.text
+
+    async def _take_mail(self) -> None:
+        for note in self._turn_queue.take_notices():
+            data: dict[str, object] = {"kind": "process", "to_model": True}
+            if note.attachments:
+                data |= {"kind": MENTION, "attachments": records(note.attachments)}
+            await self._session.add("notice", note.text, data)
+        items = self._turn_queue.take_steering()
+        while items:
+            item = items.pop(0)
+            self.unsaved = True
+            try:
+                await self._add_user(item.text, "steer", item.attachments, item.received)
+            except HermesError:
+                self._turn_queue.put_back([item, *items] if self.unsaved else items)
+                self.unsaved = False
+                raise
+            except asyncio.CancelledError:
+                for unread in items:
+                    self._turn_queue.steer(unread.text, unread.attachments, unread.received)
+                raise
+
+    async def _add_user(
+        self, text: str, origin: str, attachments: Sequence[Attachment], received: int
+    ) -> None:
+        """Keep a message of the person, and what the model has to know to understand it."""
+        await self._session.add_user(text, origin, attachments, received)
+        self.unsaved = False
+        if told := await self._helpers.ask("Reading mentions", lambda: self._meant(text), ""):
+            await self._session.add("notice", told, {"kind": MENTION, "to_model": True})
+        attached = await self._helpers.ask("Attaching", lambda: self._attach(text), Attached())
+        if attached.text:
+            await self._session.add("notice", attached.text, {"kind": MENTION, "to_model": True})
+        for line in attached.told:
+            await self._session.add("notice", line, {"kind": "info", "to_model": False})
+            self._emit(Noticed(kind="info", text=line))
+
+    async def _commit(self, reply: ModelReply) -> Node:
+        return await self._session.add_assistant(reply.text, reply.reasoning, reply.calls, self._data(reply))
+
+    def _data(self, reply: ModelReply) -> dict[str, object]:
+        data: dict[str, object] = {
+            "model": reply.answered or reply.route,
+            "finish": reply.finish,
+            "usage": counted(reply.usage),
+        }
+        if aside := self._dialogue.take_aside():
+            data["aside"] = aside
+        if reply.sealed is not None:
+            data["sealed"] = sealed_data(reply.sealed)
+        if reply.repairs:
+            data["repairs"] = list(reply.repairs)
+        if record := self._helpers.hear("The record of a request", self._dialogue.take_record, {}):
+            data["request"] = record
+        if reply.raw is not None:
+            data["raw"] = dict(reply.raw)
+        if reply.tokens is not None:
+            data["tokens"] = dict(reply.tokens)
+        return data
+
+    def _note_refusal(self, progress: _Progress) -> None:
+        for end in progress.last_batch:
+            if end.outcome == "denied":
+                progress.refused = True
+            elif end.outcome == "done" and not end.call.name.startswith("todo_"):
+                progress.refused = False
+
+    async def _keep_partial_answer(self) -> str:
+        """Keep what the model had written when it was stopped. Returns a sentence if even that failed."""
+        await self._session.settled()
+        text, reasoning, model = self._dialogue.take_partial()
+        if not text.strip():
+            return ""
+        try:
+            data = {"state": "interrupted", "model": model}
+            await asyncio.shield(self._session.add_assistant(text, reasoning, (), data))
+        except (HermesError, asyncio.CancelledError) as failure:
+            return str(failure)
+        return ""
+
+    def _refused_by(self, failure: HermesError) -> list[int]:
+        """What the model has not answered yet, where that was refused for what it says."""
+        if not isinstance(failure, ModelError) or failure.kind != "content_filter" or not failure.status:
+            return []
+        unanswered = takewhile(lambda node: node.kind != "assistant", reversed(self._session.path))
+        return [node.id for node in unanswered if node.kind in ("user", "tool") or node.data.get("to_model")]
+
+    async def _note_failure(self, error: str, refused: Sequence[int] = ()) -> None:
+        """Keep the reason in the session. A turn that is stopped meanwhile has failed all the same."""
+        noting = asyncio.ensure_future(self._keep_failure(error, refused))
+        while not noting.done():
+            try:
+                await asyncio.shield(noting)
+            except asyncio.CancelledError:
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
+
+    async def _keep_failure(self, error: str, refused: Sequence[int]) -> None:
+        """Keep the reason in the session, unless the store itself is what failed."""
+        await self._keep_partial_answer()
+        try:
+            more = {"refused": list(refused)} if refused else {}
+            await self._session.add("notice", error, {"kind": "failure", "to_model": False, **more})
+        except HermesError as failure:
+            log.warning("the failure could not be stored: %s", failure)
+
+    def _ended(
+        self,
+        outcome: TurnOutcome,
+        answer: str,
+        error: str,
+        code: ExitCode | None,
+        cause: ModelErrorKind | Literal[""],
+    ) -> TurnEnded:
+        ended = TurnEnded(
+            outcome=outcome,
+            text=clean(answer),
+            session=self._session.id,
+            usage=self._helpers.hear("Counting what was used", self._dialogue.usage, {}),
+            error=clean(error),
+            exit_code=int(code if code is not None else EXIT_CODES[outcome]),
+            cause=cause,
+        )
+        self._emit(ended)
+        return ended
+
+
+def _nothing_said(reply: ModelReply) -> str:
+    """Why a turn without an answer failed, for a person."""
+    sent = f" to {reply.usage.input:,} tokens" if reply.usage.input else ""
+    return (
+        f"{reply.route} answered nothing{sent}, also when it was asked again; a window that is full looks "
+        "like this: shorten the conversation with /compact, or choose another model."
+    )
+
+
+def _last_said(path: Sequence[Node]) -> Node | None:
+    """The last node that a turn consists of; what is told beside it does not count."""
+    return next((node for node in reversed(path) if node.kind in ("user", "assistant", "tool")), None)
+
+
+def _parts_cut_off(path: Sequence[Node]) -> list[str]:
+    """What an answer at the end of a path consists of so far, each part cut off with its process."""
+    parts: list[str] = []
+    for node in reversed(path):
+        cut_off = node.data.get("state") == "interrupted" and not node.data.get("calls")
+        if node.kind == "assistant" and cut_off:
+            parts.insert(0, node.content)
+        elif node.kind in ("user", "assistant", "tool") and node.content != CUT_OFF:
+            break
+    return parts
+
+
+def _is_whole(node: Node) -> bool:
+    return not node.data.get("calls") and node.data.get("state") != "interrupted"

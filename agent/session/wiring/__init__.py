@@ -1,0 +1,1 @@
+"""The parts of an engine, put together floor by floor by `agent.session.runtime`."""

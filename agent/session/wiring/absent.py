@@ -1,0 +1,212 @@
+"""Objects in place of services that an agent or a session does not have.
+
+Each does nothing, or says in one sentence why it cannot, so that whoever uses a service
+need not ask whether it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from agent.errors import HermesError
+from agent.core.messages import ToolCall
+from tools.actions import Action
+from tools.checkpoints import Checkpoints
+from tools.context import Delegates, Folded, MemoryKeeper
+from tools.diagnostics import Diagnostics, FileEdit
+from tools.job_keeper import JobKeeper
+from tools.learning_notes import LearningKeeper
+from tools.results import ToolError
+from tools.senses.services import Senses
+from tools.skill_keeper import SkillKeeper
+from tools.training_keeper import TrainingKeeper
+from tools.web_reader import WebReader
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from agent.workspace.checkpoints.entries import Step
+
+NOT_KEPT = "What happens to files is not kept in this session, so there are no checkpoints."
+NOT_REMEMBERED = "No notes are kept from here; tell the agent that sent you what should be remembered."
+NO_TRAINING_HERE = "Nothing is trained from here."
+NO_JOBS_HERE = "No jobs are kept here; work on it now."
+NOT_LEARNED = "Nothing is learned here: learnings are switched off (learnings.enabled)."
+NO_SKILLS_HERE = "Skills are switched off here; see the setting skills.enabled."
+NO_WEB_HERE = "The web cannot be read from here."
+NOT_SENT = "No other agents can be sent from here; do it yourself."
+NO_SENSES_HERE = "Nothing that sees, draws or speaks is set up here."
+NOT_FOLDED = "Nothing of this conversation is folded."
+NOT_WATCHED = "The project is watched only where a person works beside Hermes."
+
+
+class Kept(Protocol):
+    """What becomes of a call; `step` is known when it has ended, None if it changed nothing."""
+
+    step: Step | None
+
+
+class FileSteps(Protocol):
+    """Keeps what calls do to files as steps of the session's line."""
+
+    @property
+    def position(self) -> int:
+        """The number of the last step."""
+        ...
+
+    def during(self, call: str, label: str, session: str) -> AbstractAsyncContextManager[Kept]:
+        """What changes while this is open, and was announced by `acting`, becomes a step."""
+        ...
+
+    async def acting(self, call: str, action: Action, session: str = "") -> None:
+        """A call is about to do this. Raises `ToolError` where it could not be undone."""
+        ...
+
+    async def restored_after(self, position: int) -> Step | None:
+        """The newest restore after a position."""
+        ...
+
+    async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
+        """Have these paths stand as at a position, whoever changed them since; None where nothing changed."""
+        ...
+
+
+class _Nothing:
+    step: Step | None = None
+
+
+class NoSteps:
+    """Where what happens to files is not kept."""
+
+    position = 0
+
+    @asynccontextmanager
+    async def during(self, call: str, label: str, session: str) -> AsyncIterator[Kept]:
+        yield _Nothing()
+
+    async def acting(self, call: str, action: Action, session: str = "") -> None:
+        pass
+
+    async def restored_after(self, position: int) -> Step | None:
+        return None
+
+    async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
+        return None
+
+
+class Around(Protocol):
+    """Stands around calls that may change something."""
+
+    def during(self, call: str) -> AbstractAsyncContextManager[None]: ...
+
+
+class ProjectWatch(Around, Protocol):
+    """Notices what others change in the project."""
+
+    @property
+    def enabled(self) -> bool: ...
+
+    async def switch(self, on: bool) -> str:
+        """What holds now, in a sentence. Raises `HermesError`."""
+        ...
+
+
+class NoWatch:
+    """Where nobody works beside the agent: nothing is noticed."""
+
+    enabled = False
+
+    @asynccontextmanager
+    async def during(self, call: str) -> AsyncIterator[None]:
+        yield
+
+    async def switch(self, on: bool) -> str:
+        raise HermesError(NOT_WATCHED)
+
+
+class AtCalls(Protocol):
+    """Hears of each call before and after, and knows what failed earlier."""
+
+    def turn_began(self) -> None: ...
+
+    async def before(self, call: ToolCall, arguments: Mapping[str, Any]) -> str:
+        """The result of a call that is held back instead of being run; empty for one that is to run."""
+        ...
+
+    async def after(self, call: ToolCall, result: Mapping[str, Any]) -> str:
+        """What is to be told with the result; mostly empty."""
+        ...
+
+
+class NothingLearned:
+    """Where nothing is learned from calls."""
+
+    def turn_began(self) -> None:
+        pass
+
+    async def before(self, call: ToolCall, arguments: Mapping[str, Any]) -> str:
+        return ""
+
+    async def after(self, call: ToolCall, result: Mapping[str, Any]) -> str:
+        return ""
+
+
+class _Refusing:
+    """Whatever is asked of it, is refused with the same sentence."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._refuse
+
+    async def _refuse(self, *_given: Any, **_named: Any) -> NoReturn:
+        raise ToolError(self._sentence)
+
+
+NO_MEMORY: MemoryKeeper = _Refusing(NOT_REMEMBERED)  # pyright: ignore[reportAssignmentType]
+NO_LEARNINGS: LearningKeeper = _Refusing(NOT_LEARNED)  # pyright: ignore[reportAssignmentType]
+NO_JOBS: JobKeeper = _Refusing(NO_JOBS_HERE)  # pyright: ignore[reportAssignmentType]
+NO_TRAINING: TrainingKeeper = _Refusing(NO_TRAINING_HERE)  # pyright: ignore[reportAssignmentType]
+NO_FOLDED: Folded = _Refusing(NOT_FOLDED)  # pyright: ignore[reportAssignmentType]
+NO_SKILLS: SkillKeeper = _Refusing(NO_SKILLS_HERE)  # pyright: ignore[reportAssignmentType]
+NO_WEB: WebReader = _Refusing(NO_WEB_HERE)  # pyright: ignore[reportAssignmentType]
+NO_CHECKPOINTS: Checkpoints = _Refusing(NOT_KEPT)  # pyright: ignore[reportAssignmentType]
+NO_SENSES: Senses = _Refusing(NO_SENSES_HERE)  # pyright: ignore[reportAssignmentType]
+NO_DELEGATES: Delegates = _Refusing(NOT_SENT)  # pyright: ignore[reportAssignmentType]
+
+
+async def no_more_steps() -> int:
+    """A turn that has used up its steps gets no further ones."""
+    return 0
+
+
+async def nothing_meant(_text: str) -> str:
+    """A message needs no explanation."""
+    return ""
+
+
+def nothing_refused(_tool: str) -> str:
+    """Every tool on offer may be called."""
+    return ""
+
+
+def nothing_begins() -> None:
+    """Nobody has to hear that a turn begins."""
+
+
+def no_step(_call: str) -> Step | None:
+    """No call has anything else change files."""
+    return None
+
+
+class _NoDiagnostics:
+    async def after(self, edits: Sequence[FileEdit]) -> None:
+        return None
+
+
+NO_DIAGNOSTICS: Diagnostics = _NoDiagnostics()

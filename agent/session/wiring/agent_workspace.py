@@ -1,0 +1,85 @@
+"""The workspace of an agent: that of its session, or a copy of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.session.wiring.absent import FileSteps, NoSteps
+from agent.session.wiring.execution_context import ExecutionContext, ExecutionScope
+from agent.session.turns.tool_context import Acting
+
+if TYPE_CHECKING:
+    from agent.session.wiring.shared_services import Closer
+    from agent.workspace.checkpoints.recorder import StepRecorder
+    from agent.workspace.git_origins import GitOrigins
+    from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy
+
+log = logging.getLogger(__name__)
+
+OpenReach = Callable[[ExecutionScope], Awaitable[ExecutionContext]]
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentWorkspace:
+    """The folder an agent works in, and by what it acts there."""
+
+    reach: ExecutionContext
+    steps: FileSteps = NoSteps()  # noqa: RUF009 - has no state
+    """What keeps each step of its calls; nothing where only a copy as a whole counts."""
+    position: Callable[[], int | None] = lambda: None
+    """Where the files of the workspace stand for it; None where that is not kept."""
+    origin: Path | None = None
+    """The workspace that was copied; None for an agent that works in it."""
+    news: str = ""
+    """What an agent that begins there is told."""
+    origins: GitOrigins | None = None
+    """Tells what git brought from commits that are not the agent's own; None where no steps are kept."""
+    before_programs: Sequence[Acting] = ()
+    """Hear of a program that is about to run, before anything else does."""
+    closers: list[Closer] = field(default_factory=list)
+
+    def keep_steps(self, steps: StepRecorder, folder: Path) -> None:
+        """From here on `steps` keeps what calls do; `folder` is for what is to be known of them later."""
+        from agent.workspace.git_origins import GitOrigins
+
+        self.steps, self.position = steps, lambda: steps.position
+        line = steps.store.line(steps.line)
+        self.origins = GitOrigins(steps.root, folder / "commits.json", line.steps, self.reach.ask_remote)
+        self.before_programs = [self.origins.acting]
+
+    async def close(self) -> None:
+        """Close what was opened for it alone. Never raises."""
+        for close in reversed(self.closers):
+            try:
+                await close()
+            except Exception:
+                log.exception("what an agent acted through could not be closed")
+
+
+async def open_in_copy(
+    open_reach: OpenReach, shared: ExecutionContext, copy: WorkspaceCopy, agent: str, news: str = ""
+) -> AgentWorkspace:
+    """The workspace of an agent in a copy, under the rules of the session. Raises `HermesError`."""
+    closers: list[Closer] = []
+    around = ExecutionScope(
+        workspace=copy.root,
+        origin=copy.origin,
+        scratch=shared.scratch / agent,
+        agent=agent,
+        approver=None,
+        closers=closers,
+        rules=shared.gate,
+    )
+    place = AgentWorkspace(
+        reach=shared, position=lambda: copy.position, origin=copy.origin, news=news, closers=closers
+    )
+    try:
+        place.reach = await open_reach(around)
+    except BaseException:
+        await place.close()
+        raise
+    return place

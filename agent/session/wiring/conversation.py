@@ -1,0 +1,171 @@
+"""The session of an engine: its path, the tools it offers, the models that go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent.session.wiring.routes import open_routes, open_summary_route
+from agent.session.wiring.session_metering import open_metering
+from agent.session.wiring.shared_services import SharedServices
+from agent.errors import ConfigError
+from agent.session.conversation.event_numbers import EventNumbers
+from agent.session.further_tools import FurtherTools, ToolOffer, changes_since, divided
+from agent.integrations.mcp.stand_ins import stand_ins
+from agent.model.profile import Profile
+from agent.model.protocol import ToolSpec
+from agent.model.transport.reply import ModelRoute
+from agent.session.conversation.live_session import LiveSession
+from agent.session.conversation.opening import OpenedSession, open_session
+from agent.session.conversation.session_prompt import shown_before
+from agent.session.spending.metering import Metering
+from tools.delegate_tool import naming_agents
+from tools.inner_call import CALL, SEARCH
+from tools.registry import Registry
+from tools.toolsets import no_such, resolve
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import Settings
+    from agent.integrations.mcp.service import McpService
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """One session, ready for a message."""
+
+    session: LiveSession
+    opened: OpenedSession
+    tools: tuple[ToolSpec, ...]
+    searched: tuple[ToolSpec, ...]
+    """Tools that are reached through `tool_call` only."""
+    routes: tuple[ModelRoute, ...]
+    """As they are; whoever asks on them does it through `metering`."""
+    metering: Metering
+    told: tuple[str, ...] = ()
+    """What changed in the offer of servers since a session was last open."""
+    summary_route: ModelRoute | None = None
+    """Whom summaries are asked of; None: the first route."""
+
+
+async def open_conversation(
+    base: SharedServices, kinds: Sequence[tuple[str, str]], servers: McpService
+) -> Conversation:
+    """Find or make the session. `kinds` are those of agents, by name and description.
+
+    Raises a `HermesError` when there is none as asked for, or no model.
+    """
+    plan = base.plan
+    # What a job or a task names has to be there; names in files may be of a server that is away today.
+    if problem := no_such(base.options.settings.get("tools", {}).get("enabled") or (), base.tools):
+        raise ConfigError(problem)
+    offer = offered(base.settings, plan.profile, kinds, base.tools, plan.meter.window)
+    opened = await open_session(base.options, base.home, base.store, plan.targets[0].label)
+    base.closers.append(opened.release)
+    if opened.is_new:
+        numbers = EventNumbers.of_new(base.store, opened.record.id)
+    else:
+        numbers = await EventNumbers.open(base.store, opened.record.id)
+    base.stream.number = numbers.next
+    base.closers.append(numbers.close)
+    session = LiveSession(base.store, opened.record, opened.path, base.emit, opened.head)
+    await session.prepare()
+    told = ""
+    if (before := shown_before(session)) is not None:
+        offer, told = _as_before(base, kinds, offer, before, servers)
+    tools = offer.direct
+    if not opened.owned:
+        await session.branch_off()
+    routes = await open_routes(plan, base.settings, base.home, tools, base.emit, base.closers)
+    return Conversation(
+        session=session,
+        opened=opened,
+        tools=tools,
+        searched=offer.searched,
+        routes=routes,
+        metering=open_metering(base, session),
+        told=(told,) if told else (),
+        summary_route=open_summary_route(plan, routes, base.settings, base.home, base.emit, base.closers),
+    )
+
+
+def offered(
+    settings: Settings,
+    profile: Profile,
+    kinds: Sequence[tuple[str, str]],
+    registry: Registry,
+    window: int | None,
+) -> ToolOffer:
+    """The tools on offer, as the profile shows them; that which sends agents names the kinds there are."""
+    names = allowed(settings, registry)
+    offer = divided(_specs(names, kinds, registry), registry.with_trait("brought"), window)
+    if offer.searched:
+        # What is shown must not name what is left to the search.
+        left = {spec.name for spec in offer.searched}
+        shown = [name for name in names if name not in left]
+        offer = replace(offer, direct=_specs(shown, kinds, registry))
+    return replace(offer, direct=profile.offer(offer.direct))
+
+
+def _as_before(
+    base: SharedServices,
+    kinds: Sequence[tuple[str, str]],
+    now: ToolOffer,
+    before: Sequence[ToolSpec],
+    servers: McpService,
+) -> tuple[ToolOffer, str]:
+    """The offer of a session that is taken up again, so that its prefix stays; and a sentence on changes.
+
+    `before` are the tools that its requests showed. What servers and plugins brought since then is
+    left to the search; a tool that is gone stays in sight while a server may bring it again.
+    """
+    place = {spec.name: position for position, spec in enumerate(before)}
+    if not {SEARCH, CALL} <= place.keys() & {spec.name for spec in now.direct}:
+        return now, ""
+    gone = [spec for spec in before if base.tools.get(spec.name) is None and servers.may_bring(spec.name)]
+    names = allowed(base.settings, base.tools)
+    further = base.tools.with_trait("brought").intersection(names)
+    with stand_ins(gone, base.tools):
+        shown = [name for name in names if name not in further or name in place]
+        specs = _specs([*shown, *(spec.name for spec in gone)], kinds, base.tools)
+    direct = sorted(base.plan.profile.offer(specs), key=lambda spec: place.get(spec.name, len(place)))
+    shown_names = {spec.name for spec in direct}
+    rest = [name for name in names if name in further and name not in shown_names]
+    new = [spec.name for spec in now.direct if spec.name in rest]
+    offer = ToolOffer(tuple(direct), _specs(rest, kinds, base.tools))
+    return offer, changes_since(new, [spec.name for spec in gone])
+
+
+def _specs(
+    names: Sequence[str], kinds: Sequence[tuple[str, str]], registry: Registry
+) -> tuple[ToolSpec, ...]:
+    definitions = [naming_agents(each, kinds) for each in registry.definitions(names)]
+    return tuple(ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions)
+
+
+def further_tools(base: SharedServices, servers: McpService) -> FurtherTools:
+    """What `tool_search` finds; it is there where servers or plugins can bring something."""
+    further = FurtherTools(base.tools, lambda: allowed(base.settings, base.tools))
+    if servers.usable() or base.plugins.run():
+        further.register()
+    return further
+
+
+def allowed(settings: Settings, registry: Registry) -> tuple[str, ...]:
+    """The names of all tools that the settings let a session have."""
+    unusable = frozenset[str]() if settings.checkpoints.enabled else registry.with_trait("takes_back")
+    if settings.subagents.depth == 0:
+        unusable |= registry.with_trait("sends_agents")
+    if not settings.memory.enabled:
+        unusable |= {"memory"}
+    if not settings.learnings.enabled:
+        unusable |= {"save_learning", "search_learnings"}
+    if not settings.skills.enabled:
+        unusable |= registry.with_trait("reads_skills") | {"skill_manage"}
+    without = (*settings.tools.disabled, *unusable)
+    names = resolve(settings.tools.enabled, without, registry)
+    if registry.with_trait("brought").isdisjoint(names):
+        return names
+    # Whoever names a server in the settings means its tools, however many there are.
+    search = {SEARCH, CALL}.intersection(registry.names()).difference(resolve(without, (), registry))
+    return (*names, *sorted(search.difference(names)))

@@ -1,0 +1,249 @@
+"""The execution context of an agent: gate, boundary, terminals and scripts around one folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.session.wiring.conversation import Conversation
+from agent.session.wiring.routes import open_adviser
+from agent.session.wiring.session_browsers import open_browsers
+from agent.session.wiring.shared_services import MAIN_AGENT, Closer, SharedServices
+from agent.session.wiring.terminal_backend import backend_options
+from agent.safety.audit.log import AuditLog
+from agent.safety.audit.record import AuditRecorder
+from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
+from agent.errors import ConfigError
+from agent.core.home import private_folder
+from agent.session.pending_requests import PendingRequests
+from agent.safety.gate import Approver, Gate
+from agent.safety.grants import Grants
+from agent.safety.impact import ActionEnvironment
+from agent.safety.permissions.policy import Permissions
+from agent.safety.reach import let_through
+from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
+from agent.safety.sandbox.opening import open_boundary
+from agent.safety.sandbox.remotes import ask_remote
+from agent.safety.undo import NO_UNDO, UndoCoverage
+from agent.session.conversation.permission_notices import policy_publisher
+from agent.session.turns.script_calls import warm_up
+from agent.session.turns.tool_context import PersonApprover
+from tools.browser.browsers import Browsers
+from tools.code.runner import CodeRunner
+from tools.diagnostics import Diagnostics
+from tools.redact import secret_values
+from tools.terminal.terminals import Terminals
+
+if TYPE_CHECKING:
+    from agent.safety.sandbox.lent_settings import SettingsLender
+    from tools.sandbox import Boundary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionContext:
+    """How far an agent reaches, and by what."""
+
+    workspace: Path
+    scratch: Path
+    terminals: Terminals
+    browsers: Browsers
+    around: ActionEnvironment
+    gate: Gate
+    audit: AuditRecorder
+    """What takes down what the gate rules."""
+    scripts: CodeRunner
+    diagnostics: Diagnostics
+    """What finds errors after an edit."""
+    confined: bool
+    """Whether the operating system confines scripts."""
+    closed_places: Callable[[], Sequence[Path] | None]
+    """Guarded places that are read-only to programs now; None where nothing can be."""
+    settings: SettingsLender | None
+    """Lends copies of git's settings to commands; None where they run on another machine."""
+    ask_remote: Callable[[str], Awaitable[Sequence[str]]]
+    """The commits that the repository at an address has; empty where it is not asked."""
+    runs_in: str
+    """What confines commands, or the machine they run on, for the person."""
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        return self.terminals.secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionScope:
+    """Around which folder a reach is opened, and for whom."""
+
+    workspace: Path
+    scratch: Path
+    agent: str
+    approver: Callable[[ActionEnvironment], Approver] | None
+    """The way to a person; None where nobody is there, or each agent brings its own."""
+    closers: list[Closer]
+    """Where what has to be closed is put."""
+    origin: Path | None = None
+    """What `workspace` is a copy of; it can be read."""
+    steps: bool = True
+    """Whether steps are kept, or the folder is a copy that goes away: else undo brings nothing back."""
+    rules: Gate | None = None
+    """Whose mode, project rules and grants count here too; None: those of the workspace itself."""
+
+
+def session_scope(
+    base: SharedServices, talk: Conversation, pending_requests: PendingRequests, *, steps: bool
+) -> ExecutionScope:
+    """Around the workspace of the session, for its own agent; `steps` tells whether they are kept."""
+    options = base.options
+    return ExecutionScope(
+        workspace=options.workspace,
+        scratch=base.home.scratch / talk.session.id,
+        agent=MAIN_AGENT,
+        approver=partial(PersonApprover, pending_requests, MAIN_AGENT) if options.attended else None,
+        closers=base.closers,
+        steps=steps,
+    )
+
+
+async def open_execution(
+    base: SharedServices, talk: Conversation, wanted: ExecutionScope
+) -> ExecutionContext:
+    """What an agent of the session acts through. Raises `HermesError`."""
+    settings = base.settings
+    await asyncio.to_thread(private_folder, base.home.scratch)
+    boundary = await asyncio.to_thread(
+        open_boundary,
+        settings.sandbox,
+        base.home,
+        wanted.workspace,
+        wanted.scratch,
+        base.environ,
+        # Scripts of skills are run where they lie.
+        (
+            base.home.skills,
+            *base.plugins.skill_folders(),
+            *(() if wanted.origin is None else (wanted.origin,)),
+        ),
+        {**base.secrets, **secret_values(base.environ)},
+    )
+    far = backend_options(settings.terminal, base.environ)
+    terminals = Terminals(base.environ, boundary=boundary, far=far, secrets=base.secrets)
+    wanted.closers.append(terminals.aclose)
+    audit = _recorder(base, talk, wanted, terminals.secrets)
+    around = ActionEnvironment(
+        wanted.workspace, Path.home(), boundary.level, boundary.network, far is not None
+    )
+    coverage = NO_COVERAGE if far is not None else boundary.coverage(steps=wanted.steps)
+    gate = await _gate(base, talk, wanted, around, coverage, audit, terminals.secrets)
+    if boundary.filtered is not None:
+        let_through(boundary.filtered, gate, settings.sandbox.hosts)
+    wanted.closers.append(partial(asyncio.to_thread, boundary.close))
+    return ExecutionContext(
+        workspace=wanted.workspace,
+        scratch=wanted.scratch,
+        terminals=terminals,
+        browsers=open_browsers(
+            base, wanted.workspace, wanted.scratch, gate, terminals.secrets, wanted.closers
+        ),
+        around=around,
+        gate=gate,
+        audit=audit,
+        scripts=_scripts(base, talk, wanted, boundary, terminals.secrets),
+        diagnostics=_diagnostics(base, wanted),
+        confined=boundary.level != "none",
+        closed_places=boundary.closed_places,
+        settings=boundary.settings if far is None else None,
+        ask_remote=partial(ask_remote, boundary, base.environ),
+        runs_in=boundary.level if far is None else far.title,
+    )
+
+
+def _recorder(
+    base: SharedServices, talk: Conversation, wanted: ExecutionScope, secrets: Mapping[str, str]
+) -> AuditRecorder:
+    log, surface = AuditLog(base.home.audit), base.options.surface
+    return AuditRecorder(log, talk.session.id, surface, wanted.workspace, secrets, wanted.agent)
+
+
+async def _gate(
+    base: SharedServices,
+    talk: Conversation,
+    wanted: ExecutionScope,
+    around: ActionEnvironment,
+    coverage: BoundaryCoverage,
+    audit: AuditRecorder,
+    secrets: Mapping[str, str],
+) -> Gate:
+    options, home, settings, rules = base.options, base.home, base.settings, wanted.rules
+    workspace, session = wanted.workspace, talk.session.id
+    adviser = open_adviser(
+        base.plan,
+        talk.routes,
+        settings,
+        home,
+        workspace,
+        secrets,
+        base.emit,
+        wanted.closers,
+        talk.metering.side,
+    )
+    surface = options.surface or ("tui" if options.attended else "oneshot")
+    project = None if rules is None else options.workspace
+    names = [tool.name for tool in talk.tools]
+    try:
+        permissions = Permissions(home, workspace, surface, names, project=project, allow=options.allow)
+    except ValueError as error:
+        raise ConfigError(f"A rule of the job {error}; give one like terminal(git status).") from error
+    await asyncio.to_thread(permissions.current)
+    gate = Gate.for_home(
+        home,
+        workspace,
+        settings.approvals.mode,
+        wanted.approver(around) if wanted.approver is not None else None,
+        scratch=wanted.scratch.resolve(),
+        chosen=options.approve,
+        permissions=permissions,
+        grants=Grants(workspace, home.grants, session=session) if rules is None else rules.grants,
+        audit=audit,
+        adviser=adviser,
+        coverage=coverage,
+        undo=UndoCoverage(largest=settings.checkpoints.max_file_mb * 1_000_000) if wanted.steps else NO_UNDO,
+    )
+    if rules is None:
+        gate.changed = policy_publisher(base.stream, gate)
+    else:
+        gate.follow(rules)
+    return gate
+
+
+def _diagnostics(base: SharedServices, wanted: ExecutionScope) -> LanguageServers:
+    place = ServerPlace(
+        workspace=wanted.workspace.resolve(),
+        home=base.home,
+        environ=base.environ,
+        sandbox=base.settings.sandbox,
+    )
+    servers = LanguageServers(place, base.settings.diagnostics)
+    wanted.closers.append(servers.close)
+    return servers
+
+
+def _scripts(
+    base: SharedServices,
+    talk: Conversation,
+    wanted: ExecutionScope,
+    boundary: Boundary,
+    secrets: Mapping[str, str],
+) -> CodeRunner:
+    passthrough = tuple(base.settings.terminal.env_passthrough)
+    # A service holds many sessions: an interpreter that waits in each would cost more than they do.
+    alone = not base.options.surface.startswith(("serve", "gateway"))
+    runner = CodeRunner(boundary, spare=alone, secrets=secrets, passthrough=passthrough)
+    wanted.closers.append(runner.aclose)
+    # Where nobody waits for an answer, few sessions run a script, and many may be open at once.
+    if wanted.rules is None and base.options.attended:
+        warm_up(runner, talk.tools, base.tools, wanted.workspace, base.settings.code.mode)
+    return runner

@@ -1,0 +1,44 @@
+"""Services of plugins where no session is open: dictation, and what `hermes doctor` says. Reads the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.session.wiring.plugin_senses import plugin_services
+from agent.core.config.known_secrets import known_secrets
+from agent.core.config.loader import load
+from agent.core.home import Home
+from agent.integrations.plugins.consent import ConsentFile
+from agent.integrations.plugins.enabling import PluginEnvironment
+from agent.integrations.plugins.session_plugins import SessionPlugins, found_plugins
+from agent.integrations.senses.dictation import Dictation
+
+if TYPE_CHECKING:
+    from agent.core.config.loader import LoadedSettings
+
+
+def service_names(home: Home, workspace: Path, loaded: LoadedSettings) -> dict[str, str]:
+    """By its tool, the service of a plugin that works for it. Nothing of a plugin is started."""
+    plugins = _plugins(home, workspace, loaded)
+    return {} if plugins is None else {tool: each.name for tool, each in plugin_services(plugins).items()}
+
+
+def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> Dictation:
+    """One thing that is to be said. Raises `HermesError` where nothing records, or nothing listens."""
+    loaded = load(home, dict(environ), workspace)
+    plugins = _plugins(home, workspace, loaded)
+    if plugins is None:
+        return Dictation(loaded, environ)
+    return Dictation(loaded, environ, plugin_services(plugins).get("transcribe"), plugins.aclose)
+
+
+def _plugins(home: Home, workspace: Path, loaded: LoadedSettings) -> SessionPlugins | None:
+    """The plugins that are on; None where nobody agreed to any, as trying the boundary takes a while."""
+    if not ConsentFile(home.plugin_consent).read():
+        return None
+    variables = loaded.environ
+    mode = loaded.settings.sandbox.mode
+    around = PluginEnvironment.of(home, workspace, variables, mode, known_secrets(variables))
+    return found_plugins(around, lambda _text: None)

@@ -1,0 +1,43 @@
+"""Search services that plugins register, asked like those of Hermes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.core.net.door import Permit
+from agent.integrations.plugins.runner import PluginRunner
+from agent.integrations.plugins.session_plugins import SessionPlugins
+from agent.integrations.web.search.service import WebHit, hits, within
+
+HERE = "this machine"
+"""Where a query goes that no host is declared for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSearch:
+    """One service of one plugin. Its own boundary lets it reach the hosts that it declared, and no others."""
+
+    runner: PluginRunner
+    provider: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.runner.name}.{self.provider}"
+
+    @property
+    def address(self) -> str:
+        return ", ".join(self.runner.hosts) or HERE
+
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
+        found = await self.runner.ask("provider", f"search {self.provider}", {"query": query, "limit": limit})
+        listed = within(found, "results") if isinstance(found, dict) else found
+        return hits(listed, description="description", date="date")[:limit]
+
+    async def close(self) -> None:
+        """Nothing: the process of the plugin ends with the session."""
+
+
+def plugin_search(plugins: SessionPlugins) -> list[PluginSearch]:
+    """All search services of the plugins that are on, by plugin."""
+    return [PluginSearch(runner, each.name) for runner, each in plugins.providers() if each.kind == "search"]

@@ -1,0 +1,132 @@
+"""Services of plugins that draw, speak or listen: asked over files in a folder that both can see."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.core.home import PRIVATE_FILE, private_folder
+from agent.integrations.plugins.deadlines import MAKING
+from agent.integrations.plugins.problem import PluginFailedError, quoted
+from agent.integrations.plugins.runner import PluginRunner
+from agent.integrations.plugins.session_plugins import SessionPlugins
+from agent.integrations.senses.brought import Brought
+from tools.results import ToolError
+
+LARGEST = 40_000_000
+"""Bytes of a file that a service makes."""
+TOOLS = {"image": "image_generate", "speech": "text_to_speech", "transcribe": "transcribe"}
+"""The tool that a kind of service works for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginService:
+    """One service of one plugin. What is too large for a frame goes through a folder of its data."""
+
+    runner: PluginRunner
+    kind: str
+    provider: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.runner.name}.{self.provider}"
+
+    @property
+    def hosts(self) -> str:
+        return ", ".join(self.runner.hosts)
+
+    async def ask(self, given: Mapping[str, Any], files: Sequence[tuple[str, bytes]] = ()) -> Brought:
+        folder = await asyncio.to_thread(_Folder.made, self.runner.shelved.data)
+        try:
+            paths = await asyncio.to_thread(folder.lay, files)
+            asked = {**given, "files": paths, "folder": str(folder.path)}
+            said = await self.runner.ask("provider", f"{self.kind} {self.provider}", asked, MAKING)
+            return Brought(said, await asyncio.to_thread(self._bytes, folder, said))
+        except PluginFailedError as error:
+            raise ToolError(str(error)) from error
+        finally:
+            await asyncio.to_thread(folder.clear)
+
+    def _bytes(self, folder: _Folder, said: Any) -> bytes:
+        if not isinstance(said, Mapping):
+            return b""
+        if isinstance(name := said.get("file"), str):
+            try:
+                return folder.read(name)
+            except (OSError, ValueError) as error:
+                reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+                raise ToolError(
+                    f"{self.name} named {quoted(name)}, which cannot be read: {reason}."
+                ) from error
+        if isinstance(packed := said.get("data"), str):
+            try:
+                return base64.b64decode(packed, validate=True)
+            except (binascii.Error, ValueError):
+                raise ToolError(f"{self.name} gave data that is no base64.") from None
+        return b""
+
+
+class _Folder:
+    """A folder for one exchange. It is held open, so that the plugin cannot put a link in its place."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def made(cls, data: Path) -> _Folder:
+        """A new one in the data of a plugin. Raises `ToolError`."""
+        try:
+            private_folder(data)
+            path = Path(tempfile.mkdtemp(prefix="exchange-", dir=data))
+            return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        except OSError as error:
+            raise ToolError(f"{data} cannot be written: {error.strerror or error}.") from error
+
+    def lay(self, files: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Write files, named by their number; their paths."""
+        paths: list[str] = []
+        for number, (ending, data) in enumerate(files, 1):
+            name = f"{number}{ending}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(name, flags, PRIVATE_FILE, dir_fd=self._descriptor), "wb") as file:
+                file.write(data)
+            paths.append(str(self.path / name))
+        return paths
+
+    def read(self, given: str) -> bytes:
+        """A file that was written here. Raises `OSError`, and `ValueError` for what is no plain file here."""
+        path = Path(given)
+        if path.parent not in (Path(), self.path):
+            raise ValueError("it does not lie in the folder that was given")
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(path.name, flags, dir_fd=self._descriptor), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("it is no plain file")
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ValueError(f"it is larger than {LARGEST // 1_000_000} MB")
+        return data
+
+    def clear(self) -> None:
+        """Remove it."""
+        os.close(self._descriptor)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def plugin_services(plugins: SessionPlugins) -> dict[str, PluginService]:
+    """By its tool, the service of a plugin that works for it; of several, that of the first plugin."""
+    found: dict[str, PluginService] = {}
+    for runner, each in plugins.providers():
+        if (tool := TOOLS.get(each.kind)) is not None:
+            found.setdefault(tool, PluginService(runner, each.kind, each.name))
+    return found

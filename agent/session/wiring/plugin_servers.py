@@ -1,0 +1,61 @@
+"""The MCP servers of plugins among those of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agent.core.home import Home
+from agent.integrations.mcp.declared import DeclaredServer, DeclaredServers
+from agent.integrations.mcp.server_config import ServerConfig, Transport
+from agent.integrations.plugins.session_plugins import BroughtServer, brought_servers
+from agent.integrations.plugins.shelf import find
+
+_TRANSPORTS: dict[str, Transport] = {"stdio": "stdio", "streamable-http": "http", "sse": "sse"}
+_LONGEST = 64
+
+
+def plugin_servers(
+    brought: Sequence[BroughtServer], taken: Collection[str]
+) -> tuple[list[DeclaredServer], list[str]]:
+    """The servers that plugins bring, named `plugin.server`, and what is to be said of the others. Pure."""
+    found: dict[str, DeclaredServer] = {}
+    problems: list[str] = []
+    for each in brought:
+        server = each.server
+        plain = "".join(
+            char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in server.name
+        )
+        name = f"{each.plugin}.{plain}"[:_LONGEST]
+        why = ""
+        if name in taken or name in found:
+            why = "its name is taken"
+        elif any("${" in text for text in (*server.args, *server.env.values())):
+            # The settings would fill in variables of the person there, which the format forbids.
+            why = "what looks like a variable cannot be handed on as it is"
+        if why:
+            problems.append(f"The MCP server {server.name} of the plugin {each.plugin} is left out: {why}.")
+            continue
+        config = ServerConfig(
+            name=name,
+            transport=_TRANSPORTS[server.kind],
+            command=server.command,
+            args=server.args,
+            env=server.env,
+            cwd=server.cwd,
+            url=server.url,
+            headers=server.headers,
+            readable=(str(each.root),),
+            writable=(str(each.data),),
+        )
+        found[name] = DeclaredServer(config=config, origin="plugin")
+    return list(found.values()), problems
+
+
+def with_plugin_servers(declared: DeclaredServers, home: Home, workspace: Path) -> DeclaredServers:
+    """The servers with those of plugins that are on. Reads the disk, and starts nothing."""
+    shelved = [each for each in find(home, workspace) if each.is_on]
+    taken = {each.config.name for each in declared.servers}
+    found, problems = plugin_servers(brought_servers(shelved), taken)
+    return replace(declared, servers=(*declared.servers, *found), problems=(*declared.problems, *problems))

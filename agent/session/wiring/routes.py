@@ -1,0 +1,394 @@
+"""Routes to the configured models: clients, codecs, the local server."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import ConfigError, HermesError, ModelError
+from agent.events import Event, Noticed
+from agent.core.home import Home
+from agent.model.codecs import codec_for
+from agent.model.dialect_book import DialectBook, LearnedRule, SpokenDialect
+from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
+from agent.model.profile import COMPACT, SMALL_WINDOW, STANDARD, Profile
+from agent.model.protocol import Delta, ModelClient, ModelRequest, ToolSpec
+from agent.model.providers import NoModelError, Target, resolve, seller
+from agent.model.server_watch import ServerWatches
+from agent.model.transport.reply import ModelRoute
+from agent.model.usage import Meter
+from agent.model.wire import Wire
+from agent.integrations.server_events import DialectLearned
+
+if TYPE_CHECKING:
+    from agent.core.config.problem import SettingProblem
+    from agent.core.config.schema import Settings
+    from agent.model.local.server import LocalServer
+    from agent.safety.adviser import Adviser
+
+Closer = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePlan:
+    """Which models will be asked, in order, and how the first one is spoken to."""
+
+    targets: tuple[Target, ...]
+    profile: Profile
+    meter: Meter
+    side: Target | None = None
+    """The side model of the smart mode."""
+    problem: str = ""
+    """Why there is none although one is wanted."""
+    summary: Target | None = None
+    """Whom summaries are asked of; None: the first model."""
+    servers: ServerWatches = field(default_factory=ServerWatches)
+
+    @property
+    def all(self) -> tuple[Target, ...]:
+        """Every model that may be asked."""
+        return (*self.targets, *(each for each in (self.side, self.summary) if each is not None))
+
+
+async def plan_routes(
+    settings: Settings,
+    environ: Mapping[str, str],
+    override: str | None,
+    problems: Sequence[SettingProblem] = (),
+    home: Home | None = None,
+) -> RoutePlan:
+    """The models to ask, with the windows that refusals named earlier, as `home` knows them.
+
+    Raises `ConfigError`; with none configured, `NoModelError` naming the ways on. Either names the
+    `problems` of the settings first: what stands there may be what is missed.
+    """
+    try:
+        targets = resolve(settings, environ, override)
+    except NoModelError as error:
+        from agent.model.detect import detect
+
+        raise error.with_servers(await detect(), tuple(map(str, problems))) from None
+    except ConfigError as error:
+        raise type(error)(" ".join([*map(str, problems), str(error)])) from None
+    servers = ServerWatches()
+    targets = list(await asyncio.gather(*map(servers.informed, targets)))
+    if home is not None:
+        targets = await asyncio.to_thread(_with_windows, targets, home)
+    first = targets[0]
+    side, problem = _side(settings, environ)
+    summary, other = _summary(settings, environ)
+    infos = {each.label: each.info for each in (*targets, side, summary) if each is not None}
+    wrong = " ".join(filter(None, (problem, other, *map(untooled, targets), *map(_lowered, targets))))
+    meter = Meter(first.info, infos)
+    return RoutePlan(tuple(targets), profile_of(first), meter, side, wrong, summary, servers)
+
+
+def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
+    """Targets with the windows that refusals named, where no server tells one."""
+    book = DialectBook(home.root)
+    informed = []
+    for target in targets:
+        told = "context_window" in target.info.told
+        spoken = spoken_of(target, book)
+        window = 0 if told else spoken.current.limits.window
+        if told and spoken.current.limits.window != target.info.context_window:
+            spoken.forget_window()
+        if window and window < (target.info.context_window or math.inf):
+            target = replace(target, info=replace(target.info, context_window=window))
+        informed.append(target)
+    return informed
+
+
+def _lowered(target: Target) -> str:
+    """A line about a window that is smaller than the settings say; empty where it is not."""
+    chosen, window = target.chosen.context_window, target.info.context_window
+    if not chosen or not window or window >= chosen:
+        return ""
+    return (
+        f"The window of {target.label} counts as {window:,} tokens, as a refusal named it, in place of the "
+        f"{chosen:,} of the settings; `hermes providers forget {target.provider}` drops that."
+    )
+
+
+def untooled(target: Target) -> str:
+    """A line about calls that travel as text because the server says so; empty where they do not."""
+    if not target.untooled:
+        return ""
+    return (
+        f"The server of {target.label} says that the template of this model knows no tools: "
+        "calls travel as text (tool mode text)."
+    )
+
+
+def profile_of(target: Target) -> Profile:
+    """How a model is spoken to."""
+    if target.kind != "local":
+        window = target.info.context_window
+        return COMPACT if window is not None and window < SMALL_WINDOW else STANDARD
+    from agent.model.local.profile import LOCAL
+
+    return LOCAL
+
+
+def wire_of(target: Target, spoken: SpokenDialect | None = None) -> Wire:
+    """The format and the tool mode of a model. Raises `ConfigError` for a format that cannot be read."""
+    mode = target.tool_mode
+    if mode == "native" and spoken is not None:
+        mode = spoken.current.tools.mode or mode
+    return Wire(FORMATS.get(target.format), codec_for(mode))
+
+
+def book_of(home: Home, emit: Callable[[Event], None]) -> DialectBook:
+    """The dialects of one session; what is learned is told to `emit`."""
+
+    def tell(learned: LearnedRule) -> None:
+        emit(
+            DialectLearned(
+                provider=learned.provider, model=learned.model, rule=learned.rule, reason=learned.reason
+            )
+        )
+        lost = learned.rule in ("drop_image", "drop_tool")
+        emit(Noticed(kind="warning" if lost else "info", text=learned.sentence))
+
+    return DialectBook(home.root, tell)
+
+
+def spoken_of(target: Target, book: DialectBook) -> SpokenDialect:
+    """How a model is spoken to. Reads files. Raises `ConfigError` for a dialect that cannot be read."""
+    if target.kind != "chat":
+        return SpokenDialect()
+    url = target.base_url
+    return book.of(target.provider, url, target.model, chosen=target.dialect, seller=seller(url))
+
+
+def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
+    """The side model, or why it cannot be asked."""
+    name = settings.safety.smart.model.strip()
+    if not name:
+        return None, ""
+    try:
+        target = resolve(settings, environ, name)[0]
+    except ConfigError as error:
+        return None, f"The rules decide without the side model of safety.smart.model: {error}"
+    if target.kind == "demo":
+        return None, "The demo model judges nothing; choose another one for safety.smart.model."
+    return target, ""
+
+
+def _summary(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
+    """Whom summaries are asked of, if the settings name somebody, or why that model cannot be asked."""
+    name = settings.context.summary_model.strip()
+    if not name:
+        return None, ""
+    try:
+        return resolve(settings, environ, name)[0], ""
+    except ConfigError as error:
+        return None, f"Summaries are made by the session's model, not by context.summary_model: {error}"
+
+
+def open_summary_route(
+    plan: RoutePlan,
+    routes: Sequence[ModelRoute],
+    settings: Settings,
+    home: Home,
+    emit: Callable[[Event], None],
+    closers: list[Closer],
+) -> ModelRoute | None:
+    """The way to the model that summarises; None if it is the first one. Nothing is connected yet."""
+    target = plan.summary
+    if target is None:
+        return None
+    known = next((route for route in routes if route.name == target.label), None)
+    if known is not None:
+        return known
+    spoken = spoken_of(target, book_of(home, emit))
+    client = _client(target, settings, home, emit, spoken)
+    closers.append(client.aclose)
+    return ModelRoute(
+        name=target.label,
+        model=target.model,
+        client=client,
+        wire=wire_of(target),
+        usual_output=target.info.max_output,
+        spoken=spoken,
+    )
+
+
+async def open_routes(
+    plan: RoutePlan,
+    settings: Settings,
+    home: Home,
+    tools: Sequence[ToolSpec],
+    emit: Callable[[Event], None],
+    closers: list[Closer],
+) -> tuple[ModelRoute, ...]:
+    """A route per target. Nothing is connected yet; what must be closed is added to `closers`."""
+    routes = []
+    book = book_of(home, emit)
+    for target in plan.targets:
+        spoken = await asyncio.to_thread(spoken_of, target, book)
+        client = _client(target, settings, home, emit, spoken)
+        closers.append(client.aclose)
+        wire = wire_of(target, spoken)
+        routes.append(
+            ModelRoute(
+                name=target.label,
+                model=target.model,
+                client=client,
+                wire=wire,
+                tools=tuple(tools),
+                images=target.info.images is not False and wire.mode.mode == "native",
+                usual_output=target.info.max_output,
+                watched=plan.servers.watched(target),
+                spoken=spoken,
+            )
+        )
+    return tuple(routes)
+
+
+def open_adviser(
+    plan: RoutePlan,
+    routes: Sequence[ModelRoute],
+    settings: Settings,
+    home: Home,
+    workspace: Path,
+    secrets: Mapping[str, str],
+    emit: Callable[[Event], None],
+    closers: list[Closer],
+    metered: Callable[[ModelClient, str], ModelClient] = lambda client, _: client,
+) -> Adviser | None:
+    """The side model of the smart mode, None if there is none. Nothing is connected yet.
+
+    `metered` makes a client and the name of its model one whose requests are paid for.
+    """
+    target = plan.side
+    if target is None:
+        return None
+    from agent.safety.adviser import Adviser
+
+    # A local model that is asked already is not started a second time.
+    client = next((route.client for route in routes if route.name == target.label), None)
+    if client is None:
+        client = _client(target, settings, home, emit, spoken_of(target, book_of(home, emit)))
+        closers.append(client.aclose)
+    return Adviser(
+        metered(client, target.label),
+        Wire(FORMATS.get(target.format), codec_for("native")),
+        name=target.label,
+        model=target.model,
+        timeout=settings.safety.smart.timeout,
+        workspace=workspace,
+        secrets=secrets,
+        count=lambda usage: plan.meter.add_aside(usage, target.label),
+        tell=lambda text: emit(Noticed(kind="warning", text=text)),
+    )
+
+
+def _client(
+    target: Target, settings: Settings, home: Home, emit: Callable[[Event], None], spoken: SpokenDialect
+) -> ModelClient:
+    match target.kind:
+        case "demo":
+            from agent.model.demo import DemoClient
+
+            return DemoClient()
+        case "local":
+            return LocalClient(target, settings, home, emit)
+        case _:
+            return _remote(target, settings.model.stall_timeout, emit, spoken)
+
+
+def _remote(
+    target: Target, stall_timeout: float, emit: Callable[[Event], None], spoken: SpokenDialect
+) -> ModelClient:
+    from agent.model.transport.client import FormatClient
+
+    def client(variable: str, key: str) -> FormatClient:
+        return FormatClient(
+            FORMATS.get(target.format),
+            target.base_url,
+            key,
+            headers=dict(target.headers),
+            stall_timeout=stall_timeout,
+            provider=target.provider,
+            key_hint=variable,
+            secrets=target.secrets,
+            spoken=lambda _: spoken,
+        )
+
+    if not target.more_keys:
+        return client(target.key_hint, target.api_key)
+    from agent.model.transport.key_pool import KeyPool
+
+    keys = {target.key_hint: target.api_key, **target.more_keys}
+    return KeyPool(
+        {variable: client(variable, key) for variable, key in keys.items()},
+        lambda text: emit(Noticed(kind="warning", text=text)),
+    )
+
+
+class LocalClient:
+    """The embedded model: its server is started by the first request and stopped with the session."""
+
+    def __init__(self, target: Target, settings: Settings, home: Home, emit: Callable[[Event], None]) -> None:
+        self._target = target
+        self._settings = settings
+        self._home = home
+        self._emit = emit
+        self._starting = asyncio.Lock()
+        self._server: LocalServer | None = None
+        self._chat: ModelClient | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        chat = await self._ready()
+        async for delta in chat.stream(request):
+            yield delta
+
+    async def aclose(self) -> None:
+        if self._chat is not None:
+            await self._chat.aclose()
+        if self._server is not None:
+            await self._server.stop()
+
+    async def _ready(self) -> ModelClient:
+        async with self._starting:
+            if self._server is not None and not self._server.running:
+                await self.aclose()
+                self._chat = self._server = None
+            if self._chat is None:
+                self._chat = await self._start()
+            return self._chat
+
+    async def _start(self) -> ModelClient:
+        from agent.model.local.server import LocalServer
+        from agent.model.local.weights import model_file
+        from agent.model.transport.client import FormatClient
+
+        settings = self._settings.local
+        path = await asyncio.to_thread(model_file, self._home, self._target.path or settings.model)
+        self._emit(
+            Noticed(kind="info", text="The local model is small: good for a first try and offline work.")
+        )
+        server = LocalServer(
+            path,
+            settings.threads,
+            settings.context,
+            progress=lambda text: self._emit(Noticed(kind="info", text=text)),
+        )
+        try:
+            endpoint = await server.start()
+        except HermesError as error:
+            raise ModelError("not_found", str(error)) from error
+        self._server = server
+        return FormatClient(
+            FORMATS.get(DEFAULT_FORMAT),
+            endpoint.base_url,
+            endpoint.token,
+            stall_timeout=600,
+            provider="local",
+            key_hint="",
+        )

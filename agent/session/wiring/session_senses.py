@@ -1,0 +1,105 @@
+"""The senses of a session: which of its tools can work, and what they work by for each agent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from agent.session.wiring.plugin_senses import plugin_services
+from agent.core.attachments import AttachmentStore
+from agent.model.catalog import ModelInfo
+from agent.integrations.senses.readiness import readiness
+from agent.integrations.senses.service import AgentSenses
+from agent.session.spending.request_log import RequestLog, request_log_of
+from agent.session.spending.request_table import MAIN, Payer
+from tools.senses.services import Senses
+
+if TYPE_CHECKING:
+    from agent.session.wiring.conversation import Conversation
+    from agent.session.wiring.shared_services import SharedServices
+    from agent.model.transport.reply import ModelRoute
+    from agent.integrations.senses.online import Online
+    from agent.session.turns.turn_queue import TurnQueue
+
+
+def offer_ready(base: SharedServices) -> None:
+    """Have this session offer those tools of the senses that can work. Looks at the disk."""
+    target = base.plan.targets[0]
+    sees = target.info.images is not False and target.tool_mode == "native"
+    brought = {tool: service.name for tool, service in plugin_services(base.plugins).items()}
+    for each in readiness(base.settings, base.variables, sees=sees, brought=brought):
+        entry = base.tools.get(each.tool)
+        if entry is not None and each.works:
+            base.tools.put(replace(entry, check_fn=None))
+
+
+class Voiced(Protocol):
+    """A model that can be asked."""
+
+    @property
+    def routes(self) -> tuple[ModelRoute, ...]: ...
+
+
+class SessionSenses:
+    """Makes the senses of each agent of a session."""
+
+    def __init__(
+        self, base: SharedServices, talk: Conversation, voice: Callable[[str], Awaitable[Voiced]]
+    ) -> None:
+        self._base = base
+        self._talk = talk
+        self._voice = voice
+
+    def of_agent(self, routes: Sequence[ModelRoute], turn_queue: TurnQueue) -> Senses:
+        """What an agent sees and speaks by, that asks `routes` and reads what is in `turn_queue`."""
+        # The door and its libraries are read when something is reached.
+        from agent.integrations.gateways.outgoing import OutgoingMessages
+        from agent.integrations.senses.looking import Eyes
+        from agent.integrations.senses.messages import Chats
+        from agent.session.spending.services import ServiceAccount
+
+        base, metering = self._base, self._talk.metering
+        sees = bool(routes) and routes[0].images
+        brought = plugin_services(base.plugins)
+        names = {tool: service.name for tool, service in brought.items()}
+        stands = readiness(base.settings, base.variables, sees=sees, brought=names)
+        ready = {each.tool: each for each in stands}
+        vision = base.settings.vision
+
+        async def side() -> ModelRoute | None:
+            if not vision.model:
+                return None
+            voice = await self._voice(vision.model)
+            return metering.routes(voice.routes[:1])[0]
+
+        eyes = Eyes(
+            sees=lambda: sees,
+            show=lambda text, image: turn_queue.remember(text, (image,)),
+            store=AttachmentStore(base.home.attachments),
+            side=side,
+            meter=base.plan.meter,
+            ocr=ready["vision_analyze"].by == "text reader",
+        )
+
+        def log_of(name: str, info: ModelInfo) -> RequestLog:
+            payer = Payer(
+                session=metering.session, project=str(base.options.workspace), agent=MAIN, model=name
+            )
+            return request_log_of(metering.spending, payer, info)
+
+        account = ServiceAccount(metering.account, log_of)
+        outgoing = OutgoingMessages(base.settings.gateways, base.secrets)
+        chats = Chats(outgoing, base.store.database, base.home.gateways, metering.session)
+        return AgentSenses(
+            base.settings, base.variables, ready, self._online(), account, eyes, chats, brought
+        )
+
+    def _online(self) -> Online:
+        from agent.core.net.door import Door
+        from agent.integrations.senses.online import Online
+
+        # An address that is itself a secret has to leave, and only to where the person says.
+        named = {each.url_env for each in self._base.settings.messages.targets.values() if each.url_env}
+        secrets = {name: value for name, value in self._base.secrets.items() if name not in named}
+        return Online(Door(secrets=secrets, environ=self._base.environ))

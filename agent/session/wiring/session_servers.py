@@ -1,0 +1,130 @@
+"""The MCP servers of an engine: found, their tools offered, their questions answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent.session.wiring.plugin_servers import plugin_servers
+from agent.session.wiring.shared_services import SharedServices
+from agent.errors import HermesError
+from agent.events import Noticed
+from agent.core.home import private_folder
+from agent.integrations.mcp.declared import declared_servers, given_servers
+from agent.integrations.mcp.elicitation import FormAsker, asked_of_person
+from agent.integrations.mcp.host_process import RefusedError
+from agent.integrations.mcp.sampling import Sampling
+from agent.integrations.mcp.service import McpService
+from agent.integrations.mcp.starting import LaunchEnvironment
+from agent.integrations.mcp.tools import register_servers
+from agent.integrations.server_events import ServerLogged
+from agent.session.turns.attaching import ResourceReader
+from tools.results import ToolError
+
+if TYPE_CHECKING:
+    from agent.session.wiring.conversation import Conversation
+    from agent.safety.gate import Gate
+
+
+FIRST_LOOK = 5.0
+"""Seconds that opening a session waits for what servers offer that were handed over with it."""
+
+
+class SessionAnswers:
+    """Answers what servers ask in a session. Until somebody is there to be asked, all is declined."""
+
+    def __init__(self) -> None:
+        self.asker: FormAsker | None = None
+        self.sampling: Sampling | None = None
+
+    async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.asker is None:
+            return {"action": "decline"}
+        return await asked_of_person(self.asker, server, params)
+
+    async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.sampling is None:
+            raise RefusedError("the session is not open yet")
+        return await self.sampling.ask(server, params)
+
+    def begin(self, base: SharedServices, talk: Conversation, gate: Gate, asker: FormAsker) -> None:
+        """Somebody is there from now on, and so is a model."""
+        self.asker = asker
+        routes = talk.metering.routes([talk.summary_route or talk.routes[0]])
+        self.sampling = Sampling(routes[0], base.plan.meter, gate, lambda: _is_bounded(base))
+
+
+async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers, list[str]]:
+    """The servers of the session, with their tools in its registry; and what is to be said of them.
+
+    No server is started, but those of which nothing is known yet: at once where nobody is there, whose only
+    chance it is; beside the session otherwise.
+    """
+    options, home = base.options, base.home
+    declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
+    names = {each.config.name for each in declared.servers}
+    brought, problems = plugin_servers(base.plugins.servers(), names)
+    given, wrong = given_servers(options.servers, names | {each.config.name for each in brought})
+    problems += wrong
+    servers = (*declared.servers, *brought, *given)
+    for each in base.plugins.servers():
+        await asyncio.to_thread(private_folder, each.data)
+    around = LaunchEnvironment(
+        home=home,
+        workspace=options.workspace,
+        files=home.scratch / "mcp",
+        sandbox=base.settings.sandbox,
+        variables=base.variables,
+        probes=options.attended,
+    )
+    answers = SessionAnswers()
+    service = McpService(
+        servers,
+        around,
+        answers,
+        lambda kind, text: _say(base, kind, text),
+        lambda server, level, text: base.emit(ServerLogged(server=server, level=level, text=text)),
+    )
+    base.closers.append(service.close)
+    if servers:
+        await asyncio.to_thread(service.load)
+    told = [*declared.problems, *problems, *service.notices()]
+    if service.unknown():
+        if options.attended:
+            learning = service.learn_beside()
+            # Whoever hands servers over means to use them at once.
+            await asyncio.wait({learning}, timeout=FIRST_LOOK if given else 0)
+        else:
+            await service.learn()
+    register_servers(service, base.tools)
+    return service, answers, told
+
+
+def resource_reader(service: McpService) -> ResourceReader:
+    """What reads resources that a message refers to; None for a server that the session does not have,
+    and nothing for an empty address."""
+
+    async def read(server: str, uri: str) -> str | None:
+        if server not in {each.name for each in service.servers()}:
+            return None
+        if not uri:
+            return ""
+        try:
+            result = await service.read(server, uri)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+        files = [str(each.get("path") or each.get("problem")) for each in result.get("resources", [])]
+        return "\n".join([str(result.get("content", "")), *files]).strip()
+
+    return read
+
+
+def _is_bounded(base: SharedServices) -> bool:
+    """Whether a person looks on, or a ceiling bounds what servers may cost."""
+    budget = base.settings.budget.session
+    return base.options.attended or budget.tokens is not None or budget.money is not None
+
+
+def _say(base: SharedServices, kind: str, text: str) -> None:
+    base.emit(Noticed(kind="info" if kind == "info" else "warning", text=text))

@@ -1,0 +1,95 @@
+"""The services that all parts of one engine share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.session.wiring.absent import NO_JOBS, NO_TRAINING
+from agent.session.wiring.routes import RoutePlan
+from agent.events import Event
+from agent.core.home import Home
+from agent.core.config.hook_list import Hook
+from agent.knowledge.memory.service import MemoryProvider
+from agent.session.options import Options
+from agent.integrations.plugins.session_plugins import SessionPlugins
+from agent.knowledge.recall.recall import Recall
+from agent.core.store.store import Store
+from agent.core.stream import EventStream
+from tools.job_keeper import JobKeeper
+from tools.registry import Registry
+from tools.training_keeper import TrainingKeeper
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import Settings
+
+Closer = Callable[[], Awaitable[None]]
+
+MAIN_AGENT = "main"
+"""The session's own agent, as its events and requests name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Automation:
+    """What works while nobody looks, as agents may use it. Who opens a session hands it in.
+
+    A session knows nobody who starts sessions.
+    """
+
+    jobs: Callable[[SharedServices, Path], JobKeeper] = lambda _, __: NO_JOBS
+    """The jobs of the home, for an agent that works in a folder."""
+    training: Callable[[SharedServices], TrainingKeeper] = lambda _: NO_TRAINING
+    """What starts and follows training runs."""
+
+
+NO_AUTOMATION = Automation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedServices:
+    """Opened before anything else, and closed after it."""
+
+    options: Options
+    home: Home
+    settings: Settings
+    hooks: tuple[Hook, ...]
+    """The hooks that are declared, agreed to or not."""
+    plan: RoutePlan
+    environ: Mapping[str, str]
+    variables: Mapping[str, str]
+    """`environ` with `~/.hermes/.env` below it, where keys of providers are looked up."""
+    store: Store
+    recall: Recall
+    notes: MemoryProvider
+    """The notes that outlive a session: in files, or kept by a plugin."""
+    tools: Registry
+    """The tools of this session: those of the program, of plugins and of servers."""
+    plugins: SessionPlugins
+    """What plugins bring into it."""
+    stream: EventStream
+    secrets: Mapping[str, str]
+    """What is masked wherever text is shown, stored or sent, by name."""
+    closers: list[Closer]
+    """What has to be closed, in the order in which it was opened."""
+
+    @property
+    def emit(self) -> Callable[[Event], None]:
+        return self.stream.emit
+
+    def tool_options(self) -> dict[str, Any]:
+        """Settings that tools read, by their names."""
+        terminal, code, home = self.settings.terminal, self.settings.code, self.home
+        return {
+            "terminal.timeout": terminal.timeout,
+            "terminal.max_timeout": terminal.max_timeout,
+            "terminal.env_passthrough": tuple(terminal.env_passthrough),
+            "code.timeout": code.timeout,
+            "code.max_calls": code.max_calls,
+            "code.stdout": code.stdout,
+            "code.stderr": code.stderr,
+            "code.mode": code.mode,
+            "files.journal": str(home.edits),
+            "files.protected": (str(home.env), str(home.database), str(home.trust), str(home.passages)),
+        }

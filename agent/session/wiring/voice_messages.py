@@ -1,0 +1,81 @@
+"""Voice messages written down, by what the settings name or a plugin, at the cost of the session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+from tools.actions import Action
+from tools.results import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.core.config.schema import Settings
+    from agent.session.engine import Engine
+    from agent.model.catalog import ModelInfo
+    from agent.integrations.senses.hearing import Transcriber
+    from agent.session.spending.request_log import RequestLog
+
+ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
+"""Endings of recordings as the services that listen know them."""
+
+
+async def transcribed(
+    engine: Engine, settings: Settings, environ: Mapping[str, str], data: bytes, name: str
+) -> str:
+    """What a recording says. Raises `HermesError`."""
+    from agent.session.wiring.plugin_senses import plugin_services
+    from agent.integrations.senses.brought import heard as heard_by
+    from agent.integrations.senses.hearing import checked
+    from agent.integrations.senses.readiness import readiness
+
+    if engine.mode in ("plan", "deny"):
+        raise HermesError(f"Nothing leaves in mode {engine.mode}, so the recording was not written down")
+    brought = plugin_services(engine.plugins).get("transcribe")
+    names = {} if brought is None else {"transcribe": brought.name}
+    found = readiness(settings, environ, sees=False, brought=names)
+    ready = next(each for each in found if each.tool == "transcribe")
+    if not ready.works:
+        raise HermesError(f"{ready.missing}; {ready.mend}")
+    ending = Path(name).suffix.lower()
+    ending = ENDINGS.get(ending, ending)
+    try:
+        if brought is not None and brought.name == ready.by:
+            heard = await heard_by(brought, data, *checked(data, f"voice{ending}", ""), _sent_for_this)
+        else:
+            listener = _listener(engine, settings, environ)
+            heard = await listener.hear(ready.by, data, f"voice{ending}", "", _sent_for_this)
+    except ToolError as error:
+        raise HermesError(str(error)) from error
+    return str(heard["text"])
+
+
+def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) -> Transcriber:
+    """What listens by the settings, at the cost of the session."""
+    from agent.core.net.door import Door
+    from agent.integrations.senses.hearing import Transcriber
+    from agent.integrations.senses.online import Online
+    from agent.session.spending.services import ServiceAccount
+    from agent.session.spending.request_log import request_log_of
+    from agent.session.spending.request_table import MAIN, Payer
+
+    metering = engine.metering
+
+    def log_of(model: str, info: ModelInfo) -> RequestLog:
+        payer = Payer(
+            session=metering.session, project=engine.session.record.workspace, agent=MAIN, model=model
+        )
+        return request_log_of(metering.spending, payer, info)
+
+    return Transcriber(
+        settings.transcribe,
+        environ,
+        Online(Door(secrets={}, environ=environ)),
+        ServiceAccount(metering.account, log_of),
+    )
+
+
+async def _sent_for_this(_action: Action) -> None:
+    """The person spoke to us and named who listens: there is nothing left to ask."""

@@ -1,0 +1,61 @@
+"""Changes of several files that the end of a process cut off: finished at the next start, and told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from agent.core.home import PRIVATE_FILE, Home
+from tools.safe_text import clean
+
+_TOLD = ".told"
+
+
+def finish_cut_off(home: Home) -> list[str]:
+    """Finish what was cut off anywhere; a sentence about each, which is kept for its session too.
+
+    Blocking; never raises.
+    """
+    if not home.edits.is_dir():
+        return []
+    from tools.files.journal import finish_all
+
+    told: list[str] = []
+    for done in finish_all(home.edits):
+        told.append(clean(done.sentence()))
+        _keep(home.edits, done.task, done.workspace, told[-1])
+    return told
+
+
+def notes_for(home: Home, session: str, workspace: Path) -> list[str]:
+    """What a session that is resumed is to hear of changes that were cut off, in it or in its workspace.
+
+    Each is given once. Blocking; never raises.
+    """
+    found: list[str] = []
+    for path, note in _notes(home.edits):
+        if note.get("task") == session or note.get("workspace") == str(workspace):
+            found.append(str(note.get("text", "")))
+            with suppress(OSError):
+                path.unlink()
+    return found
+
+
+def _keep(folder: Path, task: str, workspace: str, text: str) -> None:
+    record = json.dumps({"task": task, "workspace": workspace, "text": text})
+    with suppress(OSError):
+        path = folder / f"{os.urandom(8).hex()}{_TOLD}"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(record)
+
+
+def _notes(folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    for path in sorted(folder.glob(f"*{_TOLD}")):
+        with suppress(OSError, ValueError):
+            note = json.loads(path.read_bytes())
+            if isinstance(note, dict):
+                yield path, note

@@ -1,0 +1,196 @@
+"""The core of messengers on a store, without a service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.core.config.gateways import MessengerSettings, SignalSettings
+from agent.core.config.schema import Settings
+from agent.integrations.gateways import message_rows
+from agent.integrations.gateways.adapter import GatewayContext, Incoming, Place, Sender
+from agent.integrations.gateways.all_gateways import AllGateways
+from agent.integrations.gateways.chat_commands import command_of, no_command, plain, word_of
+from agent.integrations.gateways.kinds import gateway_kind, make_adapter
+from agent.integrations.gateways.running_gateway import RunningGateway
+from agent.core.home import Home
+from agent.core.store.store import Store
+from tests.support.chat_platform import OWNER
+from tests.support.signal_server import SignalServer
+from tests.support.telegram_server import TelegramServer
+
+HERE = Place("chat")
+
+
+async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path: Path) -> None:
+    """What an earlier process owes waits for the account; without one a daemon refuses it for good."""
+    with SignalServer() as signal:
+        settings = SignalSettings.model_validate(signal.settings())
+        context = GatewayContext("signal", settings, {}, tmp_path)
+        async with await Store.open(tmp_path / "state.db") as store:
+
+            async def state() -> str:
+                return await store.database.read(
+                    lambda c: c.execute("SELECT state FROM deliveries WHERE id = ?", (row,)).fetchone()[0]
+                )
+
+            row = await store.database.write(
+                lambda c: message_rows.deliver(c, "signal", Place(OWNER), "text", {"text": "owed"}, 0.0)
+            )
+            adapter = make_adapter(gateway_kind("signal"), context)
+            host: Any = SimpleNamespace(database=store.database)
+            house: Any = SimpleNamespace()
+            gateway = RunningGateway("signal", adapter, settings, host, 1.0, str(tmp_path), house)
+            signal.hold_accounts.clear()
+            running = asyncio.create_task(gateway.run())
+            await asyncio.to_thread(signal.asked_for_accounts.wait, 20)
+            for _ in range(5):
+                gateway.owe()
+                assert await state() == "waiting"
+            assert signal.shown == []
+            signal.hold_accounts.set()
+            async with asyncio.timeout(60):
+                while await state() == "waiting":
+                    if running.done():
+                        await running
+                    await asyncio.sleep(0.01)
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+            assert await state() == "sent"
+            # The loop closes the sockets a moment after the client.
+            await asyncio.sleep(0.05)
+        assert [each.text for each in signal.shown] == ["owed"]
+        assert signal.refusals == []
+
+
+@pytest.mark.thorough
+async def test_a_messenger_ends_also_at_the_moment_when_there_is_news(tmp_path: Path) -> None:
+    with SignalServer() as signal:
+        settings = SignalSettings.model_validate(signal.settings())
+        context = GatewayContext("signal", settings, {}, tmp_path)
+        async with await Store.open(tmp_path / "state.db") as store:
+            host: Any = SimpleNamespace(database=store.database)
+            house: Any = SimpleNamespace()
+            for moments in range(8):
+                adapter = make_adapter(gateway_kind("signal"), context)
+                gateway = RunningGateway("signal", adapter, settings, host, 1.0, str(tmp_path), house)
+                running = asyncio.create_task(gateway.run())
+                await gateway.known()
+                await asyncio.sleep(0.05)
+                gateway.owe()
+                for _ in range(moments):
+                    await asyncio.sleep(0)
+                running.cancel()
+                done, _ = await asyncio.wait([running], timeout=20)
+                assert done, f"it goes on, {moments} steps behind the news"
+
+
+async def test_all_libraries_are_read_before_any_messenger_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """openai takes an httpx that another thread is still reading for a whole one, and the turn fails."""
+    begun: list[bool] = []
+
+    def made(kind: Any, context: Any) -> Any:
+        if kind.name == "telegram":
+            begun.append(signal.asked_for_accounts.wait(0.3))
+        return make_adapter(kind, context)
+
+    monkeypatch.setattr("agent.integrations.gateways.all_gateways.make_adapter", made)
+    with SignalServer() as signal, TelegramServer() as telegram:
+        servers = {"signal": signal, "telegram": telegram}
+        settings = Settings.model_validate(
+            {"gateways": {name: each.settings() for name, each in servers.items()}}
+        )
+        async with await Store.open(tmp_path / "state.db") as store:
+            host: Any = SimpleNamespace(database=store.database)
+            gateways = AllGateways(host, Home(tmp_path), settings, telegram.secrets(), tmp_path)
+            assert await gateways.start() == ("signal", "telegram")
+            assert await asyncio.to_thread(signal.asked_for_accounts.wait, 20)
+            await gateways.aclose()
+    assert begun == [False]
+
+
+async def test_the_end_of_a_turn_ends_no_message_of_the_next_one(tmp_path: Path) -> None:
+    async with await Store.open(tmp_path / "state.db") as store:
+
+        def both(c: Any) -> list[tuple[int, str]]:
+            for number, node in ((1, 5), (2, 9)):
+                incoming = Incoming(id=str(number), place=HERE, sender=Sender("me"), text="do it")
+                assert message_rows.receive(c, "telegram", incoming, time.time())
+                c.execute(
+                    "UPDATE received SET state = 'taken', session = 's', node = ? WHERE message = ?",
+                    (node, str(number)),
+                )
+            message_rows.turn_over(c, "s", 6)
+            return c.execute("SELECT node, state FROM received ORDER BY id").fetchall()
+
+        assert await store.database.write(both) == [(5, "done"), (9, "taken")]
+
+
+async def test_a_message_shown_while_a_turn_ran_takes_up_no_later_answer(tmp_path: Path) -> None:
+    async with await Store.open(tmp_path / "state.db") as store:
+
+        def told(c: Any) -> list[tuple[str, str]]:
+            now = time.time()
+            body = {"text": "reads a file"}
+            row = message_rows.deliver(c, "telegram", HERE, "text", body, now, session="s", state="draft")
+            message_rows.sent(c, row, "77")
+            message_rows.bind(c, "telegram", HERE, "s", 0, False, now)
+            message_rows.drop_drafts(c, "telegram", HERE, "s")
+            bound = message_rows.bound(c, "telegram", HERE)
+            assert bound is not None
+            assert message_rows.tell(c, "telegram", bound, 3, [{"text": "An answer."}], now)
+            return c.execute("SELECT message, state FROM deliveries ORDER BY id").fetchall()
+
+        assert await store.database.write(told) == [("77", "sent"), ("", "waiting")]
+
+
+async def test_only_who_wrote_a_message_changes_it(tmp_path: Path) -> None:
+    """Not every platform sees to that: in Matrix anybody may claim to edit."""
+    async with await Store.open(tmp_path / "state.db") as store:
+
+        def both(c: Any) -> list[str]:
+            said = Incoming(id="1", place=HERE, sender=Sender("me"), text="mine")
+            assert message_rows.receive(c, "matrix", said, time.time())
+            found = []
+            for who in ("you", "me"):
+                edit = Incoming(id="1", kind="edited", place=HERE, sender=Sender(who), text=f"of {who}")
+                assert not message_rows.receive(c, "matrix", edit, time.time())
+                found += [each.incoming.text for each in message_rows.waiting(c, "matrix", HERE)]
+            return found
+
+        assert await store.database.write(both) == ["mine", "of me"]
+
+
+def test_commands_may_begin_with_either_mark() -> None:
+    for text in ("/model gpt", "!model gpt", "  !MODEL  gpt "):
+        found = command_of(text)
+        assert found is not None
+        assert (found[0].name, found[1]) == ("model", "gpt")
+    for text in ("!important: read this", "! model", "model", "/etc/hosts is broken"):
+        assert command_of(text) is None
+
+
+def test_a_word_behind_a_slash_is_a_command_and_two_slashes_begin_a_message() -> None:
+    assert word_of(" /modle gpt now ") == ("modle", "gpt now") and word_of("/x") == ("x", "")
+    for text in ("/etc/hosts is broken", "//etc", "// a remark", "/ x", "!important", "/7", "x /y", "/"):
+        assert word_of(text) is None
+    assert plain("//deploy it") == "/deploy it" and plain("//x") == "/x"
+    for text in ("// a remark", "//server/share", "x //y", "///x"):
+        assert plain(text) == text
+    assert no_command("modle").startswith("There is no command /modle; did you mean /model? /help")
+    assert "did you mean" not in no_command("qqqq")
+
+
+def test_every_platform_has_settings() -> None:
+    from agent.integrations.gateways.kinds import gateway_kinds
+
+    assert set(gateway_kinds()) == set(MessengerSettings.model_fields)
