@@ -60,11 +60,11 @@ def main() -> int:
     own_home(os.environ)
     sys.path[:] = own_search_path(sys.path, os.environ, folder)
     os.environ["PATH"] = own_program_path(os.environ.get("PATH", "")) or os.defpath
-    from app.startup import skeleton
+    from app.tui.startup import skeleton
 
     try:
         if skeleton.show(sys.argv[1:]) is not None:
-            # What is read now stays, so it is not searched for garbage; `app.startup.handover` ends this.
+            # What is read now stays, so it is not searched for garbage; `app.tui.startup.handover` ends this.
             gc.disable()
         from app.main import main as run
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.startup import skeleton
-from app.startup.fast_args import FastOptions, fast_options
+from app.tui.startup import skeleton
+from app.tui.startup.fast_args import FastOptions, fast_options
 from tools.umask import make_private
 
 if TYPE_CHECKING:
@@ -91,11 +91,11 @@ def _run(arguments: list[str]) -> int:
 
         print(f"hermes {version()}")
         return int(ExitCode.DONE)
-    from app.startup.logs import start_logging
+    from app.tui.startup.logs import start_logging
 
     start_logging()
     if args.command:
-        from app.startup.command_line import module_of
+        from app.cli.command_line import module_of
 
         return int(module_of(args.command).run(args))
     if args.resume and args.resume_last:
@@ -105,13 +105,13 @@ def _run(arguments: list[str]) -> int:
     if args.attach is not None and (args.prompt is not None or args.json or args.plain):
         raise ConfigError("--attach opens the full screen; leave out -p, --json and --plain.")
     if args.prompt is not None or args.json or not sys.stdin.isatty():
-        from app.cli.oneshot import run
+        from app.cli.sessions.oneshot import run
 
         return run(args)
     if args.image:
         raise ConfigError("--image goes with -p; in a session drop the image on the prompt or use /attach.")
     if args.plain or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty() or not sys.stderr.isatty():
-        from app.cli.loop import run as loop
+        from app.cli.sessions.loop import run as loop
 
         return loop(args)
     # Read when the library is imported.
@@ -126,7 +126,7 @@ def _options(arguments: list[str]) -> FastOptions | argparse.Namespace:
     options = fast_options(arguments)
     if options is not None and options.sound:
         return options
-    from app.startup.command_line import build_parser
+    from app.cli.command_line import build_parser
 
     return build_parser(arguments).parse_args(arguments)
 

@@ -25,7 +25,7 @@ from tests.support.model_process import ServerProcess
 from tests.support.terminal import Terminal
 
 FLOWS = {
-    "key": ("app/terminal/tty_input.py", 0x4E00, 10),
+    "key": ("app/tui/terminal/tty_input.py", 0x4E00, 10),
     "answer": ("agent/model/transport/sse.py", 0x5200, 20),
 }
 """Each flow: the file it begins in, its first character, and the target."""
@@ -38,7 +38,7 @@ FLOWS, TIMES = json.loads(os.environ["FLOWS"]), int(os.environ["TIMES"])
 OURS = tuple(ROOT + floor + os.sep for floor in ("app", "widgets", "agent", "tools", "themes"))
 begins = {{ROOT + file: name for name, (file, _, _) in FLOWS.items()}}
 ends = {{chr(first + number): name for name, (_, first, _) in FLOWS.items() for number in range(TIMES)}}
-OUT, APART = ROOT + "app/terminal/tty_output.py", 0.1
+OUT, APART = ROOT + "app/tui/terminal/tty_output.py", 0.1
 last, open_now, found = dict.fromkeys(FLOWS, 0.0), {{}}, {{name: [] for name in FLOWS}}
 
 def note(frame, event, _argument):

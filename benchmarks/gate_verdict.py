@@ -27,7 +27,7 @@ from agent.core.home import Home
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from agent.safety.reader.tree import parse
-from app.startup.gc_scheduler import GcScheduler
+from app.tui.startup.gc_scheduler import GcScheduler
 from benchmarks.gate_shapes import shapes
 from tools.actions import RunCommand
 

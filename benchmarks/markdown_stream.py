@@ -33,8 +33,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Markdown
 
-from app.terminal.output_filter import speaking
-from app.terminal.tty_output import lasting
+from app.tui.terminal.output_filter import speaking
+from app.tui.terminal.tty_output import lasting
 from tests.support import command
 from tests.support.terminal import Terminal
 from widgets.background import Background

@@ -31,7 +31,7 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.events import ToolFinished
-from app.startup.gc_scheduler import GcScheduler
+from app.tui.startup.gc_scheduler import GcScheduler
 from tests.support import fault_proxy, plain_server
 from tests.support.engines import Bench
 from tests.support.fault_proxy import FAULTS

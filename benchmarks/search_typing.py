@@ -37,8 +37,8 @@ from agent.core.home import Home
 from agent.core.store.query import Query
 from agent.core.store.search import SearchHits
 from agent.core.store.store import Store
-from app.screens.sessions import search
-from app.screens.sessions.search import SearchScreen
+from app.tui.screens.sessions import search
+from app.tui.screens.sessions.search import SearchScreen
 from benchmarks.store_search import fill, quantile
 from themes.skin import Skin
 from widgets.palette import css_variables

@@ -48,8 +48,8 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.session.options import Options
-from app.application import HermesApp
-from app.conversation.session_host import Listener, SessionRequest
+from app.tui.application import HermesApp
+from app.tui.conversation.session_host import Listener, SessionRequest
 from benchmarks.markdown_stream import section
 from tests.support.model_process import ServerProcess
 from tests.support.sessions import engine_of

@@ -26,7 +26,7 @@ from textual.strip import Strip
 
 from agent.core.store.nodes import NewNode
 from agent.core.store.outline import OutlineRow
-from app.screens.history.timeline import TimelineScreen
+from app.tui.screens.history.timeline import TimelineScreen
 from tests.app.pages import PageHost
 from tests.app.timeline_stage import Book, opened
 from widgets.timeline.layout import TimelineFilter, lay_out

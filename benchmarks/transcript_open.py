@@ -26,8 +26,8 @@ from textual.app import App, ComposeResult
 
 from agent.core.store.nodes import NewNode, Node
 from agent.core.store.store import Store
-from app.conversation.replay import newest_first
-from app.startup.gc_scheduler import collecting
+from app.tui.conversation.replay import newest_first
+from app.tui.startup.gc_scheduler import collecting
 from benchmarks.markdown_stream import section
 from tests.support import command
 from tests.support.terminal import Terminal

@@ -36,13 +36,13 @@ from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
 from agent.core.store.nodes import Node
 from agent.workspace.repository import Checkout
-from app.conversation import active_conversation
-from app.screens import dialog as dialogs
-from app.screens.agents.merge import MergeScreen
-from app.screens.context import ContextScreen
-from app.screens.models.models import ModelsScreen
-from app.screens.sessions.sessions import SessionsScreen
-from app.screens.skill_candidate import CandidateScreen
+from app.tui.conversation import active_conversation
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.agents.merge import MergeScreen
+from app.tui.screens.context import ContextScreen
+from app.tui.screens.models.models import ModelsScreen
+from app.tui.screens.sessions.sessions import SessionsScreen
+from app.tui.screens.skill_candidate import CandidateScreen
 from tests.app import agents_stage, web_stage
 from tests.app import test_memory_screen as memories
 from tests.app import test_skill_offers as offers

@@ -20,10 +20,10 @@ from agent.knowledge.context.system_prompt import layers
 from agent.events import ToolFinished
 from agent.model.format_registry import FORMATS
 from app.cli.console import Console
-from app.cli.oneshot import JsonView
-from app.commands.registry import BY_SLASH, forget_command
-from app.questions import request_queue
-from app.screens import dialog as dialogs
+from app.cli.sessions.oneshot import JsonView
+from app.tui.commands.registry import BY_SLASH, forget_command
+from app.tui.questions import request_queue
+from app.tui.screens import dialog as dialogs
 from tests.app.test_application import stage
 from tests.support.engines import bench
 from tests.support.replies import call, say
@@ -40,9 +40,9 @@ ROOT = Path(__file__).parents[1]
 PARTS: dict[str, tuple[str, str, str]] = {
     "tool": ("tools/count_words.py", "tools/*_tool.py", "test_a_tool"),
     "effect": ("tools/deploy.py", "tools/*_tool.py", "test_a_tool_with_a_new_kind_of_effect"),
-    "slash command": ("commands/hello.py", "app/commands/*_command.py", "test_a_slash_command"),
-    "side pane": ("panes/clock.py", "app/panes/*_pane.py", "test_a_side_pane"),
-    "question": ("questions/weather.py", "app/questions/*_question.py", "test_a_kind_of_question"),
+    "slash command": ("commands/hello.py", "app/tui/commands/*_command.py", "test_a_slash_command"),
+    "side pane": ("panes/clock.py", "app/tui/panes/*_pane.py", "test_a_side_pane"),
+    "question": ("questions/weather.py", "app/tui/questions/*_question.py", "test_a_kind_of_question"),
     "event": ("events/tide.py", "agent/events.py", "test_an_event_type"),
     "context layer": ("layers/house.py", "agent/knowledge/context/layers/", "test_a_layer_of_the_system_prompt"),
     "wire format": ("formats/loud.py", "agent/model/formats/", "test_a_wire_format"),
@@ -52,9 +52,9 @@ PARTS: dict[str, tuple[str, str, str]] = {
 
 KINDS = (
     PartKind("tools", "tools", "_tool"),
-    PartKind("commands", "app.commands", "_command"),
-    PartKind("panes", "app.panes", "_pane"),
-    PartKind("questions", "app.questions", "_question"),
+    PartKind("commands", "app.tui.commands", "_command"),
+    PartKind("panes", "app.tui.panes", "_pane"),
+    PartKind("questions", "app.tui.questions", "_question"),
     PartKind("layers", "agent.knowledge.context.layers"),
     PartKind("formats", "agent.model.formats"),
 )
@@ -136,7 +136,7 @@ registry.register(
     "slash command": '''
 """Greets."""
 
-from app.commands.command_kind import AppCommand
+from app.tui.commands.command_kind import AppCommand
 
 
 async def _hello(app, argument):
@@ -160,7 +160,7 @@ COMMAND = AppCommand(
 from rich.text import Text
 
 from agent.events import TurnEnded
-from app.panes.pane_kind import PaneKind
+from app.tui.panes.pane_kind import PaneKind
 from widgets.panes.pane import Pane, Summary
 
 
@@ -201,7 +201,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from agent.events import Asked
-from app.questions.question_kind import QuestionKind
+from app.tui.questions.question_kind import QuestionKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +215,7 @@ class WeatherAsked(Asked):
 
 
 def _dialog(request, spill):
-    from app.screens.confirm import ConfirmDialog
+    from app.tui.screens.confirm import ConfirmDialog
 
     return ConfirmDialog(f"Does the sun shine in {request.place}?", "It does")
 
@@ -295,7 +295,7 @@ def add(folder: Path, kind: str) -> Path:
 
 def module_of(kind: str) -> Any:
     """What the one file outside declares, as the program itself would load it."""
-    parts = PartKind(kind, "app.questions", "_question")
+    parts = PartKind(kind, "app.tui.questions", "_question")
     (part,) = (each for each in parts.files() if each.path is not None)
     return parts.load(part)
 

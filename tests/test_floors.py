@@ -137,11 +137,11 @@ def test_a_conversation_needs_of_the_commands_only_what_they_are() -> None:
     """Commands act on the conversation; it asks for what they do by ports, and knows them by name and key."""
     needed = {
         name.rpartition(".")[0]
-        for path in sorted((ROOT / "app/conversation").glob("*.py"))
+        for path in sorted((ROOT / "app/tui/conversation").glob("*.py"))
         for _, name in imports(path)
-        if name.startswith("app.commands.")
+        if name.startswith("app.tui.commands.")
     }
-    known = {f"app.commands.{module}" for module in ("command_kind", "command_list", "registry")}
+    known = {f"app.tui.commands.{module}" for module in ("command_kind", "command_list", "registry")}
     assert needed <= known
 
 
@@ -149,7 +149,7 @@ def test_only_what_starts_the_application_knows_it() -> None:
     knowing = [
         str(path.relative_to(ROOT))
         for path in (ROOT / "app").rglob("*.py")
-        if any(name.startswith("app.application.") for _, name in imports(path))
+        if any(name.startswith("app.tui.application.") for _, name in imports(path))
     ]
     assert knowing == ["app/cli/tui.py"]
 
@@ -230,7 +230,7 @@ def test_the_blocker_catches_a_module_that_needs_textual() -> None:
 
 def test_parsing_the_command_line_imports_nothing_heavy() -> None:
     code = (
-        "import sys; import app.main, app.startup.command_line; app.startup.command_line.build_parser(); "
+        "import sys; import app.main, app.cli.command_line; app.cli.command_line.build_parser(); "
         "print(*sorted({name.split('.')[0] for name in sys.modules} & set(sys.argv[1:])))"
     )
     result = python(code, *HEAVY)

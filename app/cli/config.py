@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.output import say
+from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
     from agent.api.config import LoadedSettings, ProjectSettings
@@ -242,7 +242,7 @@ def _trust_skills(home: Home, folder: Path) -> bool:
 def _say_agents(project: ProjectSettings) -> None:
     """The agents that a project brings, as they would work."""
     from agent.api.agents import parse
-    from app.screens.agents.agent_files import limits
+    from app.tui.screens.agents.agent_files import limits
 
     say("and brings agents:")
     for name, content in project.agents.items():

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from agent.events import AgentStarted, Asked, Event
-from app.cli.output import say
-from app.questions.approval_words import one_line
-from app.questions.question_kind import kind_of
+from app.cli.sessions.output import say
+from app.tui.questions.approval_words import one_line
+from app.tui.questions.question_kind import kind_of
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.api.home import Home
 from agent.errors import ExitCode
-from app.cli.output import say, supports_glyphs
+from app.cli.sessions.output import say, supports_glyphs
 
 if TYPE_CHECKING:
     from app.cli.health.check import Check, HealthFinding

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from agent.api.options import Options
-from app.cli.folder import demo_workspace, workspace
-from app.startup import fast_args
+from app.cli.safety.folder import demo_workspace, workspace
+from app.tui.startup import fast_args
 
 
 def options_of(

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.api.home import Home
-from app.application import HermesApp
-from app.cli.folder import workspace
-from app.cli.output import say
-from app.conversation.mentions import agents_of, files_of
-from app.conversation.saved_layout import SavedLayout
-from app.conversation.session_host import Listener, SessionRequest
-from app.screens.settings.preferences import adopt
-from app.startup.gc_scheduler import collecting
-from app.startup.gil_interval import sharing
-from app.startup.preload import bring_engine, bring_surface, warm_up
-from app.startup.resume_preview import ResumedSession, changing, resume_preview
-from app.startup.startup_theme_read import signature
-from app.startup.startup_theme_write import keep, kept_skin, look_of
-from app.terminal.tty_output import drop_unread_output
+from app.tui.application import HermesApp
+from app.cli.safety.folder import workspace
+from app.cli.sessions.output import say
+from app.tui.conversation.mentions import agents_of, files_of
+from app.tui.conversation.saved_layout import SavedLayout
+from app.tui.conversation.session_host import Listener, SessionRequest
+from app.tui.screens.settings.preferences import adopt
+from app.tui.startup.gc_scheduler import collecting
+from app.tui.startup.gil_interval import sharing
+from app.tui.startup.preload import bring_engine, bring_surface, warm_up
+from app.tui.startup.resume_preview import ResumedSession, changing, resume_preview
+from app.tui.startup.startup_theme_read import signature
+from app.tui.startup.startup_theme_write import keep, kept_skin, look_of
+from app.tui.terminal.tty_output import drop_unread_output
 from tools.command_name import as_called
 from widgets.prompt.history import History
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import argparse
 
     from agent.api.session import SessionClient
-    from app.startup.fast_args import FastOptions
+    from app.tui.startup.fast_args import FastOptions
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
@@ -125,7 +125,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
 
 
 def _service_runs(home: Home) -> bool:
-    from app.cli.serve.running import running_service
+    from app.running_service import running_service
 
     return running_service(home.root / "serve") is not None
 
@@ -144,7 +144,7 @@ def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
     session = app.host.session if app.host.spoken else ""
     served = attached and _service_runs(home)
     if app.crashed:
-        from app.startup.crash import farewell, write_report
+        from app.tui.startup.crash import farewell, write_report
         from app.version import version
 
         say(farewell(write_report(app.crash, home.logs, version()), session), sys.stderr)

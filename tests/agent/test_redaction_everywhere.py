@@ -27,8 +27,8 @@ from agent.core.store.export import masked, node_record, trajectory
 from agent.workspace.change_reporter import files_of
 from agent.workspace.changes import ProjectChanges, ShownFileDiff
 from app.main import main
-from app.startup.crash import CrashLog
-from app.startup.logs import start_logging
+from app.tui.startup.crash import CrashLog
+from app.tui.startup.logs import start_logging
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 

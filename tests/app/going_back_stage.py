@@ -16,12 +16,12 @@ from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from agent.workspace.checkpoints.restore.merge import Merged, merge
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.plan_items import CHANGED_SINCE, PlanItem
-from app.screens.history.branches import BranchEntry
-from app.screens.history.compare import CompareServices
-from app.screens.history.file_changes import FileChanges
-from app.screens.history.restoring import RestoreServices
-from app.screens.history.rewind import RewindServices
-from app.screens.history.said_messages import SaidMessage
+from app.tui.screens.history.branches import BranchEntry
+from app.tui.screens.history.compare import CompareServices
+from app.tui.screens.history.file_changes import FileChanges
+from app.tui.screens.history.restoring import RestoreServices
+from app.tui.screens.history.rewind import RewindServices
+from app.tui.screens.history.said_messages import SaidMessage
 from tests.app.timeline_stage import CENTS, NEW, NOW, OLD, TESTS
 from tools.results import Display, TextDetail
 from widgets.transcript.items import AnswerItem, CallItem, Item, UserItem

@@ -11,8 +11,8 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from app.application import HermesApp
-from app.conversation.session_host import SessionRequest
+from app.tui.application import HermesApp
+from app.tui.conversation.session_host import SessionRequest
 from tests.support.waiting import until
 from themes.loader import load_skin
 

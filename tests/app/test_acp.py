@@ -18,7 +18,7 @@ import pytest_asyncio
 from acp import RequestError, schema
 
 from agent.core.store.store import Store
-from app.cli.acp.editor_agent import EditorAgent
+from app.editor.editor_agent import EditorAgent
 from tests.support.editor import Editor, editor
 from tests.support.replies import Reply, by_step, call, calls, refuse, say
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from agent.events import Event, TextAdded, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
-from app.cli.acp.event_updates import EventUpdates
+from app.editor.event_updates import EventUpdates
 from tools.context import Todo
 from tools.results import DiffDetail, Display, TextDetail
 

@@ -15,7 +15,7 @@ from agent.events import (
     RequestResolved,
     TurnStarted,
 )
-from app.panes.agent_rows import AgentRows
+from app.tui.panes.agent_rows import AgentRows
 from tests.support.waiting import until
 from tests.widgets.panes.host import Host, lines
 

@@ -16,9 +16,9 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.core.store.nodes import Node
-from app.conversation.agent_screen import known
-from app.conversation.agent_streams import PROGRESS_KEPT, AgentStreams, Flight
-from app.panes.task_lists import TodoTree
+from app.tui.conversation.agent_screen import known
+from app.tui.conversation.agent_streams import PROGRESS_KEPT, AgentStreams, Flight
+from app.tui.panes.task_lists import TodoTree
 from tools.context import Todo
 from tools.results import Display
 

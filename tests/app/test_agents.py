@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from agent.events import AgentEnded, AgentStarted, QuestionAsked, TurnEnded
-from app.conversation.agent_screen import AgentScreen
-from app.conversation.session_host import SessionRequest
-from app.questions import request_queue
-from app.questions.clarify_dialog import ClarifyDialog
-from app.screens import dialog as dialogs
-from app.screens.confirm import ConfirmDialog
-from app.terminal.tty_input import Keyboard
+from app.tui.conversation.agent_screen import AgentScreen
+from app.tui.conversation.session_host import SessionRequest
+from app.tui.questions import request_queue
+from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.terminal.tty_input import Keyboard
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say
 from tests.support.sessions import engine_of

@@ -8,7 +8,7 @@ import pytest
 
 from agent.errors import ExitCode
 from app.main import main
-from app.screens.agents.agent_files import renamed
+from app.tui.screens.agents.agent_files import renamed
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ import pytest
 from agent.core.home import Home
 from agent.session.spending.budget import Budget
 from agent.session.subagents.definitions import UNTRUSTED, Definition
-from app.conversation.mentions import agents_of
-from app.screens.agents.agent_files import AgentKind
-from app.screens.agents.agent_menu import AgentMenu
-from app.screens.agents.agents_kinds import KindsScreen
+from app.tui.conversation.mentions import agents_of
+from app.tui.screens.agents.agent_files import AgentKind
+from app.tui.screens.agents.agent_menu import AgentMenu
+from app.tui.screens.agents.agents_kinds import KindsScreen
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
 from widgets.prompt.completion import CommandChoice, PathIndex, agent_choices

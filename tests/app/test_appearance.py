@@ -14,7 +14,7 @@ from textual.color import Color
 
 from agent.core.config.schema import DisplaySettings
 from agent.errors import ConfigError
-from app.screens.skins import appearance
+from app.tui.screens.skins import appearance
 from tests.app.skin_stage import dressed, running
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal

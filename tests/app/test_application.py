@@ -20,17 +20,17 @@ from agent.events import RequestResolved, ToolFinished, TurnEnded
 from agent.model.demo import TOUR_REQUEST
 from agent.model.providers import NoModelError
 from agent.session.options import Options
-from app.application import HermesApp
-from app.commands import actions
-from app.conversation.active_conversation import transcript
-from app.conversation.session_host import Listener, SessionRequest
-from app.questions import request_queue
-from app.questions.approval_dialog import ApprovalDialog
-from app.questions.clarify_dialog import ClarifyDialog
-from app.screens import dialog as dialogs
-from app.screens.detail import DetailScreen
-from app.screens.help import HelpScreen
-from app.screens.models.onboarding import OnboardingScreen
+from app.tui.application import HermesApp
+from app.tui.commands import actions
+from app.tui.conversation.active_conversation import transcript
+from app.tui.conversation.session_host import Listener, SessionRequest
+from app.tui.questions import request_queue
+from app.tui.questions.approval_dialog import ApprovalDialog
+from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.help import HelpScreen
+from app.tui.screens.models.onboarding import OnboardingScreen
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call, calls, say
 from tests.support.sessions import engine_of

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from agent.safety.gate import Gate
-from app.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reached, reasons
+from app.tui.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reached, reasons
 from tools.actions import RunCommand
 from tools.safe_text import reveal
 

@@ -13,11 +13,11 @@ import pytest
 from agent.api.local.approvals import LocalApprovals
 from agent.events import ApprovalAsked
 from agent.safety.grants import Grants
-from app.screens import approvals as screens
-from app.screens import dialog as dialogs
-from app.screens.approvals import ApprovalsScreen, about
-from app.screens.confirm import ConfirmDialog
-from app.screens.detail import DetailScreen
+from app.tui.screens import approvals as screens
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.approvals import ApprovalsScreen, about
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.detail import DetailScreen
 from tests.app.pages import PageHost, lines_of
 from tests.support.waiting import until
 from tools.actions import RunCommand, WritePath

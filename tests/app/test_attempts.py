@@ -8,8 +8,8 @@ import pytest
 
 from agent.api.session import Attempt
 from agent.errors import ConfigError
-from app.commands.attempts import AttemptsRequest, read, told
-from app.screens import dialog as dialogs
+from app.tui.commands.attempts import AttemptsRequest, read, told
+from app.tui.screens import dialog as dialogs
 from tests.agent.session.attempts.test_parallel_attempts import Engineer, write
 from tests.app.test_application import stage
 from tests.app.test_going_back import files, notices

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agent.safety.audit.log import AuditLog, files
-from app.screens import audit as screens
-from app.screens.audit import AuditScreen
-from app.screens.detail import DetailScreen
+from app.tui.screens import audit as screens
+from app.tui.screens.audit import AuditScreen
+from app.tui.screens.detail import DetailScreen
 from tests.app.pages import PageHost, lines_of
 from tests.support.waiting import until
 

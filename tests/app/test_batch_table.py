@@ -11,8 +11,8 @@ from rich.console import Console
 from agent.automation.batch.results import TaskResult
 from agent.automation.batch.run import BatchProgress
 from agent.automation.checks.check import CheckResult
-from app.cli.batch_lines import line_of
-from app.cli.batch_table import LiveTable
+from app.cli.automate.batch_lines import line_of
+from app.cli.automate.batch_table import LiveTable
 
 LONG = "a very long name of a task that goes on and on"
 NOTE = "One task at once: " + "the model runs on this machine and each session loads its weights anew. " * 2

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.screens import dialog as dialogs
-from app.screens.confirm import TextDialog
-from app.screens.detail import DetailScreen
-from app.screens.history.branches import BranchesScreen, BranchRows
-from app.screens.history.compare import CompareScreen
-from app.screens.history.compare_rows import CompareRows
-from app.screens.history.timeline import TimelineScreen
-from app.screens.history.timeline_files import FileScreen
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.history.branches import BranchesScreen, BranchRows
+from app.tui.screens.history.compare import CompareScreen
+from app.tui.screens.history.compare_rows import CompareRows
+from app.tui.screens.history.timeline import TimelineScreen
+from app.tui.screens.history.timeline_files import FileScreen
 from tests.app.test_going_back import drawn, files, history_actions, notices, said, screen, worked
 from widgets.transcript.items import UserItem
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw
 
-from app.screens.browser import BrowserScreen, picture_rows, read_page
+from app.tui.screens.browser import BrowserScreen, picture_rows, read_page
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
 from widgets.pictures import kitty

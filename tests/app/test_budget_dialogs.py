@@ -14,12 +14,12 @@ import pytest
 from textual.widgets import Input
 
 from agent.events import AgentEnded, AgentStarted, TurnEnded
-from app.questions import request_queue
-from app.questions.ceiling_dialog import CeilingDialog
-from app.questions.forecast_dialog import ForecastDialog
-from app.screens import dialog as dialogs
-from app.screens.detail import DetailScreen
-from app.screens.dialog import Dialog
+from app.tui.questions import request_queue
+from app.tui.questions.ceiling_dialog import CeilingDialog
+from app.tui.questions.forecast_dialog import ForecastDialog
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import Dialog
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say
 from tests.support.sessions import engine_of

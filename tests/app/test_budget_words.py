@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.events import CeilingAsked
-from app.questions.budget_words import least, more, raised_once, reached
+from app.tui.questions.budget_words import least, more, raised_once, reached
 from tests.support import story
 
 

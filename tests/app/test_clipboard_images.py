@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation.clipboard_images import NoImageError, clipboard_image, keep
+from app.tui.conversation.clipboard_images import NoImageError, clipboard_image, keep
 from tests.support.images import png
 from tools.results import ToolError
 

@@ -17,8 +17,8 @@ from textual import events
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from app.screens import dialog as dialogs
-from app.screens.dialog import Dialog
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.dialog import Dialog
 from tests.app.agents_stage import beginning
 from tests.app.closing_stage import BASES, OPENED, World, screens_of_ours, world
 from tests.support.staged import Staged

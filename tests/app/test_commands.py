@@ -9,8 +9,8 @@ import pytest
 from textual.binding import BindingsMap
 from textual.keys import KEY_DISPLAY_ALIASES, Keys
 
-from app.commands.actions import CommandActions
-from app.commands.registry import (
+from app.tui.commands.actions import CommandActions
+from app.tui.commands.registry import (
     BY_ID,
     BY_SLASH,
     COMMANDS,

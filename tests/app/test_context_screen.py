@@ -12,8 +12,8 @@ from agent.knowledge.context.context_table import ContextLayer, ContextTable, To
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage
 from agent.errors import HermesError
-from app.screens.confirm import ConfirmDialog
-from app.screens.context import ContextScreen, bar, filled, part, rows_of
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.context import ContextScreen, bar, filled, part, rows_of
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
 

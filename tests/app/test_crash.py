@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from app.startup.crash import KEPT, CrashLog, farewell, write_report
+from app.tui.startup.crash import KEPT, CrashLog, farewell, write_report
 from tests.support.command import ROOT, environment
 from tests.support.terminal import Terminal
 
 BROKEN = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from app.commands.actions import CommandActions
+from app.tui.commands.actions import CommandActions
 CommandActions.fold = lambda self, _argument: 1 / 0
 from hermes_launcher import main
 sys.exit(main())

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from agent.events import AgentEnded, TurnEnded
-from app.questions import request_queue
-from app.screens import dialog as dialogs
-from app.screens.agents.merge import MergeScreen
-from app.screens.confirm import ConfirmDialog
+from app.tui.questions import request_queue
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.agents.merge import MergeScreen
+from app.tui.screens.confirm import ConfirmDialog
 from tests.app.test_agents import attached, row
 from tests.app.test_application import Stage, stage
 from tests.app.test_going_back import notices, screen

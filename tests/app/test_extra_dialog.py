@@ -11,10 +11,10 @@ from textual.widgets import Static
 from agent.api import extras as extras_api
 from agent.errors import HermesError
 from agent.integrations.extras import ExtrasChange
-from app.application import HermesApp
-from app.commands import serve_command
-from app.screens import extra_dialog
-from app.screens.extra_dialog import ExtraDialog
+from app.tui.application import HermesApp
+from app.tui.commands import serve_command
+from app.tui.screens import extra_dialog
+from app.tui.screens.extra_dialog import ExtraDialog
 from tests.app.test_application import stage
 from tests.support.waiting import until
 from tools import extras

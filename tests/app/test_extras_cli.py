@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.integrations.extras import adding, checked, removing
-from app.cli.pip_progress import PipProgress, with_raw_progress
+from app.tui.terminal.pip_progress import PipProgress, with_raw_progress
 from tests.support import command
 from tools.extras import EXTRAS
 
@@ -57,7 +57,7 @@ def test_progress_of_pip_is_said_in_a_few_words() -> None:
 
 
 def test_the_progress_of_make_run_needs_nothing_that_is_not_installed_yet(tmp_path: Path) -> None:
-    program = Path(__file__).parents[2] / "app/cli/pip_progress.py"
+    program = Path(__file__).parents[2] / "app/tui/terminal/pip_progress.py"
     words = [
         sys.executable,
         "-I",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.startup.command_line import build_parser
-from app.startup.fast_args import FastOptions, fast_options
+from app.cli.command_line import build_parser
+from app.tui.startup.fast_args import FastOptions, fast_options
 
 WORDS = st.sampled_from(
     [

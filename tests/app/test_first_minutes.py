@@ -24,15 +24,15 @@ from agent.errors import HermesError
 from agent.model.key_check import KeyCheck, KeyProvider
 from agent.model.providers import NoModelError, UnusableModelError
 from agent.session.options import Options
-from app.application import HermesApp
-from app.conversation.session_host import Listener, SessionRequest
-from app.questions import request_queue
-from app.screens import dialog as dialogs
-from app.screens.models import model_menu
-from app.screens.models.fetch import FetchDialog
-from app.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
-from app.screens.models.models import ModelsScreen
-from app.screens.models.onboarding import OnboardingScreen
+from app.tui.application import HermesApp
+from app.tui.conversation.session_host import Listener, SessionRequest
+from app.tui.questions import request_queue
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.models import model_menu
+from app.tui.screens.models.fetch import FetchDialog
+from app.tui.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
+from app.tui.screens.models.models import ModelsScreen
+from app.tui.screens.models.onboarding import OnboardingScreen
 from tests.agent.model.local.hub import Hub, serving
 from tests.support.model_server import ModelServer
 from tests.support.replies import say

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from agent.errors import ConfigError
-from app.cli import gateway
+from app.cli.automate import gateway
 from tests.support import command, discord_server, matrix_server, slack_server, whatsapp_server
 from tests.support.mail_server import ADDRESS, PASSWORD, MailServer
 from tests.support.signal_server import ACCOUNT, SignalServer
@@ -172,8 +172,8 @@ def test_a_messenger_whose_extra_is_missing_keeps_no_other_from_running(
         ready("http://here")
 
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    monkeypatch.setattr("app.cli.extras.is_installed", lambda name: name != "telegram")
-    monkeypatch.setattr("app.cli.serve.service.run_service", run_service)
+    monkeypatch.setattr("app.cli.extend.extras.is_installed", lambda name: name != "telegram")
+    monkeypatch.setattr("app.service.service.run_service", run_service)
     args = argparse.Namespace(action="run", port=0, demo=True)
     settings = {"telegram": {"enabled": True}, "webhook": {"enabled": True}}
     (tmp_path / "config.yaml").write_text(json.dumps({"gateways": settings}))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.startup.gc_scheduler import NEVER, QUIET, REST, WAIT, GcScheduler
+from app.tui.startup.gc_scheduler import NEVER, QUIET, REST, WAIT, GcScheduler
 
 
 class Ring:

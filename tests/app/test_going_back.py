@@ -11,13 +11,13 @@ import pytest
 from textual.widget import Widget
 
 from agent.events import BranchSwitched, StepTaken
-from app.conversation import session_screen
-from app.conversation.double_press import DoublePress
-from app.screens import dialog as dialogs
-from app.screens.history.hunks import HunkScreen
-from app.screens.history.restoring import RestoringScreen
-from app.screens.history.rewind import RewindScreen, SaidRows
-from app.screens.history.timeline_dialogs import TimelinePick
+from app.tui.conversation import session_screen
+from app.tui.conversation.double_press import DoublePress
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.history.hunks import HunkScreen
+from app.tui.screens.history.restoring import RestoringScreen
+from app.tui.screens.history.rewind import RewindScreen, SaidRows
+from app.tui.screens.history.timeline_dialogs import TimelinePick
 from tests.agent.session.history.test_navigation import Engineer
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say

@@ -9,10 +9,10 @@ import time
 import pytest
 
 from agent.session.engine import Engine
-from app.application import HermesApp
-from app.conversation.session_host import Listener, SessionRequest
-from app.conversation.session_screen import PANES_MODULE, SessionScreen
-from app.startup import handover
+from app.tui.application import HermesApp
+from app.tui.conversation.session_host import Listener, SessionRequest
+from app.tui.conversation.session_screen import PANES_MODULE, SessionScreen
+from app.tui.startup import handover
 from tests.support.waiting import until
 
 

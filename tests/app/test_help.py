@@ -14,9 +14,9 @@ from textual.widget import Widget
 
 import app
 import widgets
-from app.commands.keys import resolve
-from app.commands.registry import COMMANDS, all_commands
-from app.screens.help import KEY_CELLS, HelpEntry, HelpScreen, commands, everywhere, here, in_column, titled
+from app.tui.commands.keys import resolve
+from app.tui.commands.registry import COMMANDS, all_commands
+from app.tui.screens.help import KEY_CELLS, HelpEntry, HelpScreen, commands, everywhere, here, in_column, titled
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.app.test_application import stage
 from tests.support.sessions import engine_of

@@ -27,12 +27,12 @@ from agent.events import (
     TurnEnded,
     UserMessageAdded,
 )
-from app.questions.approval_dialog import ApprovalDialog
-from app.questions.clarify_dialog import ClarifyDialog
-from app.screens import dialog as dialogs
-from app.screens.confirm import ConfirmDialog
-from app.screens.detail import DetailScreen
-from app.screens.dialog import Dialog
+from app.tui.questions.approval_dialog import ApprovalDialog
+from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import Dialog
 from tests.support.hostile import KINDS, SHORT, Kind, some_or_all
 from tests.support.watched import Watch, watched
 from tools.context import Todo

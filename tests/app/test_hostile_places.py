@@ -28,19 +28,19 @@ from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice
 from agent.safety.grants import Grants
 from agent.core.store.store import Store
-from app.commands.shell import run_shell
-from app.screens import dialog as dialogs
-from app.screens.approvals import ApprovalsScreen
-from app.screens.audit import AuditScreen
-from app.screens.detail import DetailScreen
-from app.screens.log_tail import LogTail
-from app.screens.logviewer import LogScreen
-from app.screens.models.models import ModelsScreen
-from app.screens.page import Page
-from app.screens.sessions.sessions import SHOWN, SessionsScreen
-from app.screens.settings.preferences import Snapshot
-from app.screens.settings.settings import SettingsScreen
-from app.screens.skins.skins import SkinList, SkinsScreen
+from app.tui.commands.shell import run_shell
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.approvals import ApprovalsScreen
+from app.tui.screens.audit import AuditScreen
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.log_tail import LogTail
+from app.tui.screens.logviewer import LogScreen
+from app.tui.screens.models.models import ModelsScreen
+from app.tui.screens.page import Page
+from app.tui.screens.sessions.sessions import SHOWN, SessionsScreen
+from app.tui.screens.settings.preferences import Snapshot
+from app.tui.screens.settings.settings import SettingsScreen
+from app.tui.screens.skins.skins import SkinList, SkinsScreen
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind
 from tests.support.waiting import until
 from tests.support.watched import Watch, watched

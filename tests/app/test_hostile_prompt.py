@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from app.conversation.mentions import files_of
+from app.tui.conversation.mentions import files_of
 from tests.support.hostile import KINDS, Kind, some_or_all
 from tests.support.watched import Watch, watched
 from tools.safe_text import clean, steers

@@ -18,19 +18,19 @@ from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
 from agent.core.store.store import Store
 from agent.workspace.repository import checkout
-from app.screens import dialog as dialogs
-from app.screens.context import ContextScreen
-from app.screens.history.branches import BranchEntry, BranchesScreen
-from app.screens.history.compare import CompareScreen
-from app.screens.history.rewind import RewindScreen
-from app.screens.history.said_messages import SaidMessage
-from app.screens.models.onboarding import OnboardingScreen
-from app.screens.page import Page
-from app.screens.sessions import sessions
-from app.screens.sessions.search import SearchScreen
-from app.screens.sessions.sessions import SessionsScreen
-from app.screens.skins.skins import SkinList, SkinsScreen
-from app.startup.crash import CrashLog, farewell, write_report
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.context import ContextScreen
+from app.tui.screens.history.branches import BranchEntry, BranchesScreen
+from app.tui.screens.history.compare import CompareScreen
+from app.tui.screens.history.rewind import RewindScreen
+from app.tui.screens.history.said_messages import SaidMessage
+from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.page import Page
+from app.tui.screens.sessions import sessions
+from app.tui.screens.sessions.search import SearchScreen
+from app.tui.screens.sessions.sessions import SessionsScreen
+from app.tui.screens.skins.skins import SkinList, SkinsScreen
+from app.tui.startup.crash import CrashLog, farewell, write_report
 from tests.app.going_back_stage import SAID, rewind
 from tests.app.test_context_screen import FULL
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind, some_or_all
@@ -155,7 +155,7 @@ async def test_names_and_places_of_the_context(step: int) -> None:
 
 async def test_a_comparison_that_cannot_be_made_says_so_and_steers_nothing() -> None:
     from agent.errors import StoreError
-    from app.screens.history.compare import CompareServices
+    from app.tui.screens.history.compare import CompareServices
 
     async def nothing(*_: object) -> Any:
         raise StoreError(SMALL[0].text)

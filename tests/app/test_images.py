@@ -9,8 +9,8 @@ import pytest
 
 from agent.core.attachments import AttachmentStore
 from agent.core.home import Home
-from app.conversation.attachments import sources
-from app.conversation.images import picture_loader
+from app.tui.conversation.attachments import sources
+from app.tui.conversation.images import picture_loader
 from tests.support.images import png
 from tools.senses.thumbnails import CELL
 

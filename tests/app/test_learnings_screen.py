@@ -14,9 +14,9 @@ from agent.core.config.schema import LearningSettings
 from agent.knowledge.learnings.book import LearningBook, learning_book
 from agent.knowledge.learnings.learning import Learning
 from agent.core.store.store import Store
-from app.screens import dialog as dialogs
-from app.screens.confirm import TextDialog
-from app.screens.learnings import LearningSource, LearningsScreen
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.learnings import LearningSource, LearningsScreen
 from tests.support.staged import Staged, drawn, scene
 from tests.support.waiting import until
 

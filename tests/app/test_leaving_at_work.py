@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 
 from agent.api.opening import open_session
 from agent.session.options import Options
-from app.application import HermesApp
-from app.conversation.session_host import Listener, SessionRequest
+from app.tui.application import HermesApp
+from app.tui.conversation.session_host import Listener, SessionRequest
 from tests.agent.session.history.test_navigation import Engineer
 from tests.support.engines import Bench, bench
 from tests.support.team import UNASKED

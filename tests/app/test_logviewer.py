@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.screens import logviewer
-from app.screens.detail import DetailScreen
-from app.screens.log_tail import LogTail, LogUpdate
-from app.screens.logviewer import LogScreen
+from app.tui.screens import logviewer
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.log_tail import LogTail, LogUpdate
+from app.tui.screens.logviewer import LogScreen
 from tests.app.pages import PageHost, lines_of
 from tests.app.test_log_tail import record
 from tests.support.waiting import until

@@ -10,10 +10,10 @@ from textual.pilot import Pilot
 
 from agent.api.session import AgentConversation
 from agent.events import AgentEnded, AgentProgressed, TodosChanged
-from app.conversation import active_conversation
-from app.conversation.agent_screen import AgentScreen
-from app.screens import dialog as dialogs
-from app.screens.confirm import ConfirmDialog
+from app.tui.conversation import active_conversation
+from app.tui.conversation.agent_screen import AgentScreen
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import ConfirmDialog
 from tests.app.agents_stage import OPENED, beginning, busy, conversation, sent, unmerged
 from tests.support.hostile import KINDS, some_or_all
 from tests.support.staged import Staged, scene

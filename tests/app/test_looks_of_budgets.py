@@ -8,8 +8,8 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.events import Event
-from app.screens import dialog as dialogs
-from app.screens.dialog import Dialog
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.dialog import Dialog
 from tests.app import agents_stage
 from tests.support import story
 from tests.support.staged import Act, Staged, drawn, scene

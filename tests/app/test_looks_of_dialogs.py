@@ -15,15 +15,15 @@ from agent.integrations.extras import ExtrasChange
 from agent.model.detect import DetectedServer
 from agent.model.local.weights import CATALOGUE, STANDARD
 from agent.model.providers import NoModelError
-from app.screens import dialog as dialogs
-from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.detail import DetailScreen
-from app.screens.dialog import Dialog
-from app.screens.extra_dialog import ExtraDialog
-from app.screens.models.fetch import FetchDialog
-from app.screens.models.key_dialog import KeyDialog
-from app.screens.models.model_menu import Offers
-from app.screens.models.onboarding import OnboardingScreen
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import ConfirmDialog, TextDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import Dialog
+from app.tui.screens.extra_dialog import ExtraDialog
+from app.tui.screens.models.fetch import FetchDialog
+from app.tui.screens.models.key_dialog import KeyDialog
+from app.tui.screens.models.model_menu import Offers
+from app.tui.screens.models.onboarding import OnboardingScreen
 from tests.app.setup_stage import PROVIDER, Doubtful, Halfway
 from tests.support import story
 from tests.support.staged import Act, Staged, drawn, scene

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from app.screens import dialog as dialogs
-from app.screens.history.branches import BranchesScreen
-from app.screens.history.compare import CompareScreen
-from app.screens.history.restoring import RestoringScreen
-from app.screens.history.rewind import RewindScreen
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.history.branches import BranchesScreen
+from app.tui.screens.history.compare import CompareScreen
+from app.tui.screens.history.restoring import RestoringScreen
+from app.tui.screens.history.rewind import RewindScreen
 from tests.app.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
 from tests.app.pages import PageHost, pressing
 from tests.app.timeline_stage import NOW

@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 from agent.api.local.stored import LocalStored
 from agent.core.home import Home
 from agent.core.store.store import Store
-from app.screens import dialog as dialogs
-from app.screens.dialog import Dialog
-from app.screens.sessions import sessions
-from app.screens.sessions.sessions import SessionsScreen
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.dialog import Dialog
+from app.tui.screens.sessions import sessions
+from app.tui.screens.sessions.sessions import SessionsScreen
 from tests.support import shelf
 from tests.support.staged import Staged, scene
 from tests.support.thorough import thoroughly

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import main as entry
-from app.startup.command_line import SUBCOMMANDS
+from app.cli.command_line import SUBCOMMANDS
 from tests.support import command
 
 
@@ -35,7 +35,7 @@ def test_every_subcommand_explains_itself(name: str, tmp_path: Path) -> None:
 def test_a_fault_of_ours_is_a_sentence_and_the_details_are_in_a_private_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import app.cli.oneshot
+    import app.cli.sessions.oneshot
 
     def broken(_args: object) -> int:
         raise RuntimeError("\x1b[31mred alert")
@@ -60,7 +60,7 @@ def test_a_full_disk_is_named_by_what_could_not_be_written(
     name: str | None,
     what: str,
 ) -> None:
-    import app.cli.oneshot
+    import app.cli.sessions.oneshot
 
     def full(_args: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device", name)

@@ -12,9 +12,9 @@ from agent.knowledge.memory.entries import MemoryOperation
 from agent.knowledge.memory.origins import Origin
 from agent.knowledge.memory.scopes import Scope
 from agent.knowledge.memory.service import MemoryFiles
-from app.screens import dialog as dialogs
-from app.screens.confirm import TextDialog
-from app.screens.memory import MemoryRows, MemoryScreen, MemorySource
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.memory import MemoryRows, MemoryScreen, MemorySource
 from tests.support.staged import Staged, drawn, scene
 from tests.support.waiting import until
 

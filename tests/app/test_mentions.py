@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation import mentions
-from app.conversation.mentions import files_of
+from app.tui.conversation import mentions
+from app.tui.conversation.mentions import files_of
 from tools.files import searching
 from tools.files.searching import SearchRequest
 

@@ -14,12 +14,12 @@ from agent.core.store.operations import Operation
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.plan_items import PlanItem
-from app.commands.merging import merge_copy, named
-from app.screens import dialog as dialogs
-from app.screens.agents.merge import MergeScreen
-from app.screens.confirm import ConfirmDialog
-from app.screens.history.plan_words import MERGE
-from app.screens.history.restoring import PlanRows
+from app.tui.commands.merging import merge_copy, named
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.agents.merge import MergeScreen
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.history.plan_words import MERGE
+from app.tui.screens.history.restoring import PlanRows
 from tests.app.going_back_stage import HUNKS, PLAN, RESTORE, entry
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.app.test_application import Stage, stage

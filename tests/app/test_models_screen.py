@@ -15,8 +15,8 @@ from agent.core.home import Home
 from agent.model.catalog import ModelInfo
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
-from app.screens.models.model_menu import ModelMenu
-from app.screens.models.models import BUSY, ModelsScreen, about, dollars, price
+from app.tui.screens.models.model_menu import ModelMenu
+from app.tui.screens.models.models import BUSY, ModelsScreen, about, dollars, price
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
 

@@ -26,12 +26,12 @@ from agent.events import (
     ToolStarted,
     UsageChanged,
 )
-from app.application import HermesApp
-from app.conversation.agent_screen import AgentScreen
-from app.conversation.session_host import Listener, SessionRequest
-from app.questions import request_queue
-from app.questions.clarify_dialog import ClarifyDialog
-from app.screens.detail import DetailScreen
+from app.tui.application import HermesApp
+from app.tui.conversation.agent_screen import AgentScreen
+from app.tui.conversation.session_host import Listener, SessionRequest
+from app.tui.questions import request_queue
+from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.screens.detail import DetailScreen
 from tests.support.waiting import until
 from tools.results import Display
 from widgets.direct_rows import uncovered

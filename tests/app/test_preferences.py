@@ -10,8 +10,8 @@ from agent.core.config.schema import Settings
 from agent.errors import ConfigError
 from agent.events import Noticed
 from agent.core.home import Home
-from app.screens.settings.preferences import adopt, takes_effect_at_once
-from app.screens.settings.settings import SettingsScreen
+from app.tui.screens.settings.preferences import adopt, takes_effect_at_once
+from app.tui.screens.settings.settings import SettingsScreen
 from tests.app.test_application import Stage, stage
 from tests.support.replies import by_step, call, say
 from tests.support.sessions import engine_of

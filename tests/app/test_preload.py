@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from app.startup import preload
+from app.tui.startup import preload
 from tests.support.command import ROOT, environment
 
 
@@ -157,7 +157,7 @@ def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
     code = (
         "import asyncio, sys; from tools.discovery import tool_modules;"
         "from agent.api.opening import READ_FIRST;"
-        "from app.startup.preload import SURFACE, bring_engine, bring_surface;"
+        "from app.tui.startup.preload import SURFACE, bring_engine, bring_surface;"
         "asyncio.run(bring_surface()); asyncio.run(bring_engine());"
         "assert {*SURFACE, *READ_FIRST, *tool_modules()} <= sys.modules.keys()"
     )
@@ -167,7 +167,7 @@ def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
 
 WATCHED = """
 import asyncio, sys, threading
-from app.conversation import job_watch
+from app.tui.conversation import job_watch
 
 class OnTheLoop:
     def find_spec(self, name, *_):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.knowledge.context.fold import ContextFold
 from agent.core.store.nodes import Node
-from app.conversation.replay import CUT_OFF, call_in_full, newest_first
+from app.tui.conversation.replay import CUT_OFF, call_in_full, newest_first
 from tools.registry import Registry
 from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, ReasoningItem, UserItem
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked, RequestResolved
-from app.questions import request_queue
-from app.questions.clarify_dialog import ClarifyDialog
-from app.questions.request_queue import TYPING_PAUSE, Request, RequestQueue
-from app.screens import dialog as dialogs
-from app.screens.confirm import TextDialog
-from app.screens.detail import DetailScreen
-from app.screens.palette import StyledCommandPalette
+from app.tui.questions import request_queue
+from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.request_queue import TYPING_PAUSE, Request, RequestQueue
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.palette import StyledCommandPalette
 from tests.support import story
 from tests.support.staged import Staged, drawn, scene
 from tests.support.waiting import until

@@ -10,9 +10,9 @@ from textual.pilot import Pilot
 
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.plan_items import PartialRestore
-from app.screens.history.hunks import HunkScreen
-from app.screens.history.restoring import RestoringScreen
-from app.screens.history.timeline_files import FileScreen
+from app.tui.screens.history.hunks import HunkScreen
+from app.tui.screens.history.restoring import RestoringScreen
+from app.tui.screens.history.timeline_files import FileScreen
 from tests.app.going_back_stage import BOUGHT, HUNKS, LIST, PLAN, RESTORE, entry
 from tests.app.pages import PageHost, lines_of
 from tests.support.waiting import until

@@ -13,7 +13,7 @@ import pytest
 from agent.core.home import Home
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
-from app.startup.resume_preview import ResumedSession, changing, resume_preview
+from app.tui.startup.resume_preview import ResumedSession, changing, resume_preview
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = """
@@ -21,7 +21,7 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from agent.core.home import Home
-from app.startup.resume_preview import ResumedSession, resume_preview
+from app.tui.startup.resume_preview import ResumedSession, resume_preview
 
 def show(path):
     print([node.content for node in path], "agent.session.runtime" in sys.modules, "openai" in sys.modules)

@@ -12,9 +12,9 @@ import pytest
 
 from agent.session.engine import Engine
 from agent.core.home import Home
-from app.application import HermesApp
-from app.conversation.saved_layout import LARGEST, SavedLayout
-from app.conversation.session_host import Listener, SessionRequest
+from app.tui.application import HermesApp
+from app.tui.conversation.saved_layout import LARGEST, SavedLayout
+from app.tui.conversation.session_host import Listener, SessionRequest
 
 STATE = {"width": 52, "folded": ["todo", "log"]}
 

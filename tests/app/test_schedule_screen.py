@@ -17,11 +17,11 @@ from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.deciding import instant
 from agent.automation.schedule.job_table import ask_for, begin, end
 from agent.core.store.store import Store
-from app.conversation import job_watch
-from app.conversation.job_watch import RunStarter, look
-from app.screens.confirm import TextDialog
-from app.screens.detail import DetailScreen
-from app.screens.schedule import ScheduleScreen, about
+from app.tui.conversation import job_watch
+from app.tui.conversation.job_watch import RunStarter, look
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.schedule import ScheduleScreen, about
 from tests.agent.automation.schedule.sample import job
 from tests.app.pages import PageHost
 from tests.support.staged import Staged, drawn

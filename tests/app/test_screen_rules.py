@@ -10,8 +10,8 @@ import pytest
 
 import app
 import widgets
-from app.commands.keys import resolve
-from app.screens.help import HelpScreen
+from app.tui.commands.keys import resolve
+from app.tui.screens.help import HelpScreen
 from tests.app.pages import PageHost
 from tests.support.waiting import until
 from themes.loader import load_skin

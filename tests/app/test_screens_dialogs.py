@@ -14,16 +14,16 @@ from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
 from agent.model.providers import NoModelError
-from app.questions.approval_dialog import DANGEROUS, ApprovalDialog
-from app.questions.clarify_dialog import ClarifyDialog
-from app.screens import dialog as dialogs
-from app.screens.choices import Choices, hanging
-from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.detail import DetailScreen
-from app.screens.dialog import Dialog, shared
-from app.screens.history.timeline_dialogs import BRING_BACK, TimelinePick
-from app.screens.keyline import KeyLine, fitted
-from app.screens.models.onboarding import OnboardingScreen
+from app.tui.questions.approval_dialog import DANGEROUS, ApprovalDialog
+from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.choices import Choices, hanging
+from app.tui.screens.confirm import ConfirmDialog, TextDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import Dialog, shared
+from app.tui.screens.history.timeline_dialogs import BRING_BACK, TimelinePick
+from app.tui.screens.keyline import KeyLine, fitted
+from app.tui.screens.models.onboarding import OnboardingScreen
 from tests.support.waiting import until
 from tools.context import PersonAnswer
 from widgets.reader import Reader

@@ -15,8 +15,8 @@ from agent.api.local.stored import LocalStored
 from agent.core.home import Home
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
-from app.screens import dialog as dialogs
-from app.screens.sessions.sessions import SessionsScreen, age
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.sessions.sessions import SessionsScreen, age
 from tests.support.waiting import until
 from themes.skin import Skin
 from widgets.palette import css_variables

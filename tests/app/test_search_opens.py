@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.screens.sessions.search import SearchScreen
-from app.screens.sessions.search_rows import HitRows
+from app.tui.screens.sessions.search import SearchScreen
+from app.tui.screens.sessions.search_rows import HitRows
 from tests.app.test_application import Stage, stage
 from tests.support.replies import say
 from tests.support.sessions import engine_of

@@ -17,13 +17,13 @@ from agent.integrations.mcp.forms import form_fields
 from agent.integrations.mcp.health import Health
 from agent.integrations.mcp.server_state import ServerState, ToolState
 from agent.integrations.server_events import FormAsked, ServerLogged
-from app.questions.form_dialog import FormDialog
-from app.questions.form_question import QUESTION
-from app.screens import dialog as dialogs
-from app.screens.confirm import ConfirmDialog
-from app.screens.detail import DetailScreen
-from app.screens.servers import ServersScreen
-from app.screens.sign_in_dialog import SignInDialog, shows_pages, told
+from app.tui.questions.form_dialog import FormDialog
+from app.tui.questions.form_question import QUESTION
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.servers import ServersScreen
+from app.tui.screens.sign_in_dialog import SignInDialog, shows_pages, told
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.waiting import until
 
@@ -233,7 +233,7 @@ async def signing_in(app: Staged, pilot: Pilot[Any], stand: Stand) -> SignInDial
 async def test_signing_in_shows_the_address_and_ends_however_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = list[str]()
     monkeypatch.setattr("webbrowser.open", lambda url: pages.append(url) is None)
-    monkeypatch.setattr("app.screens.sign_in_dialog.shows_pages", lambda _environ: False)
+    monkeypatch.setattr("app.tui.screens.sign_in_dialog.shows_pages", lambda _environ: False)
     app, stand = Staged(), Stand((CLOUD, *STATES))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.listener is not None, "the start")

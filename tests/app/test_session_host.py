@@ -11,7 +11,7 @@ import pytest
 
 from agent.errors import HermesError
 from agent.events import Event, Noticed, SessionOpened, ToolStarted, TurnEnded, TurnStarted
-from app.conversation.session_host import Listener, SessionHost, SessionRequest, opened_first
+from app.tui.conversation.session_host import Listener, SessionHost, SessionRequest, opened_first
 from tests.app.test_application import stage
 from tests.support.replies import call, say
 from widgets.transcript.items import NoticeItem, UserItem

@@ -10,9 +10,9 @@ from textual.command import SearchIcon
 from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
 
-from app.screens import dialog as dialogs
-from app.screens.confirm import TextDialog
-from app.screens.detail import DetailScreen
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.detail import DetailScreen
 from tests.support import story
 from tests.support.staged import Staged, drawn
 from tests.support.waiting import until
@@ -71,7 +71,7 @@ async def test_suspending_works_over_everything(over: Over, monkeypatch: pytest.
 
 
 async def test_another_key_suspends_over_a_dialog_when_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.commands.keys import resolve
+    from app.tui.commands.keys import resolve
 
     left: list[bool] = []
     monkeypatch.setattr(Staged, "action_suspend_process", lambda app: left.append(True))

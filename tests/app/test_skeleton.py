@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.startup import skeleton, startup_theme_read
-from app.startup.handover import as_events, pressed
-from app.startup.startup_theme_read import NIGHT, PLAIN
+from app.tui.startup import skeleton, startup_theme_read
+from app.tui.startup.handover import as_events, pressed
+from app.tui.startup.startup_theme_read import NIGHT, PLAIN
 from themes.skin import Skin
 from widgets.panes import arrangement
 from widgets.panes.arrangement import WIDTH

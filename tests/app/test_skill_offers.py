@@ -16,10 +16,10 @@ from agent.knowledge.skills.hub.opening import SkillSources, SourcePlace
 from agent.knowledge.skills.hub.quarantine import Candidate
 from agent.knowledge.skills.hub.service import SearchResult, SkillHub
 from agent.knowledge.skills.hub.source import SkillOffer
-from app.commands.skill_market import HubMarket
-from app.screens.confirm import ConfirmDialog
-from app.screens.skill_candidate import CandidateScreen
-from app.screens.skill_offers import OfferRows, SkillOffersScreen
+from app.tui.commands.skill_market import HubMarket
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.skill_candidate import CandidateScreen
+from app.tui.screens.skill_offers import OfferRows, SkillOffersScreen
 from tests.app.test_application import stage
 from tests.support.skills import write_skill
 from tests.support.staged import Staged, drawn, scene

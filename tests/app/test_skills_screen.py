@@ -11,11 +11,11 @@ from textual.widgets import Input
 
 from agent.api.config import load
 from agent.core.home import Home
-from app.commands.skills_command import DiskShelf
-from app.screens.confirm import TextDialog
-from app.screens.detail import DetailScreen
-from app.screens.skill_candidate import CandidateScreen
-from app.screens.skills import SkillRow, SkillRows, SkillsScreen, rows_of
+from app.tui.commands.skills_command import DiskShelf
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.skill_candidate import CandidateScreen
+from app.tui.screens.skills import SkillRow, SkillRows, SkillsScreen, rows_of
 from tests.app.test_application import stage
 from tests.support.replies import say
 from tests.support.skills import write_skill

@@ -14,11 +14,11 @@ from textual.widgets import Input
 
 from agent.errors import ConfigError
 from agent.core.home import Home
-from app.screens import dialog as dialogs
-from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.skins import skin_files
-from app.screens.skins.skin_draft import SkinDraft, color_of
-from app.screens.skins.skin_editor import RoleList, SkinEditorScreen
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.confirm import ConfirmDialog, TextDialog
+from app.tui.screens.skins import skin_files
+from app.tui.screens.skins.skin_draft import SkinDraft, color_of
+from app.tui.screens.skins.skin_editor import RoleList, SkinEditorScreen
 from tests.app.skin_stage import Dressed, dressed, running, words
 from tests.support.waiting import until
 from themes.colors import normalized

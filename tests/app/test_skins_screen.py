@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from app.screens.skins.skins import SkinList, SkinsScreen, about
+from app.tui.screens.skins.skins import SkinList, SkinsScreen, about
 from tests.app.skin_stage import Dressed, dressed, running, words
 from tests.support.waiting import until
 from themes.contrast import check

@@ -14,13 +14,13 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
-from app.questions.approval_dialog import ApprovalDialog
-from app.questions.clarify_dialog import ClarifyDialog
-from app.screens import dialog as dialogs
-from app.screens.choices import Choices
-from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.dialog import Dialog, Hints
-from app.screens.settings.settings_list import SettingsList
+from app.tui.questions.approval_dialog import ApprovalDialog
+from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.choices import Choices
+from app.tui.screens.confirm import ConfirmDialog, TextDialog
+from app.tui.screens.dialog import Dialog, Hints
+from app.tui.screens.settings.settings_list import SettingsList
 from tests.app.test_application import Stage, stage
 from tests.support.replies import calls, say
 from tests.support.waiting import until

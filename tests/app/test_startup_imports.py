@@ -15,18 +15,18 @@ from tests.support.terminal import Terminal
 HEAVY = {
     *("openai", "mcp", "httpx", "httpx2", "pydantic", "pygments", "markdown_it", "yaml", "sqlite3"),
     *("aiosqlite", "tree_sitter", "watchdog", "PIL", "agent.events", "agent.session.engine", "agent.core.config.loader"),
-    *("app.conversation.session_panes", "app.conversation.bridge", "widgets.transcript.view"),
+    *("app.tui.conversation.session_panes", "app.tui.conversation.bridge", "widgets.transcript.view"),
     *("widgets.panes.pane", "widgets.panes.workbench", "widgets.panes.bar", "widgets.panes.rules"),
     *("tools.results", "tools.context"),
-    *("argparse", "app.startup.command_line", "agent.safety", "hashlib", "shlex", "themes.skin_changes"),
+    *("argparse", "app.cli.command_line", "agent.safety", "hashlib", "shlex", "themes.skin_changes"),
 }
 WATCHED = """
 import json, os, sys
 sys.path.insert(0, {root!r})
-import app.startup.skeleton
+import app.tui.startup.skeleton
 write = os.write
 def hear(handed_over):
-    from app.terminal.tty_output import TtyOutput
+    from app.tui.terminal.tty_output import TtyOutput
     put = TtyOutput.write
     def noting(self, data):
         if "❯".encode() in data and not os.path.exists({note!r}):
@@ -36,8 +36,8 @@ def hear(handed_over):
         put(self, data)
     TtyOutput.write = noting
     handed_over()
-over = app.startup.skeleton.Skeleton.hand_over
-app.startup.skeleton.Skeleton.hand_over = lambda self: hear(lambda: over(self))
+over = app.tui.startup.skeleton.Skeleton.hand_over
+app.tui.startup.skeleton.Skeleton.hand_over = lambda self: hear(lambda: over(self))
 from hermes_launcher import main
 sys.exit(main())
 """

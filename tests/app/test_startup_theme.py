@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.color import ColorSystem
 
-from app.startup import startup_theme_read
-from app.startup.startup_theme_write import drawn_in, keep, kept_skin
+from app.tui.startup import startup_theme_read
+from app.tui.startup.startup_theme_write import drawn_in, keep, kept_skin
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 from themes.loader import builtin_names, load_skin

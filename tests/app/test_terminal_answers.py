@@ -7,15 +7,15 @@ import time
 
 import pytest
 
-from app.terminal import answers
-from app.terminal.answers import (
+from app.tui.terminal import answers
+from app.tui.terminal.answers import (
     OFFERED,
     ClipboardRefusedError,
     TerminalAnswers,
     clipboard_of_terminal,
     sixel_cell,
 )
-from app.terminal.tty_input import Answered, InputDecoder
+from app.tui.terminal.tty_input import Answered, InputDecoder
 from tests.support.images import png
 
 DEVICE = b"\x1b[?62;22;52c"

@@ -13,11 +13,11 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 
-from app.screens import dialog as dialogs
-from app.screens.dialog import Dialog
-from app.screens.history.timeline import TimelineScreen
-from app.screens.history.timeline_files import FileScreen, FilesScreen, diff_of
-from app.screens.history.timeline_services import FileDifferenceRow, Sides
+from app.tui.screens import dialog as dialogs
+from app.tui.screens.dialog import Dialog
+from app.tui.screens.history.timeline import TimelineScreen
+from app.tui.screens.history.timeline_files import FileScreen, FilesScreen, diff_of
+from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from tests.app.pages import PageHost, lines_of, settled
 from tests.app.timeline_stage import NOW, Book, opened, small, three
 from tests.support.waiting import until

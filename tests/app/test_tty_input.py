@@ -16,7 +16,7 @@ from textual import events
 from textual.constants import ESCAPE_DELAY
 from textual.message import Message
 
-from app.terminal.tty_input import (
+from app.tui.terminal.tty_input import (
     BEGIN,
     END,
     LARGEST,

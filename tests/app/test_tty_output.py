@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.terminal import tty_output as lines
-from app.terminal.tty_output import LIMIT, TtyOutput
+from app.tui.terminal import tty_output as lines
+from app.tui.terminal.tty_output import LIMIT, TtyOutput
 
 
 @pytest.fixture(autouse=True)

@@ -162,10 +162,10 @@ def test_a_default_access_list_counts_instead_of_the_umask(tmp_path: Path) -> No
 
 PRIVATE = {
     "app/cli/health/check.py": "asks programs for their versions",
-    "app/cli/pip_progress.py": "installs packages for Hermes",
-    "app/cli/memory.py": "opens a file of the home in the editor",
-    "app/cli/skills/sharing.py": "asks git who somebody is",
-    "app/conversation/clipboard_images.py": "reads the clipboard",
+    "app/tui/terminal/pip_progress.py": "installs packages for Hermes",
+    "app/cli/extend/memory.py": "opens a file of the home in the editor",
+    "app/cli/extend/skills/sharing.py": "asks git who somebody is",
+    "app/tui/conversation/clipboard_images.py": "reads the clipboard",
     "agent/model/local/sources.py": "fetches a model into the home",
     "agent/model/local/server.py": "runs a model",
     "agent/knowledge/skills/hub/git.py": "fetches skills into the home",

@@ -16,7 +16,7 @@ import pytest
 from agent.session.spending.report import UsageLine, UsageReport
 from agent.session.spending.request_table import Payer, RequestAmount, State, add, agent_name
 from agent.core.store.store import Store
-from app.cli.usage import cost, table_of
+from app.cli.sessions.usage import cost, table_of
 from app.main import main
 
 HOSTILE = "p/\x1b]52;c;aGk=\x07[bold]model\u202e"

@@ -12,7 +12,7 @@ from agent.errors import HermesError
 from agent.session.spending.overview import SpendingBound, SpendingOverview, overview
 from agent.session.spending.report import UsageLine
 from agent.session.spending.request_table import MAIN, SENT, SIDE
-from app.screens.usage import UsageScreen, rows_of
+from app.tui.screens.usage import UsageScreen, rows_of
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.engines import bench
 from tests.support.replies import call, say

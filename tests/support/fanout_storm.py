@@ -162,7 +162,7 @@ class Program:
 @functools.cache
 def _forks() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*PROGRAM, "app.cli.oneshot", "hermes_launcher", __name__])
+    context.set_forkserver_preload([*PROGRAM, "app.cli.sessions.oneshot", "hermes_launcher", __name__])
     # Else it would know its modules by paths that are relative to where it happens to begin.
     with patch.dict(os.environ, {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(command.ROOT)}):
         forkserver.ensure_running()

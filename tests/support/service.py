@@ -74,7 +74,7 @@ class Service:
 
     def code(self, scope: str, name: str = "") -> str:
         """A pairing code, as `hermes serve pair` makes one."""
-        from app.cli.serve.credentials import Credentials
+        from app.service.credentials import Credentials
 
         return Credentials(self.home / "serve").make_code(scope, name)[0]  # type: ignore[arg-type]
 

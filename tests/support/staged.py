@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 
 from agent.events import Event
 from agent.workspace.repository import Checkout
-from app.application import HermesApp
-from app.conversation.bridge import Bridge
-from app.conversation.session_host import Listener, SessionRequest
+from app.tui.application import HermesApp
+from app.tui.conversation.bridge import Bridge
+from app.tui.conversation.session_host import Listener, SessionRequest
 from tests.support.waiting import until
 from themes.loader import load_skin
 

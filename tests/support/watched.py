@@ -14,8 +14,8 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from app.application import HermesApp
-from app.conversation.session_host import Listener, SessionRequest
+from app.tui.application import HermesApp
+from app.tui.conversation.session_host import Listener, SessionRequest
 from tests.support.painted import PaintedScreen
 from tests.support.waiting import PATIENCE
 

@@ -18,10 +18,10 @@ from agent.errors import HermesError
 from agent.events import Decision, Event
 from agent.core.home import Home
 from agent.core.store.store import Store
-from app.cli.serve.doors import TurnedAwayError
-from app.cli.serve.hosted_session import HostedSession
-from app.cli.serve.session_hub import SessionHub
-from app.commands.move_command import COMMAND as MOVE
+from app.service.doors import TurnedAwayError
+from app.service.hosted_session import HostedSession
+from app.service.session_hub import SessionHub
+from app.tui.commands.move_command import COMMAND as MOVE
 from tests.app.serve.conftest import SCRIPT
 from tests.support import command
 from tests.support.editor import editor

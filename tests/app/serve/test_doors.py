@@ -32,7 +32,7 @@ def stage(service: Service, workspace: Path) -> Iterator[Stage]:
     look, talk, old = service.device("look"), service.device("talk"), service.device("approve", "old")
     used = service.code("approve")
     owner.service.device("look")
-    from app.cli.serve.credentials import Credentials
+    from app.service.credentials import Credentials
 
     credentials = Credentials(service.home / "serve")
     credentials.pair(used)

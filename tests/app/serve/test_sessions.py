@@ -19,8 +19,8 @@ from websockets.sync.client import connect
 
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
-from app.cli.serve import connection
-from app.cli.serve.credentials import Credentials
+from app.service import connection
+from app.service.credentials import Credentials
 from tests.agent.core.net.test_door_tls import signed
 from tests.app.serve.conftest import SCRIPT
 from tests.support import command

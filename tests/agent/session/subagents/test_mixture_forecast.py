@@ -14,7 +14,7 @@ from agent.core.event_data import ForecastSpan
 from agent.events import AgentStarted, ApprovalAsked, Decision, ForecastAsked
 from agent.session.spending.budget import Budget
 from agent.session.subagents.forecast import LONG_REPLY, REPLY, Planned, forecast
-from app.questions.budget_words import learned
+from app.tui.questions.budget_words import learned
 from tests.agent.session.subagents.test_delegation import results
 from tests.agent.session.subagents.test_forecast import PRICED
 from tests.agent.session.subagents.test_forecast_question import answering

@@ -1,0 +1,207 @@
+"""`hermes batch run FILE`: many tasks from a file, each in a folder and a session of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ExitCode
+from app.cli.automate.batch_lines import line_of
+from app.cli.sessions.output import say
+
+if TYPE_CHECKING:
+    from agent.api.batch import BatchProgress
+
+_RUNNERS = ("local", "docker", "ssh", "ray")
+_MOST_JOBS = 256
+_APPROVE = ("careful", "normal", "plan", "yolo", "deny")
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "batch",
+        help="work on many tasks from a file",
+        description="Work on many tasks from a file, each in a session and a folder of its own.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    run = actions.add_parser(
+        "run",
+        help="work on the tasks of a file; the same line again goes on where it was stopped",
+        description="Work on the tasks of FILE (.jsonl, .csv or .yaml). The same line again goes on where it "
+        "was stopped: what has an answer is not asked again.",
+    )
+    run.add_argument("file", metavar="FILE", type=Path)
+    run.add_argument("-o", "--out", metavar="DIR", type=Path, help="folder of the results (FILE-results)")
+    run.add_argument("--jobs", type=jobs, default=4, metavar="N", help="tasks at once (4; at most 256)")
+    run.add_argument(
+        "--retries", type=_count, default=2, metavar="N", help="further tries of one that failed (2)"
+    )
+    run.add_argument("--max-tokens", type=number, metavar="N", help="tokens all tasks may use together")
+    run.add_argument("--max-cost", type=_money, metavar="USD", help="US dollars all tasks may use together")
+    run.add_argument(
+        "--runner", choices=_RUNNERS, default="local", help="where commands or tasks run (local)"
+    )
+    run.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster, with --runner ray")
+    run.add_argument("--model", default="", metavar="NAME", help="the model of tasks that name none")
+    run.add_argument(
+        "--distribution",
+        default="",
+        metavar="CHANCES",
+        help="chance in percent of each toolset, such as file=100,web=60, for tasks that name none",
+    )
+    run.add_argument("--approve", choices=_APPROVE, help="what happens to actions; nobody is asked")
+    run.add_argument(
+        "--json", action="store_true", dest="as_json", help="print each result as a line of JSON"
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry the subcommand out; 0 when all tasks are done and their checks hold, 1 when not."""
+    from agent.api.batch import BatchOptions, Budget, ResultFolder, read_tasks, run_batch
+
+    tasks = read_tasks(args.file)
+    folder = ResultFolder((args.out or args.file.with_name(f"{args.file.stem}-results")).absolute())
+    options = BatchOptions(
+        jobs=args.jobs,
+        retries=args.retries,
+        total=Budget(tokens=args.max_tokens, money=args.max_cost),
+        runner=args.runner,
+        approve=args.approve,
+        model=args.model,
+        address=args.address,
+        distribution=_chances(args.distribution),
+    )
+
+    async def work() -> BatchProgress:
+        view = progress_view(as_json=args.as_json)
+        with view:
+            task = asyncio.ensure_future(
+                run_batch(
+                    tasks, folder, options, dict(os.environ), base=args.file.absolute().parent, told=view.hear
+                )
+            )
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            return await task
+
+    try:
+        ended = asyncio.run(work())
+    except asyncio.CancelledError:
+        say("Stopped; the same command goes on.", sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    if not args.as_json:
+        _print_summary(ended, folder.results)
+    return int(ExitCode.FAILED if ended.failed else ExitCode.DONE)
+
+
+def _chances(text: str) -> dict[str, float]:
+    from agent.api.batch import distribution_of
+    from agent.errors import ConfigError
+
+    try:
+        return distribution_of(text)
+    except ConfigError as error:
+        raise ConfigError(f"{str(error).replace('`distribution`', '--distribution')}.") from None
+
+
+def _print_summary(ended: BatchProgress, results: Path) -> None:
+    parts = [
+        f"{ended.ended:,} of {ended.total:,} tasks",
+        f"{ended.failed:,} failed",
+        f"{ended.tokens:,} tokens",
+    ]
+    if ended.resumed:
+        parts.append(f"{ended.resumed:,} from an earlier run")
+    say(f"{', '.join(parts)}. Results: {results}")
+
+
+class _Silent:
+    """No progress."""
+
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def hear(self, progress: BatchProgress) -> None:
+        pass
+
+
+class _Lines:
+    """Plain progress: a line for each task that ends; with `as_json` its result."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._noted = False
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def hear(self, progress: BatchProgress) -> None:
+        if progress.note and not self._noted:
+            self._noted = True
+            say(progress.note, sys.stderr)
+        result = progress.last
+        if result is None:
+            return
+        if self._as_json:
+            print(json.dumps(result.to_json()), flush=True)
+        else:
+            width = len(str(progress.total))
+            say(f"{progress.ended:>{width}}/{progress.total}  {line_of(result)}")
+
+
+def progress_view(*, as_json: bool = False, quiet: bool = False) -> Any:
+    """What shows how a batch gets on: a live table, lines, lines of JSON, or with `quiet` nothing."""
+    if quiet:
+        return _Silent()
+    if as_json or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        return _Lines(as_json)
+    from app.cli.automate.batch_table import LiveTable
+
+    return LiveTable()
+
+
+def number(text: str) -> int:
+    """A whole number above 0, of an option."""
+    value = _count(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("has to be 1 or more")
+    return value
+
+
+def jobs(text: str) -> int:
+    """How many tasks are worked on or made at once, of an option."""
+    value = number(text)
+    if value > _MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"has to be {_MOST_JOBS} or less")
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise argparse.ArgumentTypeError("has to be a whole number")
+    return int(text)
+
+
+def _money(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError("has to be an amount above 0")
+    return value

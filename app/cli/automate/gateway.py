@@ -1,0 +1,201 @@
+"""`hermes gateway`: messengers that talk to sessions of the service, and who may talk there."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ConfigError, ExitCode
+from app.cli.automate import gateway_setup
+from app.cli.extend.extras import require
+from app.cli.sessions.output import say
+
+if TYPE_CHECKING:
+    from agent.api.config import LoadedSettings
+    from agent.api.gateways import GatewayBook
+
+
+NOBODY = "no service runs; start it with `hermes gateway run`"
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "gateway",
+        help="talk to sessions from messengers, and say who may",
+        description="Let messengers talk to sessions of the service of this home.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    run = actions.add_parser("run", help="run the enabled messengers, with the service they belong to")
+    run.add_argument("--port", type=int, default=0, metavar="N", help="port of the service (0 = any)")
+    gateway_setup.declare(actions)
+    _as_json(actions.add_parser("status", help="how each messenger stands"))
+    pair = actions.add_parser("pair", help="let in the person who was told a code")
+    pair.add_argument("code", metavar="CODE")
+    scopes = ("look", "talk", "approve")
+    pair.add_argument("--scope", choices=scopes, default="talk", help="what they may; talk without it")
+    _as_json(pair)
+    _as_json(actions.add_parser("list", help="people who may talk, and who holds a code"))
+    revoke = actions.add_parser("revoke", help="let somebody in no longer")
+    revoke.add_argument("person", metavar="ID", help="id, GATEWAY:ID, or name")
+    _as_json(revoke)
+    return parser
+
+
+def _as_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    from agent.api.config import load
+
+    home = Home.locate()
+    loaded = load(home, dict(os.environ), Path.cwd())
+    match args.action:
+        case "run":
+            _run(home, loaded, args)
+        case "setup":
+            gateway_setup.run(home, args)
+        case _:
+            asyncio.run(_with_book(home, loaded, args))
+    return int(ExitCode.DONE)
+
+
+def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
+    from agent.api.gateways import gateway_kinds
+
+    kinds = gateway_kinds()
+    enabled = [name for name in kinds if getattr(loaded.settings.gateways, name).enabled]
+    if not enabled:
+        raise ConfigError("No messenger is set up; begin with `hermes gateway setup telegram`.")
+    require("serve", "The service, which runs messengers,")
+    for name in tuple(enabled):
+        try:
+            if extra := kinds[name].extra:
+                require(extra, kinds[name].title)
+        except ConfigError as error:
+            # One that cannot run keeps no other from running.
+            enabled.remove(name)
+            if not enabled:
+                raise
+            say(f"hermes: {error}", sys.stderr)
+    from app.running_service import running_service
+
+    if running := running_service(home.root / "serve"):
+        say(f"The service at {running['url']} runs them already: {', '.join(enabled)}.")
+        return
+    from app.service.service import ServiceOptions, run_service
+
+    options = ServiceOptions(host="127.0.0.1", port=args.port, model="demo" if args.demo else args.model)
+
+    def ready(url: str) -> None:
+        say(f"hermes gateway: {', '.join(enabled)} ({url})")
+        # Whoever reads it through a pipe, such as a log, waits for it.
+        sys.stdout.flush()
+
+    asyncio.run(run_service(options, home, ready))
+
+
+async def _with_book(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
+    from agent.api.gateways import GatewayBook
+    from agent.api.sessions import Store
+
+    async with await Store.open(home.database) as store:
+        book = GatewayBook(store.database)
+        match args.action:
+            case "status":
+                await _status(home, loaded, book, args.as_json)
+            case "pair":
+                person = await book.pair(args.code, args.scope)
+                told = {"gateway": person.gateway, "person": person.id, "name": person.name}
+                words = f"{person.name or person.id} at {person.gateway} may {person.scope} now."
+                _told({**told, "scope": person.scope}, words, args.as_json)
+            case "revoke":
+                person = await book.revoke(args.person)
+                words = f"{person.name or person.id} at {person.gateway} is let in no longer."
+                _told({"revoked": person.id, "gateway": person.gateway}, words, args.as_json)
+            case _:
+                await _list(loaded, book, args.as_json)
+
+
+def _told(data: dict[str, Any], words: str, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(data))
+    else:
+        say(words)
+
+
+async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
+    from agent.api.gateways import gateway_kinds, lacks, missing
+    from app.running_service import running_service
+
+    is_running = running_service(home.root / "serve") is not None
+    rows = []
+    kinds = gateway_kinds()
+    for each in await book.status(list(kinds)):
+        settings = getattr(loaded.settings.gateways, each.name)
+        state = "off" if not settings.enabled else each.state if is_running else "stopped"
+        problem = each.problem
+        if lost := missing(kinds[each.name], settings, loaded.environ):
+            state, problem = ("incomplete" if settings.enabled else "off"), f"{', '.join(lost)} not set"
+        elif state == "stopped" and not problem:
+            problem = lacks(kinds[each.name]) or (
+                "the service that runs does not have it; start it again" if is_running else NOBODY
+            )
+        rows.append(
+            {
+                "name": each.name,
+                "state": state,
+                "who": each.who if state == "running" else "",
+                "problem": problem if settings.enabled else "",
+                "waiting": each.waiting,
+                "owed": each.owed,
+                "failed": each.failed,
+            }
+        )
+    if as_json:
+        print(json.dumps({"service": is_running, "gateways": rows}))
+        return
+    for row in rows:
+        counted = ", ".join(
+            f"{row[name]} {words}"
+            for name, words in (("waiting", "to work on"), ("owed", "to send"), ("failed", "not sent"))
+            if row[name]
+        )
+        said = "  ".join(part for part in (row["who"], row["problem"], counted) if part)
+        say(f"{row['name']:9}  {row['state']:10}  {said}".rstrip())
+
+
+async def _list(loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
+    from agent.api.gateways import gateway_kinds
+
+    people = await book.people()
+    named = [
+        (name, id, scope)
+        for name in gateway_kinds()
+        for scope in ("talk", "approve")
+        for id in getattr(getattr(loaded.settings.gateways, name), "allow" if scope == "talk" else scope)
+    ]
+    if as_json:
+        paired = [
+            {"gateway": e.gateway, "person": e.id, "name": e.name, "scope": e.scope, "since": e.at}
+            for e in people
+        ]
+        settings = [{"gateway": name, "person": id, "scope": scope} for name, id, scope in named]
+        print(json.dumps({"people": paired, "settings": settings}))
+        return
+    if not people and not named:
+        say("Nobody may talk yet; write to the bot, then `hermes gateway pair CODE`.")
+    for each in people:
+        since = datetime.fromtimestamp(each.at).astimezone().strftime("%Y-%m-%d %H:%M")
+        say(f"{each.gateway:9}  {each.scope or 'code':8}  {since}  {each.id}  {each.name}")
+    for name, id, scope in named:
+        say(f"{name:9}  {scope:8}  {'settings':16}  {id}")

@@ -1,0 +1,171 @@
+"""The command line in full: every option and subcommand, help, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any
+
+from agent.api.permissions import NAMES
+from agent.errors import ExitCode
+from app.tui.startup import skeleton
+
+SUBCOMMANDS = {
+    "sessions": "list, show, search, rename, export and delete sessions",
+    "config": "show and change settings",
+    "model": "fetch and list models that run on this machine",
+    "providers": "list, add, check and remove providers, and forget what was learned of one",
+    "rollback": "show what steps did to files, and take files back",
+    "checkpoints": "show, check and clear what is kept to take steps back",
+    "memory": "list, add, edit and remove what is remembered between sessions",
+    "learnings": "list, search, add and export what failed and what worked",
+    "skills": "list, check, install, update and hand on skills",
+    "acp": "work in an editor that speaks the Agent Client Protocol",
+    "serve": "host sessions for the browser, the phone and other programs",
+    "gateway": "talk to sessions from messengers, and say who may",
+    "import": "take over sessions, memory, skills, servers and permissions of another agent",
+    "web": "search the web, read pages and crawl sites",
+    "batch": "work on many tasks from a file",
+    "eval": "run suites of tasks, compare results, check a judge",
+    "rl": "serve tasks as a training environment, hand in scored rollouts, train prompts",
+    "cron": "list, add and run jobs that work on time",
+    "usage": "show what requests to models took",
+    "context": "show what a session begins with, layer by layer",
+    "hooks": "list and agree to your own commands that hear of events",
+    "mcp": "list, add, check and call servers that bring tools",
+    "plugin": "list, check, install, enable, begin and test plugins",
+    "audit": "show and check the log of what was allowed and refused",
+    "agents": "list, show, check and begin kinds of agents",
+    "skins": "list, show, check and begin skins",
+    "permissions": "list, explain, test and change what may be done",
+    "extras": "list, add and remove what can be added to the program",
+    "doctor": "check that everything Hermes needs is in order",
+}
+
+LISTS = ("list", "show", "status")
+"""Actions that a group without one means, the first there is."""
+_MODULES = {"import": "importing"}
+"""Subcommands whose name no module can have."""
+
+
+def module_of(command: str) -> ModuleType:
+    """The module in `app/cli` of a subcommand."""
+    return importlib.import_module(f"app.cli.{_MODULES.get(command, command)}")
+
+
+def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The whole command line; only the subcommand named in `arguments` is loaded in full."""
+    parser = _Parser(prog="hermes", description="A tool-using agent that lives in your terminal.")
+    parser.set_defaults(command=None)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument(
+        "-p", "--prompt", metavar="TEXT", help="work on TEXT and exit; '-' reads it from stdin"
+    )
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="send an image with the text of -p; may be given several times",
+    )
+    parser.add_argument("--json", action="store_true", help="print every event as one line of JSON")
+    parser.add_argument("--model", metavar="M", help="model to use: a name, provider/name, local or demo")
+    parser.add_argument("--demo", action="store_true", help="tour the program with a scripted model")
+    parser.add_argument("--cwd", metavar="D", help="folder to work in (default: the current one)")
+    parser.add_argument("--resume", metavar="ID", help="go on with a session: id, start of an id, or title")
+    parser.add_argument(
+        "--continue",
+        dest="resume_last",
+        action="store_true",
+        help="go on with the newest session of this folder",
+    )
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="with --resume: the session moves to this folder instead of working where it did",
+    )
+    parser.add_argument(
+        "--attach",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="work in a session of the service (`hermes serve`): this one, or the one it has open",
+    )
+    parser.add_argument(
+        "--approve",
+        choices=NAMES,
+        metavar="MODE",
+        help="what happens to actions: normal (ask), careful, plan, yolo (all) or deny",
+    )
+    parser.add_argument(
+        "--effort", metavar="LEVEL", help="how much the model thinks: off, low, medium, high or tokens"
+    )
+    parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
+    parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")
+    named = next((word for word in arguments if word in SUBCOMMANDS), None)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for name, summary in SUBCOMMANDS.items():
+        if name == named:
+            module_of(name).add_parser(subparsers)
+            _list_when_bare(subparsers.choices[name])
+        else:
+            subparsers.add_parser(name, help=summary)
+    if named is None and arguments and not arguments[0].startswith("-"):
+        _add_command_of_plugin(subparsers, arguments[0])
+    return parser
+
+
+def _list_when_bare(parser: argparse.ArgumentParser) -> None:
+    """Let a group of actions without one mean its list, where that needs nothing said."""
+    for group in parser._actions:
+        if not isinstance(group, argparse._SubParsersAction) or not group.required:
+            continue
+        for name in LISTS:
+            if (action := group.choices.get(name)) is not None and not _needs_more(action):
+                group.required = False
+                parser.set_defaults(**{**vars(action.parse_args([])), group.dest: name})
+                return
+
+
+def _needs_more(parser: argparse.ArgumentParser) -> bool:
+    return any(
+        each.required or (not each.option_strings and each.nargs not in ("?", "*"))
+        for each in parser._actions
+        if each.dest != "help"
+    )
+
+
+def _guessed(message: str) -> str:
+    """What argparse says of a wrong choice, with the one that was most likely meant. Pure."""
+    found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message, re.DOTALL)
+    if found is None:
+        return f"{message}."
+    near = get_close_matches(found[1], re.findall(r"[\w.-]+", found[2]), n=1, cutoff=0.5)
+    return f"{message}. Did you mean {near[0]}?" if near else f"{message}."
+
+
+def _add_command_of_plugin(subparsers: Any, word: str) -> None:
+    """Declare the command that a plugin registered under a word, if one did."""
+    from app.cli.extend.plugin_command import add_parser, registered
+
+    summary = registered(word)
+    if summary is not None:
+        add_parser(subparsers, word, summary)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        skeleton.leave()
+        from tools.safe_text import clean
+
+        self.exit(int(ExitCode.USAGE), f"hermes: {clean(_guessed(message))} See `{self.prog} --help`.\n")
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

@@ -1,0 +1,139 @@
+"""`hermes extras`: list, add and remove what can be added; and the offer to add what a command needs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from agent.errors import ConfigError, ExitCode, HermesError
+from app.cli.sessions.output import say
+from tools.extras import EXTRAS, is_installed, missing
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "extras",
+        help="list, add and remove what can be added to the program",
+        description="List what can be added to the program, add it to the environment Hermes runs from, or "
+        "remove it. The command that does it is shown before it runs.",
+    )
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    parser.set_defaults(action="list")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    listing = actions.add_parser("list", help="every extra, what it brings, and whether it is there")
+    listing.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    for action, about in (("add", "install extras"), ("remove", "remove what only these extras need")):
+        each = actions.add_parser(action, help=about)
+        each.add_argument("names", metavar="NAME", nargs="+")
+        each.add_argument("--yes", action="store_true", help="do not ask")
+        each.add_argument("--json", action="store_true", dest="as_json", help="print the result as JSON")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the action. Raises `HermesError`."""
+    from agent.api.extras import checked, removing
+
+    if (args.action or "list") == "list":
+        return _list(args.as_json)
+    names = checked(args.names)
+    if args.action == "add":
+        _add(names, ask=not args.yes)
+    else:
+        change = removing(names)
+        if change.command:
+            _carry_out(change.command, change.obstacle, change.line, 0, ask=not args.yes)
+        else:
+            say(
+                "Nothing is removed: none is installed, or something else needs what they brought.",
+                sys.stderr,
+            )
+    return _list(as_json=True, names=names) if args.as_json else int(ExitCode.DONE)
+
+
+def require(name: str, what: str) -> None:
+    """See that an extra is installed: offer to add it where somebody is there. Raises `ConfigError` else."""
+    if is_installed(name):
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        extra = EXTRAS[name]
+        say(f"{what} needs the extra `{name}`: {extra.brings} (about {extra.size} MB).", sys.stderr)
+        _add([name], ask=True)
+    if not is_installed(name):
+        raise ConfigError(missing(what, name))
+
+
+def _add(names: Sequence[str], *, ask: bool) -> None:
+    from agent.api.extras import adding
+
+    change = adding(names)
+    if not change.command:
+        say(f"{', '.join(names)}: installed already.", sys.stderr)
+        return
+    size = sum(EXTRAS[name].size for name in names if not is_installed(name))
+    _carry_out(change.command, change.obstacle, change.line, size, ask=ask)
+    import importlib
+
+    importlib.invalidate_caches()
+    if gone := [name for name in names if not is_installed(name)]:
+        raise HermesError(
+            f"It was installed, but {', '.join(gone)} still cannot be used; see `hermes doctor`."
+        )
+    say(f"Added: {', '.join(names)}.", sys.stderr)
+
+
+def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, ask: bool) -> None:
+    """Run the command after it was shown and agreed to. Raises `ConfigError`, `HermesError`."""
+    from app.tui.terminal.pip_progress import ProgressLine, with_raw_progress
+    from app.tui.terminal.pip_progress import run as run_pip
+    from tools.umask import person_umask
+
+    if obstacle:
+        raise ConfigError(f"Hermes cannot change this itself: {obstacle}. Run this: {line}")
+    say(f"$ {line}", sys.stderr)
+    if ask and not _agreed(f"Run it{f', about {size} MB' if size else ''}?"):
+        raise ConfigError("Nothing was changed. Without a question: add --yes.")
+    shown = ProgressLine()
+    try:
+        code, said = run_pip(with_raw_progress(command), size * 1_000_000, shown.show, person_umask())
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HermesError(f"{shlex.quote(command[0])} could not be run: {error}.") from error
+    finally:
+        shown.end()
+    if code:
+        say(said, sys.stderr)
+        raise HermesError("The command above failed; what it said is above.")
+
+
+def _agreed(question: str) -> bool:
+    """A yes of the person; no where nobody is there."""
+    if not sys.stdin.isatty():
+        return False
+    print(f"{question} [Y/n] ", end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    except KeyboardInterrupt:
+        return False
+
+
+def _list(as_json: bool, names: Sequence[str] = ()) -> int:
+    from dataclasses import asdict
+
+    from agent.api.extras import states
+
+    listed = [each for each in states() if not names or each.name in names]
+    if as_json:
+        print(json.dumps([asdict(each) for each in listed], indent=2))
+        return int(ExitCode.DONE)
+    width = max(len(each.name) for each in listed)
+    for each in listed:
+        mark = "✓" if each.installed else "·"
+        size = "" if each.installed else f"  about {each.size / 1e6:.0f} MB"
+        say(f"{mark} {each.name:<{width}}  {each.brings}{size}")
+    return int(ExitCode.DONE)

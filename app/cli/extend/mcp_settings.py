@@ -1,0 +1,217 @@
+"""`hermes mcp list|add|remove|trust|logout`: servers in the settings, and what was agreed to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ConfigError, ExitCode, HermesError
+from app.cli.extend.mcp_arguments import parsed_pairs, servers_of
+from app.cli.sessions.output import say
+from tools.safe_text import clean, reveal
+
+if TYPE_CHECKING:
+    from agent.api.home import Home
+    from agent.api.mcp import DeclaredServer, DeclaredServers, ServerCatalog, ToolDefinition
+
+MOST_LINES = 400
+"""Lines of a tool that nobody agreed to yet that are shown."""
+
+
+def run_list(home: Home, args: argparse.Namespace) -> int:
+    """All servers, without connecting to any."""
+    from agent.api.mcp import load_catalog
+
+    declared = servers_of(home)
+    known = [(each, load_catalog(home.servers, each.config)) for each in declared.servers]
+    if args.as_json:
+        shown = [_as_data(each, catalog) for each, catalog in known]
+        say(json.dumps({"servers": shown, "problems": list(declared.problems)}))
+        return int(ExitCode.DONE)
+    _complain(declared)
+    for each, catalog in known:
+        say(_line(each, catalog))
+        for tool in catalog.parked() if catalog is not None else ():
+            say(f"    ▲ {tool.name} waits for `hermes mcp trust {each.config.name}`")
+    if not known:
+        say("There are no MCP servers; add one with `hermes mcp add NAME -- COMMAND` or `--url URL`.")
+    return int(ExitCode.DONE)
+
+
+def run_add(home: Home, args: argparse.Namespace) -> int:
+    """Add a server to config.yaml, and ask it once what it offers."""
+    from agent.api.mcp import McpServerSettings, put_entry, server_config
+
+    if any(each.config.name == args.name and each.origin == "settings" for each in servers_of(home).servers):
+        raise ConfigError(
+            f"There is an MCP server {args.name!r} already; remove it first, or choose another name."
+        )
+    entry: dict[str, Any] = {}
+    if args.command_line:
+        entry["command"], entry["args"] = args.command_line[0], args.command_line[1:]
+    if args.url:
+        entry["url"] = args.url
+    if args.transport:
+        entry["transport"] = args.transport
+    if env := parsed_pairs(args.env, "--env"):
+        entry["env"] = env
+    if headers := parsed_pairs(args.header, "--header"):
+        entry["headers"] = headers
+    if args.no_sandbox:
+        entry["sandbox"] = False
+    server_config(args.name, McpServerSettings.model_validate(entry))
+    put_entry(home, ("mcp_servers", args.name), {key: value for key, value in entry.items() if value != []})
+    if args.no_probe:
+        say(json.dumps({"added": args.name}) if args.as_json else f"Added {args.name}.")
+        return int(ExitCode.DONE)
+    from app.cli.extend.mcp_connection import probed
+
+    try:
+        found = probed(home, servers_of(home).named(args.name), args)
+    except HermesError as error:
+        say(f"Added {args.name}, but: {error}", sys.stderr)
+        return int(error.exit_code)
+    count = len(found["tools"])
+    say(
+        json.dumps({"added": args.name, **found})
+        if args.as_json
+        else f"Added {args.name}, with {count} tools."
+    )
+    return int(ExitCode.DONE)
+
+
+def run_remove(home: Home, args: argparse.Namespace) -> int:
+    """Take a server out of config.yaml, and forget what is kept of it."""
+    from agent.api.mcp import drop_entry, forget_catalog
+
+    server = servers_of(home).named(args.name)
+    if server.origin == "project":
+        raise ConfigError(f"{args.name} comes with this project; take it out of its .mcp.json.")
+    if server.origin == "plugin":
+        plugin = args.name.partition(".")[0]
+        raise ConfigError(
+            f"{args.name} comes with a plugin; switch that off with `hermes plugin disable {plugin}`."
+        )
+    drop_entry(home, ("mcp_servers", args.name))
+    forget_catalog(home.servers, server.config)
+    _tokens(home, server).forget()
+    say(json.dumps({"removed": args.name}) if args.as_json else f"Removed {args.name}.")
+    return int(ExitCode.DONE)
+
+
+def run_trust(home: Home, args: argparse.Namespace) -> int:
+    """Agree to a server of the project, or to tools of a server that wait."""
+    from agent.api.mcp import ServerAgreement, load_catalog, save_catalog
+
+    server = servers_of(home).named(args.name)
+    catalog = load_catalog(home.servers, server.config)
+    parked = catalog.parked() if catalog is not None else ()
+    if server.agreed and not parked:
+        say(
+            json.dumps({"trusted": args.name, "tools": [], "differences": {}})
+            if args.as_json
+            else f"{args.name} waits for nothing."
+        )
+        return int(ExitCode.DONE)
+    if not args.as_json:
+        _show(server, catalog)
+    if not args.yes and not _confirmed():
+        say("Nothing was agreed to.")
+        return int(ExitCode.DENIED)
+    if not server.agreed and server.root is not None:
+        ServerAgreement(home.servers).agree(server.root, server.config)
+    if catalog is not None and parked:
+        save_catalog(home.servers, server.config, catalog.accepted())
+    names = [tool.name for tool in parked]
+    changed = dict(catalog.differences) if catalog is not None else {}
+    done = f"Agreed to {args.name}" + (f" and {len(names)} of its tools" if names else "")
+    say(
+        json.dumps({"trusted": args.name, "tools": names, "differences": changed})
+        if args.as_json
+        else f"{done}, from the next session on."
+    )
+    return int(ExitCode.DONE)
+
+
+def run_logout(home: Home, args: argparse.Namespace) -> int:
+    """Forget what signing in gave."""
+    forgot = _tokens(home, servers_of(home).named(args.name)).forget()
+    text = f"Signed out of {args.name}." if forgot else f"Nobody was signed in to {args.name}."
+    say(json.dumps({"signed_out": forgot}) if args.as_json else text)
+    return int(ExitCode.DONE)
+
+
+def _tokens(home: Home, server: DeclaredServer) -> Any:
+    from agent.api.mcp import TokenFile, token_path
+
+    return TokenFile(token_path(home.servers, server.config))
+
+
+def _show(server: DeclaredServer, catalog: ServerCatalog | None) -> None:
+    config = server.config
+    if not server.agreed:
+        say(f"This project wants to use the MCP server {config.name}:")
+        say(f"  {clean(config.place)}")
+        for term in config.terms:
+            say(f"  {clean(term)}")
+    for tool in catalog.parked() if catalog is not None else ():
+        why = "changed" if catalog is not None and catalog.standing(tool) == "changed" else tool.suspicion
+        say(f"Tool {tool.name} ({why}):")
+        for line in _told(tool, catalog):
+            say(line)
+
+
+def _told(tool: ToolDefinition, catalog: ServerCatalog | None) -> list[str]:
+    """What changed in a tool, or all that it says. Outside text, with what cannot be seen spelled out."""
+    if catalog is not None and (difference := catalog.differences.get(tool.name)):
+        return reveal(difference).splitlines()
+    lines = reveal(tool.told).splitlines()
+    cut = [f"… {len(lines) - MOST_LINES:,} more lines"] if len(lines) > MOST_LINES else []
+    return [f"  {line}" for line in (*lines[:MOST_LINES], *cut)]
+
+
+def _confirmed() -> bool:
+    if not sys.stdin.isatty():
+        raise ConfigError("Nobody is there to be asked; add --yes to agree.")
+    try:
+        return input("Agree? [y/N] ").strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
+
+
+def _as_data(server: DeclaredServer, catalog: ServerCatalog | None) -> dict[str, Any]:
+    config = server.config
+    return {
+        "name": config.name,
+        "origin": server.origin,
+        "transport": config.transport,
+        "place": clean(config.place),
+        "enabled": config.enabled,
+        "agreed": server.agreed,
+        "known": catalog is not None,
+        "tools": [tool.name for tool in catalog.ready() if config.offers(tool.name)] if catalog else [],
+        "parked": {tool.name: catalog.standing(tool) for tool in catalog.parked()} if catalog else {},
+        "differences": dict(catalog.differences) if catalog else {},
+        "prompts": [prompt.name for prompt in catalog.prompts] if catalog else [],
+    }
+
+
+def _line(server: DeclaredServer, catalog: ServerCatalog | None) -> str:
+    config = server.config
+    if not config.enabled:
+        state, mark = "off", "–"
+    elif not server.agreed:
+        state, mark = f"not agreed to; see `hermes mcp trust {config.name}`", "✗"
+    elif catalog is None:
+        state, mark = f"never asked; see `hermes mcp probe {config.name}`", "·"
+    else:
+        state, mark = f"{len(catalog.ready())} tools", "✓"
+    origin = {"project": " (of this project)", "plugin": " (of a plugin)"}.get(server.origin, "")
+    return f"{mark} {config.name}{origin}: {clean(config.place)} [{config.transport}], {state}"
+
+
+def _complain(declared: DeclaredServers) -> None:
+    for problem in declared.problems:
+        say(problem, sys.stderr)

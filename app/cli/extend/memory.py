@@ -1,0 +1,234 @@
+"""`hermes memory`: list, show, add, edit and remove what is remembered between sessions."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from agent.api.home import Home
+from agent.errors import ConfigError, ExitCode
+from app.cli.sessions.output import say
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.memory import MemoryContents, MemoryFiles, Origin, Scope
+
+_SCOPES = ("memory", "user", "project")
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "memory",
+        help="list, add, edit and remove what is remembered between sessions",
+        description="List, show, add, edit and remove what is remembered between sessions. ENTRY is a "
+        "number of the list, or a part of the text that only it contains.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _action(actions, "list", "all entries, numbered")
+    _action(actions, "show", "one entry, and where it came from").add_argument("entry", metavar="ENTRY")
+    add = _action(actions, "add", "add an entry")
+    add.add_argument("text", nargs="+", metavar="TEXT")
+    _action(actions, "edit", "open the file in $VISUAL or $EDITOR")
+    _action(actions, "remove", "remove an entry").add_argument("entry", metavar="ENTRY")
+    _action(actions, "path", "where the file is")
+    return parser
+
+
+def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
+    parser.add_argument(
+        "--scope",
+        choices=_SCOPES,
+        help="memory (this machine), user (who you are) or project (this project); list: all without it",
+    )
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    from agent.api.config import load
+    from agent.api.memory import kept_elsewhere, memory_files
+
+    home, here = Home.locate(), Path.cwd()
+    settings = load(home, dict(os.environ), here).settings
+    files = memory_files(home, here, settings)
+    if keeper := kept_elsewhere(home, here, settings):
+        say(
+            f"The plugin service {keeper} keeps the notes of sessions here; these files are not used.",
+            sys.stderr,
+        )
+    scope = cast("Scope", args.scope or "memory")
+    match args.action:
+        case "list":
+            return _list(files, args)
+        case "show":
+            return _show(files, scope, args)
+        case "add":
+            return _write(files, scope, "add", " ".join(args.text), args)
+        case "remove":
+            return _write(files, scope, "remove", _meant(files, scope, args), args)
+        case "edit":
+            return _edit(files, scope)
+        case _:
+            path = str(files.file(scope).path)
+            say(json.dumps({"scope": scope, "path": path}) if args.as_json else path)
+            return int(ExitCode.DONE)
+
+
+def _list(files: MemoryFiles, args: argparse.Namespace) -> int:
+    from agent.api.memory import SCOPES, MemoryFileError, usage
+
+    chosen = [args.scope] if args.scope else list(SCOPES)
+    shown: list[dict[str, Any]] = []
+    code = ExitCode.DONE
+    for scope in chosen:
+        file = files.file(scope)
+        try:
+            memory = file.read()
+        except MemoryFileError as error:
+            say(str(error), sys.stderr)
+            code = error.exit_code
+            continue
+        entries = [_entry(memory, index) for index in range(len(memory.entries))]
+        used = usage(memory.entries, memory.limit)
+        shown.append({"scope": scope, "path": str(file.path), "usage": used, "entries": entries})
+    if args.as_json:
+        say(json.dumps({"memories": shown}, ensure_ascii=False))
+        return int(code)
+    for memory in shown:
+        say(f"{memory['scope']}  {memory['usage']} characters  {memory['path']}")
+        for entry in memory["entries"]:
+            held = "  (held back: reads like an instruction)" if entry["held_back"] else ""
+            say(f"{entry['number']:>4}  {_one_line(entry['text'])}{held}")
+        if not memory["entries"]:
+            say("      (nothing yet)")
+    return int(code)
+
+
+def _entry(memory: MemoryContents, index: int) -> dict[str, Any]:
+    from agent.api.memory import vetted
+
+    text = memory.entries[index]
+    origin = memory.origins.of(text)
+    return {
+        "number": index + 1,
+        "text": text,
+        "held_back": vetted(memory)[0][index] != text,
+        "created": _time(origin),
+        "session": origin.session if origin is not None else "",
+        "node": origin.node if origin is not None else None,
+        "by": origin.by if origin is not None else "unknown",
+    }
+
+
+def _show(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> int:
+    memory = files.file(scope).read()
+    entry = _entry(memory, memory.entries.index(_find(memory, args.entry)))
+    if args.as_json:
+        say(json.dumps(entry | {"scope": scope}, ensure_ascii=False))
+        return int(ExitCode.DONE)
+    say(clean(entry["text"]))
+    where = f"session {entry['session']}, message {entry['node']}" if entry["session"] else entry["by"]
+    say(f"\nWritten {entry['created'] or 'at an unknown time'} by {where}.")
+    return int(ExitCode.DONE)
+
+
+def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argparse.Namespace) -> int:
+    from agent.api.memory import MemoryOperation, MemoryWriteError, usage
+
+    operation = MemoryOperation(action, text if action == "add" else "", "" if action == "add" else text)
+    try:
+        written = asyncio.run(files.write(scope, [operation], _origin()))
+    except MemoryWriteError as error:
+        if args.as_json:
+            say(json.dumps(_refused(files, scope, str(error)), ensure_ascii=False))
+        raise ConfigError(str(error)) from None
+    after = written.after
+    used = usage(after.entries, after.limit)
+    if args.as_json:
+        result = {"scope": scope, "changed": written.changed, "usage": used, "entries": list(after.entries)}
+        say(json.dumps(result | ({"note": after.note} if after.note else {}), ensure_ascii=False))
+        return int(ExitCode.DONE)
+    done = {"add": "Remembered", "remove": "Forgotten"}[action] if written.changed else "It is there already"
+    say(f"{done}; {scope} now uses {used} characters.")
+    if after.note:
+        say(after.note)
+    return int(ExitCode.DONE)
+
+
+def _refused(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
+    """A refused write as the tool's result gives it: the sentence, the entries and how full the file is."""
+    from agent.api.memory import usage
+
+    memory = files.file(scope).read()
+    used = usage(memory.entries, memory.limit)
+    return {"scope": scope, "error": sentence, "current_entries": list(memory.entries), "usage": used}
+
+
+def _origin() -> Origin:
+    from agent.api.memory import Origin
+
+    return Origin(time.time(), by="person")
+
+
+def _meant(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
+    """The entry that is to go. Raises `ConfigError`, with `--json` after the object that says so."""
+    try:
+        return _find(files.file(scope).read(), args.entry)
+    except ConfigError as error:
+        if args.as_json:
+            say(json.dumps(_refused(files, scope, str(error)), ensure_ascii=False))
+        raise
+
+
+def _find(memory: MemoryContents, wanted: str) -> str:
+    """The entry that a number or a part of its text means. Raises `ConfigError`."""
+    entries = memory.entries
+    if wanted.isascii() and wanted.isdigit() and 0 < int(wanted) <= len(entries):
+        return entries[int(wanted) - 1]
+    found = [entry for entry in entries if wanted and wanted in entry]
+    if wanted in entries:
+        return wanted
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ConfigError(f"{len(found)} entries contain {wanted[:60]!r}; give the number of one.")
+    raise ConfigError(f"There is no entry {wanted[:60]!r}; `hermes memory list` shows what there is.")
+
+
+def _edit(files: MemoryFiles, scope: Scope) -> int:
+    from agent.api.memory import usage
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    if not editor.strip():
+        raise ConfigError("No editor is set; set EDITOR to one, or use `hermes memory add` and `remove`.")
+    file = files.file(scope)
+    file.adopt(_origin(), make=True)
+    try:
+        done = subprocess.run([*shlex.split(editor), str(file.path)], check=False)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"The editor {editor!r} cannot be started: {error}.") from None
+    if done.returncode:
+        raise ConfigError(f"The editor ended with {done.returncode}; the file is as it left it.")
+    memory = file.adopt(_origin())
+    say(f"{scope} now has {len(memory.entries)} entries, {usage(memory.entries, memory.limit)} characters.")
+    return int(ExitCode.DONE)
+
+
+def _time(origin: Origin | None) -> str:
+    return datetime.fromtimestamp(origin.created).isoformat(timespec="seconds") if origin is not None else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())

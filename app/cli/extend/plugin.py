@@ -1,0 +1,378 @@
+"""`hermes plugin`: which plugins there are, agreeing to them, installing, beginning and testing them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home, from_home
+from agent.errors import ConfigError, ExitCode
+from app.cli.sessions.output import say
+
+if TYPE_CHECKING:
+    from agent.api.plugins import (
+        Agreement,
+        PluginEnvironment,
+        PluginPackage,
+        RegisteredProvider,
+        Registrations,
+        ShelvedPlugin,
+    )
+
+MARKS = {"enabled": "✓", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "plugin",
+        help="list, check, install, enable, begin and test plugins",
+        description="Plugins add skills, tools, commands, hooks and servers. One is used only after you "
+        "agreed to it, and only as long as no byte of it changes.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, (summary, declare, _) in ACTIONS.items():
+        declare(actions.add_parser(name, help=summary, description=f"{summary.capitalize()}."))
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    return ACTIONS[args.action][2](args)
+
+
+def _listing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+
+
+def _named(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the name of the plugin")
+
+
+def _inspected(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="the folder of a plugin")
+    _listing(parser)
+
+
+def _agreed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--in-process",
+        action="store_true",
+        help="let it run within Hermes, without a boundary, if it wants to",
+    )
+    parser.add_argument(
+        "--unconfined", action="store_true", help="run its code although this machine offers no boundary"
+    )
+
+
+def _installed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="DIR|PACKAGE",
+        help="the folder of a plugin, or an installed package that brings one",
+    )
+    _agreed(parser)
+
+
+def _enabled(parser: argparse.ArgumentParser) -> None:
+    _named(parser)
+    _agreed(parser)
+
+
+def _removed(parser: argparse.ArgumentParser) -> None:
+    _named(parser)
+    parser.add_argument("--keep-data", action="store_true", help="keep what the plugin kept for itself")
+
+
+def _created(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="the folder to make; its name is that of the plugin")
+
+
+def _tested(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plugin", metavar="PATH|NAME", help="the folder of a plugin, or the name of one")
+    _listing(parser)
+
+
+def _list(args: argparse.Namespace) -> int:
+    from agent.api.plugins import differences, find
+
+    home = Home.locate()
+    found = find(home, Path.cwd())
+    if args.as_json:
+        shown = [
+            each.to_json() | {"differences": [one.to_json() for one in differences(home, each)]}
+            for each in found
+        ]
+        say(json.dumps({"plugins": shown}))
+        return int(ExitCode.DONE)
+    for each in found:
+        for line in _lines(each):
+            say(line)
+    if not found:
+        say("There are no plugins; docs/plugins.md shows how to get or write one.")
+    return int(ExitCode.DONE)
+
+
+def _lines(each: ShelvedPlugin) -> list[str]:
+    version = f" {each.plugin.version}" if each.plugin is not None and each.plugin.version else ""
+    where = f"({each.place}, {each.standing}) {from_home(each.folder)}"
+    lines = [f"{MARKS[each.standing]} {each.name}{version} {where}"]
+    if each.reason:
+        lines.append(f"    {each.reason}")
+    lines += [f"    {line}" for line in each.difference()]
+    if each.is_on and each.consent is not None:
+        lines += [f"    {title}: {', '.join(names)}" for title, names in each.consent.registered.titles()]
+        lines += _skipped(each.consent.registered)
+    if each.plugin is not None:
+        lines += [f"    not used: {part.part}: {part.reason}" for part in each.plugin.skipped]
+    return lines
+
+
+def _skipped(registered: Registrations) -> list[str]:
+    return [f"    not used: {part.part}: {part.reason}" for part in registered.skipped]
+
+
+def _inspect(args: argparse.Namespace) -> int:
+    from agent.api.plugins import card, read_plugin
+
+    home = Home.locate()
+    plugin = read_plugin(Path(args.path), home.plugin_data / "none")
+    if args.as_json:
+        say(json.dumps(plugin.to_json()))
+        return int(ExitCode.DONE)
+    for line in card(_lying(plugin, home), _environment(home)):
+        say(line)
+    return int(ExitCode.DONE)
+
+
+def _install(args: argparse.Namespace) -> int:
+    from agent.api.plugins import PluginError, find, is_name, put_in_place, staged
+
+    home = Home.locate()
+    if not Path(args.source).is_dir():
+        for each in find(home, Path.cwd()):
+            if each.place == "pip" and each.name == args.source:
+                return _agree(each, args, home)
+        reason = (
+            f"There is neither a folder {args.source!r} nor an installed package that brings such a plugin"
+        )
+        if is_name(args.source):
+            raise PluginError(f"{reason}; install it with pip beside Hermes, and then run this again.")
+        raise PluginError(f"{reason}; give one of the two.")
+    with staged(home, Path(args.source)) as plugin:
+        before = next((each for each in find(home, Path.cwd()) if each.name == plugin.name), None)
+        if before is not None and before.place != "home":
+            raise PluginError(f"The name {plugin.name} is taken by the plugin in {from_home(before.folder)}.")
+        shown = replace(_lying(plugin, home), folder=Path(args.source).resolve())
+        if before is not None and before.consent is not None:
+            shown = replace(shown, consent=before.consent)
+        _show_and_ask(shown, args, home, "Install")
+        target = put_in_place(home, plugin)
+    return _write_down(_standing(home, target), args, home)
+
+
+def _enable(args: argparse.Namespace) -> int:
+    home = Home.locate()
+    return _agree(_one(home, args.name), args, home)
+
+
+def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
+    from agent.api.plugins import hashes
+
+    if shelved.hashes is None and shelved.plugin is not None:
+        # What is agreed to is what was shown, should a file change meanwhile.
+        shelved = replace(shelved, hashes=hashes(shelved.plugin.root))
+    _show_and_ask(shelved, args, home, "Enable")
+    return _write_down(shelved, args, home)
+
+
+def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, what: str) -> None:
+    """Show what a person says yes to. Raises `ConfigError` when they do not."""
+    from agent.api.plugins import card, differences, lines_of
+
+    around = _environment(home)
+    for line in card(shelved, around):
+        say(line)
+    if changed := differences(home, shelved):
+        say("  changed since you agreed:")
+        for line in (*(f"    {each.title}" for each in changed), *lines_of(changed)):
+            say(line)
+    plugin = shelved.plugin
+    asks = not args.yes
+    if asks and not sys.stdin.isatty():
+        raise ConfigError("Nobody is there to be asked; add --yes to agree to this plugin.")
+    if asks and not _confirmed(f"{what} {shelved.name}?"):
+        raise _DeclinedError("Nothing was agreed to.")
+    if plugin is None:
+        return
+    if asks and plugin.in_process and not args.in_process:
+        args.in_process = _confirmed("Let it run within Hermes, without a boundary?")
+    if asks and plugin.runs and around.sandbox.name == "none" and not args.unconfined:
+        args.unconfined = _confirmed("Run its code although nothing confines it?")
+
+
+class _DeclinedError(ConfigError):
+    exit_code = ExitCode.DENIED
+
+
+def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
+    from agent.api.plugins import Agreement, enable, taken_names
+
+    agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
+
+    async def agree_to(services: Sequence[RegisteredProvider]) -> bool:
+        say(f"  {shelved.name} offers services:")
+        for each in services:
+            say(f"    {each.sentence}")
+        return args.yes or _confirmed("Use them?")
+
+    taken = taken_names(home, Path.cwd(), shelved.folder)
+    registered = asyncio.run(enable(shelved, _environment(home), agreement, taken, agree_to))
+    for title, names in registered.titles():
+        say(f"  {title}: {', '.join(names)}")
+    for line in _skipped(registered):
+        say(line[2:])
+    say(f"{shelved.name} is enabled from the next session on, until one of its files changes.")
+    return int(ExitCode.DONE)
+
+
+def _disable(args: argparse.Namespace) -> int:
+    from agent.api.plugins import withdraw
+
+    home = Home.locate()
+    shelved = _one(home, args.name)
+    if withdraw(home, shelved):
+        say(f"{shelved.name} is disabled from the next session on.")
+    else:
+        say(f"{shelved.name} was not enabled.")
+    return int(ExitCode.DONE)
+
+
+def _uninstall(args: argparse.Namespace) -> int:
+    from agent.api.plugins import uninstall
+
+    home = Home.locate()
+    shelved = _one(home, args.name)
+    uninstall(home, shelved, keep_data=args.keep_data)
+    say(f"{shelved.name} was removed.")
+    return int(ExitCode.DONE)
+
+
+def _create(args: argparse.Namespace) -> int:
+    from agent.api.plugins import create
+
+    folder = Path(args.path).absolute()
+    for name in create(folder):
+        say(f"{args.path}/{name}")
+    say(f"Try it with `hermes plugin test {args.path}`, use it with `hermes plugin install {args.path}`.")
+    return int(ExitCode.DONE)
+
+
+def _test(args: argparse.Namespace) -> int:
+    from agent.api.plugins import PluginError, read_cases, read_plugin, run_cases
+
+    home = Home.locate()
+    path = Path(args.plugin)
+    plugin = read_plugin(path, home.plugin_data / "none") if path.is_dir() else _one(home, args.plugin).plugin
+    if plugin is None:
+        raise PluginError(f"The plugin {args.plugin} cannot be read; see `hermes plugin list`.")
+    cases = read_cases(plugin.root)
+    around = _environment(home)
+    data = home.plugin_data / f".test-{os.getpid()}"
+    try:
+        registered, results = asyncio.run(run_cases(plugin, around.launch(plugin, data), cases))
+    finally:
+        import shutil
+
+        shutil.rmtree(data, ignore_errors=True)
+    failed = [each for each in results if each.wrong]
+    if args.as_json:
+        shown = [{"name": each.name, "passed": not each.wrong, "wrong": each.wrong} for each in results]
+        say(json.dumps({"plugin": plugin.name, "cases": shown, "registered": registered.to_json()}))
+        return int(ExitCode.FAILED if failed else ExitCode.DONE)
+    for line in _skipped(registered):
+        say(line.strip())
+    for each in results:
+        say(f"{'✗' if each.wrong else '✓'} {each.name}" + (f": {each.wrong}" if each.wrong else ""))
+    say(f"{len(results) - len(failed)} of {len(results)} passed.")
+    return int(ExitCode.FAILED if failed else ExitCode.DONE)
+
+
+def _one(home: Home, name: str) -> ShelvedPlugin:
+    """The plugin of a name. Raises `PluginError`."""
+    from agent.api.plugins import PluginError, find
+
+    found = [each for each in find(home, Path.cwd()) if name == each.name]
+    usable = [each for each in found if each.standing != "refused"] or found
+    if not usable:
+        raise PluginError(f"There is no plugin {name!r}; see `hermes plugin list`.")
+    return usable[0]
+
+
+def _lying(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
+    """A plugin in a folder of its own, which nobody agreed to."""
+    from agent.api.plugins import ShelvedPlugin, hashes
+
+    return ShelvedPlugin(
+        name=plugin.name,
+        folder=plugin.root,
+        place="home",
+        data=home.plugin_data / plugin.name,
+        standing="disabled",
+        plugin=plugin,
+        hashes=hashes(plugin.root),
+    )
+
+
+def _standing(home: Home, folder: Path) -> ShelvedPlugin:
+    from agent.api.plugins import PluginError, find
+
+    found = next((each for each in find(home, Path.cwd()) if each.folder == folder), None)
+    if found is None:
+        raise PluginError(f"The plugin in {from_home(folder)} is gone.")
+    return found
+
+
+def _environment(home: Home) -> PluginEnvironment:
+    from agent.api.config import load
+    from agent.api.plugins import PluginEnvironment
+
+    loaded = load(home, dict(os.environ), Path.cwd())
+    environ: Mapping[str, str] = loaded.environ
+    return PluginEnvironment.of(home, Path.cwd(), environ, loaded.settings.sandbox.mode)
+
+
+def _confirmed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
+
+
+ACTIONS: Mapping[
+    str,
+    tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]],
+] = {
+    "list": ("all plugins, and whether they are used", _listing, _list),
+    "inspect": (
+        "what a folder brings, what is not used of it, and why; nothing is run",
+        _inspected,
+        _inspect,
+    ),
+    "install": ("copy a plugin into your home and agree to it", _installed, _install),
+    "enable": ("agree to a plugin as its files are now", _enabled, _enable),
+    "disable": ("use a plugin no longer", _named, _disable),
+    "uninstall": ("remove a plugin of your home, and what it kept", _removed, _uninstall),
+    "create": ("begin a plugin that works, with a test", _created, _create),
+    "test": ("run the cases a plugin brings", _tested, _test),
+}

@@ -1,0 +1,192 @@
+"""`hermes skins`: list, show, check and begin skins."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ConfigError, ExitCode
+from app.cli.sessions.output import say
+
+if TYPE_CHECKING:
+    from themes.loader import LoadedSkin
+    from themes.skin import Skin
+
+_ACTIONS = """\
+list     every skin; your own ones come last
+show     a sample of one skin
+check    say what is wrong with a skin and what is hard to read; exit code 2 if anything is
+new      write a skin file of your own, with every part explained
+path     where your own skins are
+"""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "skins",
+        help="list, show, check and begin skins",
+        description="List, show, check and begin skins.",
+        epilog=_ACTIONS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions.add_parser("list", help="every skin")
+    show = actions.add_parser("show", help="a sample of one skin")
+    show.add_argument("name", metavar="NAME")
+    check = actions.add_parser("check", help="what is wrong, and what is hard to read")
+    check.add_argument("skin", metavar="NAME|PATH", nargs="?", help="default: all skins")
+    new = actions.add_parser("new", help="write a skin file of your own")
+    new.add_argument("name", metavar="NAME")
+    new.add_argument(
+        "--from", dest="based_on", metavar="SKIN", default="night", help="the skin to start from"
+    )
+    actions.add_parser("path", help="where your own skins are")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the action. Raises `ConfigError`."""
+    home = Home.locate()
+    match args.action:
+        case "list":
+            return _list(home)
+        case "show":
+            return _show(_named(args.name, home))
+        case "check":
+            return _check(args.skin, home)
+        case "new":
+            return _new(args.name, args.based_on, home)
+        case _:
+            say(str(home.skins))
+            return ExitCode.DONE
+
+
+def _named(name: str, home: Home) -> LoadedSkin:
+    """The skin called `name`. Raises `ConfigError` when there is none."""
+    from themes.loader import list_skins, load_skin
+    from themes.skin_problem import nearest
+    from themes.skin_text import quoted
+
+    known = [listed.name for listed in list_skins(home.skins)]
+    if name not in known:
+        raise ConfigError(f"There is no skin `{quoted(name)}`{nearest(name, known)}")
+    return load_skin(name, home.skins)
+
+
+def _list(home: Home) -> int:
+    from themes.loader import list_skins, load_skin
+
+    listed = list_skins(home.skins)
+    width = max(len(each.name) for each in listed)
+    for each in listed:
+        loaded = load_skin(each.name, home.skins)
+        shade = _shade(loaded.skin)
+        notes = ["your own"] if each.own else []
+        if loaded.problems:
+            notes.append("has problems, see `hermes skins check`")
+        note = f"   ({'; '.join(notes)})" if notes else ""
+        say(f"{each.name:{width}}  {shade:5}  {loaded.skin.description}{note}".rstrip())
+    return ExitCode.DONE
+
+
+def _shade(skin: Skin) -> str:
+    """`dark`, `light`, or `any` for a skin that is drawn on the terminal's own background."""
+    if skin.colors["background"] == "ansi_default":
+        return "any"
+    return "dark" if skin.dark else "light"
+
+
+def _show(loaded: LoadedSkin) -> int:
+    from themes.depth import adapted, detect
+
+    depth = detect(os.environ) if sys.stdout.isatty() else "none"
+    if depth == "none":
+        _describe(loaded.skin)
+    else:
+        _draw(adapted(loaded.skin, depth))
+    for problem in loaded.problems:
+        say(f"✗ {problem}", file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _draw(skin: Skin) -> None:
+    from rich.console import Console
+
+    from app.tui.screens.skins.sample_session import sample
+
+    console = Console(markup=False, highlight=False, emoji=False)
+    width = max(min(console.width, 78), 20)
+    for line in sample(skin, width):
+        console.print(line, soft_wrap=True)
+
+
+def _describe(skin: Skin) -> None:
+    """The skin in words."""
+    from themes.skin import ROLES
+
+    say(f"{skin.name} ({_shade(skin)})" + (f": {skin.description}" if skin.description else ""))
+    say(f"  prompt     {skin.prompt_symbol}")
+    say(f"  spinner    {' '.join(skin.spinner)}")
+    if skin.faces:
+        say(f"  faces      {'  '.join(skin.faces)}")
+    say(f"  verbs      {', '.join(skin.verbs)}")
+    say(f"  name       {skin.agent_name}")
+    say(f"  welcome    {skin.welcome}")
+    say(f"  goodbye    {skin.goodbye}")
+    width = max(map(len, ROLES))
+    for role, meaning in ROLES.items():
+        say(f"  {role:{width}}  {skin.colors[role]:<18}  {meaning}")
+
+
+def _check(skin: str | None, home: Home) -> int:
+    from themes.contrast import check
+    from themes.loader import list_skins, load_skin
+
+    if skin is None:
+        chosen = [load_skin(each.name, home.skins) for each in list_skins(home.skins)]
+    else:
+        chosen = [_file_or_named(skin, home)]
+    bad = 0
+    for loaded in chosen:
+        findings = check(loaded.skin)
+        for problem in loaded.problems:
+            say(f"✗ {problem}")
+        for finding in findings:
+            say(f"▲ {loaded.skin.name}: {finding}")
+        if loaded.problems or findings:
+            bad += 1
+        else:
+            say(f"✓ {loaded.skin.name}")
+    return ExitCode.USAGE if bad else ExitCode.DONE
+
+
+def _file_or_named(skin: str, home: Home) -> LoadedSkin:
+    """A skin file when `skin` is written like one (`./a.yaml`, `a.yml`), else the skin of this name."""
+    from themes.loader import load_file
+    from themes.skin_file import SUFFIXES
+
+    path = Path(skin)
+    if path.suffix not in SUFFIXES and len(path.parts) < 2:
+        return _named(skin, home)
+    try:
+        path = path.expanduser()
+        exists = path.exists()
+    except (OSError, ValueError, RuntimeError):
+        exists = False
+    if not exists:
+        raise ConfigError(f"There is no file {skin}; `hermes skins list` names the skins there are.")
+    return load_file(path)
+
+
+def _new(name: str, based_on: str, home: Home) -> int:
+    from app.tui.screens.skins.skin_files import create
+
+    base = _named(based_on, home).skin
+    path = create(home, name, base)
+    say(f"{path}   (from {base.name}; edit it, then `hermes skins check {name}`)")
+    return ExitCode.DONE

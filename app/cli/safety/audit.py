@@ -1,0 +1,132 @@
+"""`hermes audit`: what was allowed and refused, when, by whom; and whether the log is whole."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ConfigError, ExitCode
+from app.cli.sessions.output import say
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.permissions import AuditEntry, AuditReport
+
+MARKS = {"allowed": "✓", "denied": "⊘", "expired": "⊘", "cancelled": "■", "nobody": "⊘"}
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "audit",
+        help="show and check the log of what was allowed and refused",
+        description="Show what was allowed and refused, or check with --verify that the log is as it was "
+        "written. --verify exits with 1 when lines were changed, removed or moved.",
+    )
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON, one line each")
+    parser.add_argument("--verify", action="store_true", help="check the whole log instead")
+    parser.add_argument("--session", metavar="ID", help="only this session: its id or the start of it")
+    parser.add_argument("--agent", metavar="NAME", help="only this agent: its name or its id")
+    parser.add_argument("--tool", metavar="NAME", help="only this tool")
+    parser.add_argument("--outcome", choices=tuple(MARKS), help="only what ended so", metavar="|".join(MARKS))
+    parser.add_argument("--since", metavar="TIME", help="not before: 7d, 12h, or an ISO date or time")
+    parser.add_argument("--limit", type=_count, default=50, metavar="N", help="the last N (default: 50)")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    home = Home.locate()
+    if args.verify:
+        from agent.api.permissions import verify
+
+        code = _tell(verify(home.audit), as_json=args.as_json)
+    else:
+        code = _list(home, args)
+    sys.stdout.flush()
+    return int(code)
+
+
+def _list(home: Home, args: argparse.Namespace) -> ExitCode:
+    from agent.api.permissions import newest
+
+    since = _moment(args.since)
+
+    def wanted(entry: AuditEntry) -> bool:
+        return (
+            (since is None or entry.time >= since)
+            and (not args.session or entry.session.startswith(args.session))
+            and (not args.agent or args.agent in (entry.agent, entry.agent_name))
+            and (not args.tool or entry.tool == args.tool)
+            and (not args.outcome or entry.outcome == args.outcome)
+        )
+
+    found = newest(home.audit, args.limit, wanted)
+    for entry in found:
+        # Escaped throughout: some characters beyond ASCII steer terminals.
+        say(json.dumps(entry.record) if args.as_json else line(entry))
+    if not found and not args.as_json:
+        say("Nothing was asked of the gate yet." if since is None else "Nothing was found.")
+    return ExitCode.DONE
+
+
+def line(entry: AuditEntry) -> str:
+    """`2026-03-01 14:02:11 ✓ allowed by person  terminal  make test  (runs a command)`. Pure."""
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time))
+    mark = MARKS.get(entry.outcome, "·")
+    from agent.api.permissions import asker
+
+    who = f"{entry.outcome} by {entry.judge}" if entry.judge else entry.outcome or "note"
+    agent = f"{called}: " if (called := asker(entry)) else ""
+    reasons = f"  ({_line('; '.join(entry.reasons))})" if entry.reasons else ""
+    return (
+        f"{moment} {mark} {_line(who):<19} {_line(entry.tool):<11} {_line(agent + entry.headline)}{reasons}"
+    )
+
+
+def _tell(report: AuditReport, *, as_json: bool) -> ExitCode:
+    if as_json:
+        found = {
+            "sound": report.sound,
+            "records": report.records,
+            "files": report.files,
+            "problems": [_finding(each) for each in report.problems],
+            "notes": [_finding(each) for each in report.notes],
+        }
+        say(json.dumps(found))
+    else:
+        for each in (*report.notes, *report.problems):
+            place = f"{each.file}:{each.line}" if each.line else each.file
+            say(f"{'▲' if each in report.problems else '·'} {place}: {each.sentence}")
+        what = f"{report.records:,} lines in {report.files:,} file{'s' * (report.files != 1)}"
+        say(f"{what}: {'as they were written.' if report.sound else 'not as they were written.'}")
+    return ExitCode.DONE if report.sound else ExitCode.FAILED
+
+
+def _finding(finding: Any) -> dict[str, object]:
+    return {"file": finding.file, "line": finding.line, "what": finding.sentence}
+
+
+def _moment(text: str | None) -> float | None:
+    from tools.results import ToolError
+    from tools.session_search_tool import parse_time
+
+    try:
+        return None if text is None else parse_time(text, end=False, now=time.time())
+    except ToolError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _line(text: str) -> str:
+    """Outside text on one line."""
+    return " ".join(clean(text).split())

@@ -1,0 +1,178 @@
+"""`hermes permissions explain`: what the gate says about commands, without running them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.api.permissions import Verdict
+from agent.errors import ConfigError, ExitCode
+from app.cli.sessions.output import say
+
+if TYPE_CHECKING:
+    from agent.api.permissions import Gate
+
+LONGEST = 4_000_000
+"""Characters of one line that are read as a command."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `explain`."""
+    parser.add_argument("--json", action="store_true", dest="as_json", help="one line of JSON per command")
+    parser.add_argument("--stdin", action="store_true", help="read commands from stdin, one a line")
+    parser.add_argument("--cwd", metavar="D", default=None, help="folder the commands would run in")
+    parser.add_argument("shell", nargs="*", metavar="CMD", help="the command, behind --")
+
+
+def explain(args: argparse.Namespace) -> int:
+    """Print the verdict on one command or on many. Raises `ConfigError`."""
+    words: list[str] = list(args.shell)
+    if args.stdin == bool(words):
+        raise ConfigError("Give either a command behind -- or --stdin.")
+    cwd = Path(args.cwd or ".").resolve()
+    if not cwd.is_dir():
+        raise ConfigError(f"{cwd} is not a folder; give another one with --cwd.")
+    decide = decider(cwd)
+    show = _print_json if args.as_json else _print_text
+    if not args.stdin:
+        # A single argument is a command line as it is; several are its words.
+        command = words[0] if len(words) == 1 else _joined(words)
+        show(command, decide(command))
+        return int(ExitCode.DONE)
+    for command, problem in _lines():
+        show(command, Verdict("ask", (problem,)) if problem else decide(command))
+    return int(ExitCode.DONE)
+
+
+def decider(cwd: Path) -> Callable[[str], Verdict]:
+    """The decision on commands run in `cwd`, which is the workspace as well, with all rules in force."""
+    from tools.actions import RunCommand
+
+    gate = _gate(cwd, "tui")
+    return lambda command: gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
+
+
+def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
+    """The narrowest rule that would let a call pass which was denied; empty where no single one does."""
+    from tools.actions import Action, RunCommand, WritePath
+
+    action: Action
+    if tool == "terminal" and isinstance(command := arguments.get("command"), str):
+        action = RunCommand(tool=tool, command=command, cwd=cwd)
+        wanted = [_shortened(command), command.strip()]
+    elif tool in ("write_file", "patch") and isinstance(path := arguments.get("path"), str):
+        action = WritePath(tool=tool, path=Path(os.path.normpath(cwd / Path(path).expanduser())))
+        tool, wanted = "write_file", [path]
+    else:
+        return ""
+    for rule in (f"{tool}({each})" for each in wanted if each):
+        try:
+            if _gate(cwd, "oneshot", [rule]).decide(action).kind == "allow":
+                return rule
+        except ValueError:
+            continue
+    return ""
+
+
+def _shortened(command: str) -> str:
+    """`git push origin main` as `git push *`; empty for what is more than a program with its words. Pure."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    plain = [each for each in words[:2] if each.replace("-", "").replace("_", "").isalnum()]
+    if len(plain) < 2 or plain[1].startswith("-") or any(mark in command for mark in "|&;<>()$`\n"):
+        return ""
+    return f"{plain[0]} {plain[1]} *"
+
+
+def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
+    """The gate as it stands in a folder, with further rules. Raises `ValueError` for one that is none."""
+
+    from agent.api.config import load
+    from agent.api.home import Home
+    from agent.api.permissions import NO_COVERAGE, NO_UNDO, Gate, Permissions, coverage_of, probe
+
+    home = Home.locate()
+    loaded = load(home, os.environ).settings
+    settings = loaded.sandbox
+    coverage = NO_COVERAGE
+    if loaded.terminal.backend == "local":
+        coverage = coverage_of(probe(settings.mode), settings.network, steps=loaded.checkpoints.enabled)
+    return Gate.for_home(
+        home,
+        cwd,
+        loaded.approvals.mode,
+        permissions=Permissions(home, cwd, surface, allow=allow),
+        coverage=coverage,
+        undo=None if loaded.checkpoints.enabled else NO_UNDO,
+    )
+
+
+def verdict_data(command: str, verdict: Verdict) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "command": command,
+        "verdict": verdict.kind,
+        "reasons": list(verdict.reasons),
+        "parts": [asdict(part) for part in verdict.parts],
+    }
+
+
+def _lines() -> Iterator[tuple[str, str]]:
+    """Commands of stdin, each with what is wrong with its line, if anything."""
+    for raw in sys.stdin.buffer:
+        line = raw.rstrip(b"\n").removesuffix(b"\r")
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            yield line.decode("utf-8", "replace"), "the line is not UTF-8"
+            continue
+        if len(text) > LONGEST:
+            yield f"{text[:200]}…", "the line is too long to be a command"
+            continue
+        command = _decoded(text)
+        if not command.strip():
+            yield command, "the line is empty"
+        elif any(0xD800 <= ord(letter) < 0xE000 for letter in command):
+            yield command.encode("utf-8", "replace").decode(), "the line holds halves of characters"
+        else:
+            yield command, ""
+
+
+def _decoded(line: str) -> str:
+    """A line that is a JSON string stands for its text."""
+    if not line.startswith('"'):
+        return line
+    try:
+        decoded = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    return decoded if isinstance(decoded, str) else line
+
+
+def _joined(words: list[str]) -> str:
+    import shlex
+
+    return shlex.join(words)
+
+
+def _print_json(command: str, verdict: Verdict) -> None:
+    sys.stdout.write(json.dumps(verdict_data(command, verdict)) + "\n")
+
+
+_SAID = {"allow": "would run unasked", "ask": "asks", "deny": "is denied", "hardline": "is never allowed"}
+
+
+def _print_text(command: str, verdict: Verdict) -> None:
+    say(f"{command}\n  {_SAID[verdict.kind]}: {'; '.join(verdict.reasons) or 'nothing speaks against it'}")
+    if len(verdict.parts) > 1:
+        for part in verdict.parts:
+            say(f"    {part.kind:<9} {part.text}  ({part.reason})")

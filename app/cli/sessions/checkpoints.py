@@ -1,0 +1,186 @@
+"""`hermes checkpoints`: how much is kept about files, whether it is whole, and clearing it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ExitCode
+from app.cli.sessions.output import say
+
+if TYPE_CHECKING:
+    from agent.api.checkpoints import CheckpointStore, StoreFinding, SweptCaches
+    from agent.api.config import CheckpointSettings
+
+MEGABYTE = 1_000_000
+DAY = 86_400.0
+_ALL = 1 << 31
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "checkpoints",
+        help="show, check and clear what is kept to take steps back",
+        description="Show how much is kept of what steps did to files, check that it is as it was "
+        "written, or remove what is too old or too much. verify exits with 1 when something is "
+        "damaged or missing; gc when something was left because the store was in use.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, summary in (
+        ("status", "how much is kept, and the limits"),
+        ("verify", "read everything and name what is damaged or missing"),
+        ("gc", "remove what is above the limits, and what nothing needs any more"),
+    ):
+        action = actions.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        action.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    from agent.api.checkpoints import CheckpointStore, sweep_over
+    from agent.api.config import load
+
+    home = Home.locate()
+    loaded = load(home).settings
+    settings = loaded.checkpoints
+    swept = sweep_over(home, loaded.sandbox) if args.action == "gc" else None
+    if not home.checkpoints.exists():
+        record = {"kept": False} | ({} if swept is None else {"cache_bytes_freed": swept.freed})
+        say(json.dumps(record) if args.as_json else "No checkpoints are kept yet.")
+        return int(ExitCode.DONE)
+    store = CheckpointStore(home.checkpoints)
+    if args.action == "status":
+        code = _status(store, settings, as_json=args.as_json)
+    elif args.action == "verify":
+        code = _verify(store, as_json=args.as_json)
+    else:
+        code = _collect(store, settings, home, swept, as_json=args.as_json)
+    sys.stdout.flush()
+    return int(code)
+
+
+def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bool) -> ExitCode:
+    from agent.api.checkpoints import status
+
+    found = status(store)
+    if as_json:
+        record = {
+            "kept": True,
+            "sessions": found.sessions,
+            "steps": found.steps,
+            "objects": found.objects,
+            "bytes": found.size,
+            "oldest": found.oldest,
+            "flaws": found.flaws,
+            "max_bytes": settings.max_total_mb * MEGABYTE,
+            "max_age_days": settings.max_age_days,
+            "enabled": settings.enabled,
+        }
+        say(json.dumps(record))
+        return ExitCode.DONE
+    say(f"{_count(found.steps, 'step')} of {_count(found.sessions, 'session')}, {_since(found.oldest)}")
+    say(f"{_megabytes(found.size)} of {settings.max_total_mb:,} MB in {_count(found.objects, 'object')}")
+    say(f"Steps are kept for {settings.max_age_days:g} days, files up to {settings.max_file_mb:,} MB.")
+    if not settings.enabled:
+        say("Nothing is added: `checkpoints.enabled` is off.")
+    if found.flaws:
+        say(f"▲ {_count(found.flaws, 'record')} cannot be used; `hermes checkpoints verify` names them.")
+    return ExitCode.DONE
+
+
+def _verify(store: CheckpointStore, *, as_json: bool) -> ExitCode:
+    from agent.api.checkpoints import verify
+
+    report = verify(store)
+    if as_json:
+        record = {
+            "sound": report.sound,
+            "sessions": report.sessions,
+            "steps": report.steps,
+            "objects": report.objects,
+            "problems": [_record(finding) for finding in report.problems],
+            "notes": [_record(finding) for finding in report.notes],
+        }
+        say(json.dumps(record))
+    else:
+        for finding in (*report.notes, *report.problems):
+            say(f"{'▲' if finding in report.problems else '·'} {finding.place}: {finding.sentence}")
+        what = f"{_count(report.steps, 'step')} and {_count(report.objects, 'object')}"
+        say(f"{what}: {'as they were written.' if report.sound else 'not all as they were written.'}")
+    return ExitCode.DONE if report.sound else ExitCode.FAILED
+
+
+def _collect(
+    store: CheckpointStore,
+    settings: CheckpointSettings,
+    home: Home,
+    swept: SweptCaches | None,
+    *,
+    as_json: bool,
+) -> ExitCode:
+    from agent.api.checkpoints import collect
+
+    done = collect(
+        store,
+        max_bytes=settings.max_total_mb * MEGABYTE,
+        max_age=settings.max_age_days * DAY,
+        living=asyncio.run(_living(home)),
+    )
+    if as_json:
+        record = {
+            "sessions": done.sessions,
+            "steps": done.steps,
+            "objects": done.objects,
+            "freed_bytes": done.freed,
+            "cache_bytes_freed": 0 if swept is None else swept.freed,
+            "left_because_busy": done.busy,
+        }
+        say(json.dumps(record))
+    else:
+        parts = (
+            _count(done.steps, "step"),
+            _count(done.sessions, "deleted session"),
+            _count(done.objects, "object"),
+        )
+        say(f"Removed {', '.join(parts)}; {_megabytes(done.freed)} are free again.")
+        if swept is not None and swept.removed:
+            say(f"Caches of {_count(swept.removed, 'project')} removed: {_megabytes(swept.freed)}.")
+        if done.busy:
+            say("A session is adding to the checkpoints; run it again later to remove the rest.")
+    return ExitCode.FAILED if done.busy else ExitCode.DONE
+
+
+async def _living(home: Home) -> tuple[str, ...] | None:
+    """The sessions there are; None when there is no store of sessions to ask."""
+    from agent.api.sessions import Store
+
+    if not home.keeps_sessions():
+        return None
+    async with await Store.open(home.database) as store:
+        everyone = await store.list_sessions(_ALL, children=True, archived=True)
+        return tuple(session.id for session in everyone)
+
+
+def _record(finding: StoreFinding) -> dict[str, str]:
+    return {"place": finding.place, "what": finding.sentence}
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / MEGABYTE:,.1f} MB"
+
+
+def _since(moment: float | None) -> str:
+    if moment is None:
+        return "none of them yet"
+    return f"the oldest of {time.strftime('%Y-%m-%d %H:%M', time.localtime(moment))}"

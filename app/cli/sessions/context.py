@@ -1,0 +1,175 @@
+"""`hermes context`: what a new session here would send before its first message, layer by layer."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ConfigError
+from app.cli.safety.folder import workspace
+from app.cli.sessions.output import say
+from tools.safe_text import clean
+
+LEAST = 6
+"""Digits of a hash that have to be given."""
+
+if TYPE_CHECKING:
+    from agent.api.usage import ContextLayer, ContextTable
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "context",
+        help="show what a session begins with, layer by layer",
+        description="Show what a new session in this folder sends before its first message: layers, files, "
+        "tokens (estimated), budgets, and what is left out. No model is asked.",
+    )
+    parser.add_argument("--model", metavar="MODEL", help="the model, as in `hermes --model`")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    _action(actions, "allow", "let in a passage that is kept back, from the next session on")
+    _action(actions, "forbid", "keep back again what was let in")
+    return parser
+
+
+def _action(actions: Any, name: str, text: str) -> None:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
+    parser.add_argument("hash", metavar="HASH", help="its hash, or how that begins")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    match args.action:
+        case "allow":
+            return _allow(Home.locate(), args.hash)
+        case "forbid":
+            return _forbid(Home.locate(), args.hash)
+        case _:
+            return _show(args)
+
+
+def _allow(home: Home, wanted: str) -> int:
+    from agent.api.config import load
+    from agent.api.context import let_in, passages_here
+
+    here = workspace(None)
+    limit = load(home, dict(os.environ), here).settings.context.file_chars
+    found = {each.digest: each for each in passages_here(home, here, limit)}
+    passage = found[_chosen(wanted, found, "passage that is kept back here")]
+    let_in(home, passage)
+    say(f"{clean(passage.place)} is let in, from the next session on:")
+    say(_indented(passage.text))
+    return 0
+
+
+def _forbid(home: Home, wanted: str) -> int:
+    from agent.api.context import allowed_places, keep_back
+
+    places = allowed_places(home)
+    digest = _chosen(wanted, places, "passage that was let in")
+    keep_back(home, digest)
+    say(f"{clean(places[digest]) or digest} is kept back, from the next session on.")
+    return 0
+
+
+def _chosen(wanted: str, digests: Iterable[str], what: str) -> str:
+    """The one hash that begins as it was given. Raises `ConfigError`."""
+    found = [each for each in digests if len(wanted) >= LEAST and each.startswith(wanted.lower())]
+    if len(found) == 1:
+        return found[0]
+    if len(wanted) < LEAST:
+        raise ConfigError(f"Give at least {LEAST} digits of the hash; `hermes context` lists them.")
+    name = clean(wanted)
+    many = f"{len(found)} hashes begin with {name}; give more of it."
+    raise ConfigError(many if found else f"No {what} has the hash {name}; `hermes context` lists them.")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"      {line}" for line in clean(text).split("\n"))
+
+
+def _show(args: argparse.Namespace) -> int:
+    from agent.api.context import SHORT
+
+    table = asyncio.run(_table(Home.locate(), args.model))
+    if args.as_json:
+        say(json.dumps(as_json(table)))
+    else:
+        for layer in table.layers:
+            say(_line(layer))
+            for passage in layer.passages:
+                short, rules = passage.digest[:SHORT], ", ".join(passage.rules)
+                say(f"    {clean(passage.place)} kept back, {short}: {rules}")
+                say(_indented(passage.text))
+        told = " (told by the server)" if table.window_told else ""
+        window = f" of {table.window:,}{told}" if table.window else ""
+        say(f"{'all':<20}{table.used:>8,}{window} tokens, {clean(table.model)}")
+    sys.stdout.flush()
+    return 0
+
+
+async def _table(home: Home, model: str | None) -> ContextTable:
+    """The table of a session that is opened for it and leaves nothing behind."""
+    from agent.api.canvas import CanvasDocuments
+    from agent.api.checkpoints import drop_sessions
+    from agent.api.home import secrets_of_home
+    from agent.api.opening import open_session
+    from agent.api.options import Options
+    from agent.api.sessions import Store, discard
+
+    options = Options(workspace=workspace(None), model=model, surface="json")
+    client = await open_session(options, environ=os.environ)
+    try:
+        return await client.context()
+    finally:
+        await client.aclose()
+        async with await Store.open(home.database, secrets=secrets_of_home()) as store:
+            deleted = await store.delete(client.id)
+        await asyncio.to_thread(discard, home.scripts, deleted)
+        await asyncio.to_thread(CanvasDocuments(home.canvas).discard, deleted)
+        await asyncio.to_thread(drop_sessions, home.checkpoints, deleted)
+
+
+def as_json(table: ContextTable) -> Mapping[str, Any]:
+    """The table as data: tokens are estimates, `cut` says that something of a layer was left out."""
+    return {
+        "model": table.model,
+        "window": table.window,
+        "window_told": table.window_told,
+        "tokens": table.used,
+        "layers": [
+            {
+                "layer": each.name,
+                "file": each.source,
+                "tokens": each.tokens,
+                "budget": each.budget,
+                "cut": bool(each.notes),
+                "notes": list(each.notes),
+                "hash": each.digest,
+                "kept_back": [
+                    {
+                        "hash": passage.digest,
+                        "file": passage.file,
+                        "lines": [passage.first, passage.last],
+                        "rules": list(passage.rules),
+                        "text": passage.text,
+                    }
+                    for passage in each.passages
+                ],
+            }
+            for each in table.layers
+        ],
+    }
+
+
+def _line(layer: ContextLayer) -> str:
+    budget = f" of {layer.budget:,}" if layer.budget is not None else ""
+    rest = clean("  ".join(filter(None, (layer.source, " · ".join(layer.notes)))))
+    return f"{clean(layer.name):<20}{layer.tokens:>8,}{budget:<10}  {rest}".rstrip()

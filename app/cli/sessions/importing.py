@@ -1,0 +1,184 @@
+"""`hermes import`: take over what another agent keeps: sessions, memory, skills, servers, permissions."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ConfigError, ExitCode
+from app.cli.sessions.output import say
+from tools.safe_text import clean, truncate
+
+if TYPE_CHECKING:
+    from agent.api.migration import Findings, Part, Taken
+
+SHOWN = 8
+"""Things of a kind that are named before the question; the others are counted."""
+
+WORDS: dict[Part, str] = {
+    "sessions": "sessions",
+    "memory": "notes",
+    "skills": "skills",
+    "servers": "MCP servers",
+    "permissions": "permission rules",
+}
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "import",
+        help="take over sessions, memory, skills, servers and permissions of another agent",
+        description="Show what another agent keeps on this machine and, after a yes, take it over. Nothing "
+        "of it is changed there, nothing of yours is replaced here, and what is here already is left out.",
+    )
+    parser.add_argument("agent", metavar="AGENT", help="claude, codex, opencode or hermes")
+    parser.add_argument("--from", dest="folder", default="", metavar="DIR", help="where it keeps its things")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="PARTS",
+        help=f"only these, parted by commas: {', '.join(WORDS)}",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what there is, ask, and take it over. Raises `HermesError`."""
+    from agent.api.migration import look
+
+    parts = _parts(args.only)
+    home = Home.locate()
+    findings = look(args.agent, args.folder, home.root, dict(os.environ))
+    wanted: list[Part] = [part for part in parts if findings.count(part)]
+    if args.as_json and not args.yes:
+        say(json.dumps(_record(findings, parts), ensure_ascii=True, indent=2))
+        return ExitCode.DONE
+    if not args.as_json:
+        _show(findings, parts)
+    if wanted and not args.yes and not _agreed():
+        say("Nothing was taken over.")
+        return ExitCode.DENIED
+    taken = asyncio.run(_take(home, findings, wanted, quiet=args.as_json)) if wanted else []
+    if args.as_json:
+        results = {"results": [asdict(each) for each in taken]}
+        say(json.dumps(_record(findings, parts) | results, ensure_ascii=True, indent=2))
+    elif not wanted:
+        say("There is nothing to take over.")
+    else:
+        told = []
+        for part in wanted:
+            done = [each.done for each in taken if each.part == part]
+            told.append(f"{sum(done)} of {len(done)} {WORDS[part]}")
+        say(f"Taken over: {', '.join(told)}.")
+    return ExitCode.DONE
+
+
+def _parts(text: str) -> list[Part]:
+    from agent.api.migration import PARTS
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if wrong := [name for name in names if name not in PARTS]:
+        raise ConfigError(f"--only does not know {wrong[0][:40]}; it takes {', '.join(PARTS)}.")
+    return [part for part in PARTS if not names or part in names]
+
+
+async def _take(home: Home, findings: Findings, parts: list[Part], *, quiet: bool) -> list[Taken]:
+    from agent.api.home import secrets_of_home
+    from agent.api.migration import open_takeover
+
+    taken = []
+    async with open_takeover(home, os.environ, Path.cwd(), secrets_of_home()) as takeover:
+        async for each in takeover.run(findings, parts):
+            taken.append(each)
+            if not quiet and (not each.done or each.part != "sessions"):
+                mark = "+" if each.done else "-"
+                note = f": {each.note}" if each.note else ""
+                say(f"  {mark} {clean(each.name)}{clean(note)}")
+    return taken
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise ConfigError("Nobody is there to confirm it; look at the list and add --yes.")
+    say("Take this over? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _show(findings: Findings, parts: list[Part]) -> None:
+    say(f"Found in {findings.root}, which stays as it is:")
+    for part in parts:
+        if count := findings.count(part):
+            say(f"{count} {WORDS[part].removesuffix('s') if count == 1 else WORDS[part]}")
+            names = _names(findings, part)
+            for name in names[:SHOWN]:
+                say(f"  {truncate(clean(name), 100)}")
+            if len(names) > SHOWN:
+                say(f"  … and {len(names) - SHOWN} more")
+    if findings.left_out:
+        say("Left out:")
+        for sentence in findings.left_out:
+            say(f"  {clean(sentence)}")
+
+
+def _names(findings: Findings, part: Part) -> list[str]:
+    match part:
+        case "sessions":
+            newest = sorted(findings.sessions, key=lambda each: each.updated, reverse=True)
+            return [f"{_day(each.updated)}  {' '.join(each.title.split())}" for each in newest]
+        case "memory":
+            return [
+                f"{note.source.name} -> {note.scope}: {' '.join(note.text.split())}"
+                for note in findings.notes
+            ]
+        case "skills":
+            return [folder.name for folder in findings.skills]
+        case "servers":
+            return [
+                f"{name}: {server.get('url') or ' '.join([str(server['command']), *server.get('args', [])])}"
+                for name, server in findings.servers.items()
+            ]
+        case "permissions":
+            return [f"{rule.verdict:5}  {rule.rule}   ({rule.original})" for rule in findings.rules]
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(at)) if at else "          "
+
+
+def _record(findings: Findings, parts: list[Part]) -> dict[str, Any]:
+    found: dict[Part, Any] = {
+        "sessions": [
+            {"id": each.id, "title": each.title, "workspace": each.workspace, "updated": each.updated}
+            for each in findings.sessions
+        ],
+        "memory": [
+            {"scope": note.scope, "source": str(note.source), "project": note.project, "text": note.text}
+            for note in findings.notes
+        ],
+        "skills": [str(folder) for folder in findings.skills],
+        "servers": {name: _safe(server) for name, server in findings.servers.items()},
+        "permissions": [asdict(rule) for rule in findings.rules],
+    }
+    return {
+        "agent": findings.agent,
+        "folder": str(findings.root),
+        "found": {part: found[part] for part in parts},
+        "left_out": list(findings.left_out),
+    }
+
+
+def _safe(server: Mapping[str, Any]) -> dict[str, Any]:
+    """A server without what it gets as variables and headers, which may be secret."""
+    return {key: sorted(value) if key in ("env", "headers") else value for key, value in server.items()}

@@ -1,0 +1,220 @@
+"""`hermes -p TEXT`: work on one message and exit.
+
+The final answer goes to stdout, everything else to stderr; with `--json` every
+event is one line on stdout and nothing else is printed there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from agent.api.attachments import Attachment
+from agent.api.opening import Listener, open_session
+from agent.api.plugin_commands import run_called
+from agent.api.session import SessionClient
+from agent.errors import ConfigError, ExitCode
+from agent.events import (
+    Event,
+    ReplyCut,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
+from app.cli.console import Console
+from app.cli.lines import call_line
+from app.cli.options import options_of
+from app.tui.startup.fast_args import FastOptions
+from tools.command_name import command_name
+from tools.safe_text import clean
+
+MAX_STDIN = 4_000_000
+"""Characters read from stdin as a message."""
+
+
+def run(args: FastOptions | argparse.Namespace) -> int:
+    """Run one turn; the exit code tells how it ended."""
+    text = _message(args)
+    return asyncio.run(_turn(args, text, (*_images(args.image), *_mentioned_images(text))))
+
+
+def _message(args: FastOptions | argparse.Namespace) -> str:
+    """The text to work on: `-p`, stdin, or both (stdin below the text, as material)."""
+    piped = ""
+    if args.prompt in (None, "-") or not sys.stdin.isatty():
+        piped = _piped()
+    text = "" if args.prompt in (None, "-") else args.prompt
+    if text and piped.strip():
+        text = f"{text}\n\n{piped}"
+    text = text or piped
+    if not text.strip() and not args.image:
+        raise ConfigError("There is nothing to do: give a text with -p, or pipe one in.")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
+    """The images of `--image`, kept in the home. Raises `AttachmentError` at the first that is none."""
+    if not paths:
+        return ()
+    from agent.api.attachments import AttachmentStore
+    from agent.api.home import Home, private_folder
+
+    home = Home.locate()
+    private_folder(home.root)
+    store = AttachmentStore(home.attachments)
+    return tuple(store.take(Path(path).absolute()) for path in paths)
+
+
+def _mentioned_images(text: str) -> tuple[Attachment, ...]:
+    """The images that a message names as `@chart.png`, kept in the home; what cannot be sent is said."""
+    if "@" not in text:
+        return ()
+    from agent.api.attachments import AttachmentStore
+    from agent.api.home import Home
+    from app.tui.conversation.attachments import take
+    from widgets.prompt.dropped import images_mentioned
+
+    images, problems = take(images_mentioned(text), AttachmentStore(Home.locate().attachments), Path.cwd())
+    for problem in problems:
+        print(f"hermes: {clean(problem)}", file=sys.stderr)
+    return images
+
+
+def _piped() -> str:
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return ""
+    try:
+        text = sys.stdin.buffer.read(MAX_STDIN * 4 + 1).decode("utf-8", "replace")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError(f"The text on stdin cannot be read: {reason}; pipe one in, or use -p.") from error
+    if len(text) > MAX_STDIN:
+        raise ConfigError(
+            f"The text on stdin is longer than {MAX_STDIN:,} characters; put it into a file instead."
+        )
+    # NUL and escape sequences of a piped program are no text for a model.
+    return clean(text)
+
+
+async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Sequence[Attachment]) -> int:
+    console = Console() if sys.stdin.isatty() and sys.stderr.isatty() and not args.json else None
+    options = options_of(args, attended=console is not None, surface="json" if args.json else "oneshot")
+    view = JsonView(sys.stdout) if args.json else TextView(sys.stderr)
+    denied = LastDenied()
+    listeners: list[Listener] = [view, denied]
+    if console is not None:
+        listeners.append(lambda event: _attend(console, event))
+    client = await open_session(options, *listeners)
+    try:
+        _stop_on_signals(client)
+        if isinstance(view, JsonView):
+            view.stop = client.interrupt
+        said = await run_called(client.plugins, text, show=args.json)
+        if said is not None:
+            if not args.json:
+                print(said, flush=True)
+            return int(ExitCode.DONE)
+        ended = await client.run(text, images)
+    finally:
+        await client.aclose()
+    if isinstance(view, JsonView) and view.failure is not None:
+        raise view.failure
+    if not args.json:
+        _print_answer(ended, args.approve, denied.call, client.workspace)
+    return ended.exit_code
+
+
+def _print_answer(ended: TurnEnded, approve: str | None, denied: ToolStarted | None, workspace: Path) -> None:
+    if ended.text:
+        print(clean(ended.text), flush=True)
+    if ended.error:
+        print(f"hermes: {clean(ended.error)}", file=sys.stderr)
+    if ended.outcome == "budget" and not ended.error:
+        print("hermes: the limit of requests was reached; raise it with --max-turns.", file=sys.stderr)
+    if ended.outcome == "denied":
+        print(f"hermes: {_way_on(denied, workspace, approve)}", file=sys.stderr)
+
+
+def _way_on(denied: ToolStarted | None, workspace: Path, approve: str | None) -> str:
+    """What to do about an action that was denied."""
+    if approve not in ("all", "yolo") and denied is not None:
+        from app.cli.safety.explain import narrow_rule
+
+        if rule := narrow_rule(denied.tool, denied.arguments, workspace):
+            allow = f"{command_name()} permissions allow {shlex.quote(rule)}"
+            return f"denied, as nobody is here to say yes. To allow just this from now on: {allow}"
+    return "stopped at the gate; the reasons stand above."
+
+
+def _stop_on_signals(client: SessionClient) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, client.interrupt)
+
+
+def _attend(console: Console, event: Event) -> None:
+    console.hear(event)
+
+
+class LastDenied:
+    """Knows which call of the session's own agent was denied last."""
+
+    def __init__(self) -> None:
+        self.call: ToolStarted | None = None
+        self._started: dict[str, ToolStarted] = {}
+
+    def __call__(self, event: Event) -> None:
+        if event.agent == "main" and isinstance(event, ToolStarted):
+            self._started[event.call] = event
+        elif isinstance(event, ToolFinished):
+            started = self._started.pop(event.call, None)
+            if event.outcome == "denied" and started is not None:
+                self.call = started
+
+
+class JsonView:
+    """Every event as one line. When nobody can read them any more, `failure` is set and the turn stops."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self.failure: OSError | None = None
+        self.stop: Callable[[], None] | None = None
+        """What ends the turn; set when there is one."""
+
+    def __call__(self, event: Event) -> None:
+        if self.failure is not None:
+            return
+        try:
+            print(json.dumps(event.to_json(), ensure_ascii=True), file=self._out, flush=True)
+        except OSError as error:
+            self.failure = error
+            if self.stop is not None:
+                self.stop()
+
+
+class TextView:
+    """One line for each finished call and each notice."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def __call__(self, event: Event) -> None:
+        line = ""
+        if event.agent != "main":
+            # What agents it sends do is not its own; their results are.
+            return
+        if isinstance(event, ToolFinished):
+            line = call_line(event)
+        elif isinstance(event, ReplyCut):
+            line = f"┊ The answer was cut off: {event.reason}"
+        elif said := event.notice():
+            line = f"┊ {said[1]}"
+        if line:
+            print(clean(line), file=self._out, flush=True)

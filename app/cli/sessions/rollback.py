@@ -1,0 +1,408 @@
+"""`hermes rollback`: the steps of a session, what they changed, and taking files back to one of them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ConfigError, ExitCode, StoreError
+from app.cli.sessions.output import say
+from app.cli.sessions.rollback_words import (
+    change_of_git,
+    moment,
+    one_line,
+    outcome,
+    outcome_record,
+    step_record,
+    words,
+)
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.checkpoints import CheckpointStore, Choice, RestorePlan, Step, StepLog
+    from agent.api.sessions import Store
+
+CHOICES = ("mine", "checkpoint", "merge")
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """Whose steps are looked at."""
+
+    id: str
+    root: Path
+    """The folder that is looked at: the one it works in, or the current one if it worked there before."""
+    is_left: bool
+    """Whether it works elsewhere by now, so that its later steps have nothing to do with `root`."""
+    names: dict[str, int]
+    """Positions by the names they have in the session."""
+    running: bool
+    """Whether another process works on the session right now."""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "rollback",
+        help="show what steps did to files, and take files back",
+        description="Show the steps of a session, what changed in files since one of them, or take files "
+        "back to how they stood after it. N is the number of a step (0: before the first) or the name of a "
+        "checkpoint. Files that somebody else changed since stay as they are unless --conflicts says "
+        "otherwise. Exits with 1 when something stays that nobody chose to keep, with 4 when you said no.",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="the steps (the default)")
+    what.add_argument("--to", metavar="N", help="take files back to how they stood after step N")
+    what.add_argument("--diff", metavar="N", help="what changed in files since step N")
+    parser.add_argument(
+        "--file", action="append", metavar="P", help="only this file or folder; may be given several times"
+    )
+    parser.add_argument(
+        "--hunks", metavar="1,3", help="with --to and one --file: only these hunks, as --diff numbers them"
+    )
+    parser.add_argument("--session", metavar="ID", help="which session (default: the newest of this folder)")
+    parser.add_argument(
+        "--conflicts", choices=CHOICES, help="what becomes of files that others changed since (default: mine)"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    from agent.api.checkpoints import CheckpointStore
+
+    home = Home.locate()
+    if args.conflicts and args.to is None:
+        raise ConfigError("--conflicts goes with --to.")
+    hunks = _hunks(args)
+    if not home.checkpoints.exists() or not home.keeps_sessions():
+        raise StoreError("No checkpoints are kept yet, so there is nothing to go back to.")
+    store = CheckpointStore(home.checkpoints)
+    finished = _finish(store, as_json=args.as_json)
+    session = asyncio.run(_session(home, store, args.session))
+    line = store.line(session.id)
+    if args.to is not None:
+        code = _back(home, store, line, session, args, finished, hunks)
+    elif args.diff is not None:
+        code = _diff(home, store, line, session, args)
+    else:
+        code = _list(line, session, args)
+    sys.stdout.flush()
+    return int(code)
+
+
+def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
+    """The numbers of the hunks that are wanted; None stands for all."""
+    from agent.api.checkpoints import numbers
+
+    if args.hunks is None:
+        return None
+    if args.to is None or len(args.file or ()) != 1:
+        raise ConfigError("--hunks goes with --to and one --file.")
+    if args.conflicts == "merge":
+        raise ConfigError("--hunks are those of the checkpoint, so they do not go with --conflicts merge.")
+    try:
+        return numbers(args.hunks)
+    except ValueError:
+        raise ConfigError(f"--hunks takes numbers such as 1,3 or 2-4, not {args.hunks}.") from None
+
+
+def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
+    """Finish restores that were cut off: they come before anything else."""
+    from agent.api.checkpoints import finish_abandoned
+
+    finished = finish_abandoned(store)
+    for sentence in finished if not as_json else ():
+        say(sentence, sys.stderr)
+    return finished
+
+
+async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None) -> _Session:
+    """The session that is meant, by its root: steps of subagents stand in the line of the root."""
+    from agent.api.sessions import SessionLock, Store, renamed_session, worked_in
+
+    kept = checkpoints.sessions()
+    async with await Store.open(home.database) as store:
+        if wanted is not None:
+            found = await store.find_session(wanted)
+            while found.parent is not None:
+                found = await store.session(found.parent)
+        else:
+            here = Path.cwd()
+            sessions = await store.list_sessions(200, workspace=str(here), archived=True)
+            found = next((session for session in sessions if session.id in kept), None)
+            found = found or await renamed_session(store, home, here)
+            if found is None:
+                raise StoreError(f"No session in {here} has steps; name one with --session.")
+        if found.id not in kept:
+            raise StoreError(f"No steps of session {found.id} are kept.")
+        names = await _names(store, found.id)
+    lock = SessionLock(home.run, found.id)
+    running = not lock.acquire()
+    lock.release()
+    here, root = Path.cwd(), Path(found.workspace)
+    is_left = here != root and await asyncio.to_thread(worked_in, home, found.id, here)
+    return _Session(found.id, here if is_left else root, is_left, names, running)
+
+
+async def _names(store: Store, session: str) -> dict[str, int]:
+    """Positions by the labels of nodes, as the nodes above them tell where files stood."""
+    marks = {mark.node: mark.label for mark in await store.marks(session) if mark.label}
+    if not marks:
+        return {}
+    rows = {row.id: row for row in await store.outline(session)}
+    found: dict[str, int] = {}
+    for node, label in marks.items():
+        row = rows.get(node)
+        while row is not None and row.step is None:
+            row = None if row.parent is None else rows.get(row.parent)
+        found[label] = 0 if row is None or row.step is None else row.step
+    return found
+
+
+def _position(text: str, line: StepLog, session: _Session) -> int:
+    from agent.api.checkpoints import check_position
+
+    if text.isascii() and text.isdigit() and len(text) < 12:
+        position = int(text)
+    else:
+        named = {name.casefold(): position for name, position in session.names.items()}
+        if text.casefold() not in named:
+            known = ", ".join(session.names) or "none has a name"
+            raise ConfigError(f"{text} is neither the number of a step nor a checkpoint ({known}).")
+        position = named[text.casefold()]
+    check_position(line, position)
+    return position
+
+
+def _paths(files: Sequence[str] | None, root: Path) -> tuple[str, ...] | None:
+    """Files as the steps name them; they are meant from the current folder."""
+    from agent.api.checkpoints import inside
+
+    try:
+        return tuple(inside(root, each, Path.cwd()) for each in files) if files else None
+    except StoreError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _plan(
+    home: Home,
+    store: CheckpointStore,
+    line: StepLog,
+    session: _Session,
+    position: int,
+    args: argparse.Namespace,
+) -> RestorePlan:
+    from agent.api.checkpoints import limits, plan_back, steps_of_all
+    from agent.api.config import load
+
+    if not session.root.is_dir():
+        raise StoreError(f"The folder {session.root}, where the session worked, is gone.")
+    most = limits(load(home).settings.checkpoints)
+    paths = _paths(args.file, session.root)
+    others = asyncio.run(steps_of_all(store, line.session, session.root, most))
+    with store.sharing():
+        return plan_back(
+            line,
+            session.root,
+            position,
+            store.objects,
+            limit=most.file,
+            paths=paths,
+            others=others,
+            only_there=session.is_left,
+        )
+
+
+def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCode:
+    from agent.api.checkpoints import step_apart
+
+    wanted = _paths(args.file, session.root)
+    steps = [step for step in line.steps() if wanted is None or _touches(step, wanted)]
+    if args.as_json:
+        record = {
+            "session": session.id,
+            "workspace": str(session.root),
+            "first": line.floor,
+            "last": line.last,
+            "checkpoints": session.names,
+            "steps": [step_record(step) for step in steps],
+        }
+        print(json.dumps(record))
+        return ExitCode.DONE
+    names: dict[int, list[str]] = {}
+    for name, position in session.names.items():
+        names.setdefault(position, []).append(name)
+    say(f"Session {session.id} in {one_line(str(session.root))}")
+    width = len(str(line.last))
+    for step in steps:
+        count = len(step_apart(step).files)
+        files = f"{count:,} file{'s' * (count != 1)}"
+        mark = "".join(f"  ⚑ {one_line(name)}" for name in names.get(step.number, ()))
+        say(f"{step.number:>{width}}  {moment(step.created)}  {files:>9}  {one_line(step.label)}{mark}")
+        if step.git:
+            say(f"{'':>{width}}  {'':>16}  {'':>9}  {one_line(step.git)}")
+    if not steps:
+        say("No step changed anything." if wanted is None else "No step changed that.")
+    if line.floor:
+        say(f"Steps up to {line.floor} are no longer kept.")
+    return ExitCode.DONE
+
+
+def _touches(step: Step, wanted: Sequence[str]) -> bool:
+    return any(
+        not path or change.path == path or change.path.startswith(f"{path}/")
+        for change in step.changes
+        for path in wanted
+    )
+
+
+def _diff(
+    home: Home, store: CheckpointStore, line: StepLog, session: _Session, args: argparse.Namespace
+) -> ExitCode:
+    from agent.api.checkpoints import PathChange, numbered
+    from agent.api.export import patch_between
+
+    position = _position(args.diff, line, session)
+    plan = _plan(home, store, line, session, position, args)
+    patch = patch_between(
+        (PathChange(item.path, item.target, item.now) for item in plan.items),
+        store.objects,
+        text=True,
+        units=plan.units,
+    )
+    items = {item.path: item for item in plan.items}
+    body = b"".join(numbered(items[file.path], file.data, store.objects) for file in patch.files)
+    text = clean(body.decode("utf-8", "replace"))
+    if args.as_json:
+        print(json.dumps(_plan_record(session, plan) | {"diff": text}))
+        return ExitCode.DONE
+    if text:
+        say(text.removesuffix("\n"))
+    git = {item.path: change_of_git(item) for item in plan.shown}
+    for item in patch.left_out:
+        say(f"· {one_line(item.path)}: {git.get(item.path) or one_line(item.reason)}")
+    if not plan.items:
+        say(f"All files are as they were after step {position}.")
+    return ExitCode.DONE
+
+
+def _back(
+    home: Home,
+    store: CheckpointStore,
+    line: StepLog,
+    session: _Session,
+    args: argparse.Namespace,
+    finished: Sequence[str],
+    hunks: frozenset[int] | None,
+) -> ExitCode:
+    from agent.api.checkpoints import apply_restore
+
+    position = _position(args.to, line, session)
+    plan = _plan(home, store, line, session, position, args)
+    told = {"finished_before": list(finished)}
+    if not plan.items:
+        _say_or_print(
+            args,
+            f"All files are as they were after step {position}.",
+            _plan_record(session, plan) | told | {"units": [], "coverage": "full"},
+        )
+        return ExitCode.DONE
+    choice = args.conflicts or "mine"
+    choices: dict[str, Choice] = {item.path: choice for item in plan.having("conflict")}
+    if hunks is not None:
+        choices |= _parts(plan, store, hunks, args)
+    shown = {item.path: item.state for item in plan.shown}
+    for path, state in shown.items():
+        if state == "conflict":
+            choices.setdefault(path, choice)
+    stays = all(state == "lost" or choices.get(path) == "mine" for path, state in shown.items())
+    if not args.yes and not stays:
+        if args.as_json or not sys.stdin.isatty():
+            raise ConfigError("Taking files back asks first, and there is nobody to answer; give --yes.")
+        _preview(plan, store, choices, session)
+        if not _confirmed(plan, choices):
+            say("Nothing was changed.")
+            return ExitCode.DENIED
+    restored = apply_restore(
+        plan,
+        choices,
+        store,
+        session.id,
+        session=session.id,
+        label=f"back to step {position}",
+    )
+    _say_or_print(
+        args, outcome(restored), _plan_record(session, plan) | outcome_record(restored, plan) | told
+    )
+    conflicts = (*plan.having("conflict"), *(item for item in plan.shown if item.state == "conflict"))
+    chosen = {item.path for item in conflicts} if args.conflicts == "mine" else set()
+    missed = [item for item in restored.skipped if item.path not in chosen]
+    return ExitCode.FAILED if missed else ExitCode.DONE
+
+
+def _parts(
+    plan: RestorePlan, store: CheckpointStore, hunks: frozenset[int], args: argparse.Namespace
+) -> dict[str, Choice]:
+    """The choice of some hunks of the one file of a plan. A conflict stays unless that was overruled."""
+    from agent.api.checkpoints import parted
+
+    item = plan.items[0]
+    if len(plan.items) > 1:
+        raise ConfigError(f"{args.file[0]} is a folder; --hunks are those of one file.")
+    if item.state == "lost":
+        return {}
+    part = parted(item, store.objects).part(hunks)
+    return {} if item.state == "conflict" and args.conflicts != "checkpoint" else {item.path: part}
+
+
+def _preview(
+    plan: RestorePlan, store: CheckpointStore, choices: Mapping[str, Choice], session: _Session
+) -> None:
+    """What would happen to each path, before anybody says yes; hunks that were chosen are shown."""
+    from agent.api.checkpoints import PartialRestore, PathChange, part_entry
+    from agent.api.export import patch_between
+
+    for item in plan.shown:
+        choice = choices.get(item.path, "checkpoint")
+        part = part_entry(item, choice, store.objects) if isinstance(choice, PartialRestore) else None
+        patch = patch_between(
+            [PathChange(item.path, item.now, part or item.target)], store.objects, text=True
+        )
+        about = change_of_git(item)
+        lines = f"+{patch.added} −{patch.removed}" if patch.added or patch.removed else ""
+        say(f"  {one_line(item.path)}  {words(item, choice)}  {lines}{about}".rstrip())
+        if part is not None:
+            say(clean(patch.body.decode("utf-8", "replace")).removesuffix("\n"))
+    if session.running:
+        say("A Hermes works on this session right now; it will find the files changed.")
+
+
+def _confirmed(plan: RestorePlan, choices: Mapping[str, Choice]) -> bool:
+    stay = sum(item.state == "lost" or choices.get(item.path) == "mine" for item in plan.shown)
+    count = len(plan.shown) - stay
+    also = f", leave {stay:,} as {'they are' if stay != 1 else 'it is'}" if stay else ""
+    question = f"Take {count:,} {'path' if count == 1 else 'paths'} back to step {plan.position}{also}? [y/N]"
+    say(question, sys.stderr)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _say_or_print(args: argparse.Namespace, text: str, record: dict[str, Any]) -> None:
+    if args.as_json:
+        print(json.dumps(record))
+    else:
+        say(text)
+
+
+def _plan_record(session: _Session, plan: RestorePlan) -> dict[str, Any]:
+    items = [{"path": item.path, "state": item.state, "reason": item.reason} for item in plan.items]
+    return {"session": session.id, "workspace": plan.root, "position": plan.position, "items": items}

@@ -1,0 +1,148 @@
+"""`hermes usage`: what requests to models took, by day, model, project or agent."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ExitCode
+from app.cli.sessions.output import say
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.usage import UsageLine, UsageReport
+
+GROUPINGS = ("day", "model", "project", "agent")
+DEFAULT_DAYS = 30
+MOST_DAYS = 36_500
+NAME_CELLS = 40
+"""Cells of the first column at most."""
+
+PATIENCE = 1.0
+"""Seconds of silence while old sessions are counted."""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "usage",
+        help="show what requests to models took",
+        description="Show requests, tokens and cost over all sessions of this home.",
+    )
+    parser.add_argument("--by", choices=GROUPINGS, default="day", help="what a line is (default: day)")
+    parser.add_argument(
+        "--days",
+        type=_days,
+        default=DEFAULT_DAYS,
+        metavar="N",
+        help=f"the last N days, today included; 0 = all there ever were (default: {DEFAULT_DAYS})",
+    )
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    return parser
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to {MOST_DAYS:,}")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    home = Home.locate()
+    kept = home.keeps_sessions()
+    found = asyncio.run(_report(home, args.by, args.days or None)) if kept else None
+    if args.as_json:
+        say(json.dumps(as_json(found, args.by)))
+    elif found is None or not found.lines:
+        when = f" in the last {args.days} days" if args.days else ""
+        say(f"No request was made{when}.")
+    else:
+        for line in table_of(found):
+            say(line)
+    sys.stdout.flush()
+    return int(ExitCode.DONE)
+
+
+async def _report(home: Home, by: Any, days: int | None) -> UsageReport:
+    from agent.api.config import load
+    from agent.api.sessions import Store
+    from agent.api.usage import prices_of, report
+
+    loaded = await asyncio.to_thread(load, home, dict(os.environ), Path.cwd())
+    async with await Store.open(home.database) as store:
+        patience = asyncio.get_running_loop().call_later(PATIENCE, _explain)
+        try:
+            prices = prices_of(loaded.settings, loaded.environ)
+            return await report(store.database, prices, by, days=days, now=time.time())
+        finally:
+            patience.cancel()
+
+
+def _explain() -> None:
+    say("Counting requests of older sessions, once …", sys.stderr)
+
+
+def as_json(found: UsageReport | None, by: str) -> dict[str, Any]:
+    """The report as one object. Pure."""
+    if found is None:
+        return {"by": by, "since": "", "lines": [], "total": None}
+    lines = [line.to_json() for line in found.lines]
+    return {"by": by, "since": found.since, "lines": lines, "total": found.total.to_json()}
+
+
+def table_of(found: UsageReport) -> list[str]:
+    """The report as lines of text. Pure."""
+    from agent.api.usage import title
+
+    names = [_line(title(found.by, line.key)) for line in found.lines]
+    width = max(map(len, [*names, found.by, "total"]))
+    head = f"{found.by:<{width}}  {'requests':>9} {'in':>15} {'cached':>15} {'out':>13}  {'cost':>12}"
+    rows = [_row(name, line, width) for name, line in zip(names, found.lines, strict=True)]
+    return [head, *rows, _row("total", found.total, width), *_notes(found.total)]
+
+
+def _row(name: str, line: UsageLine, width: int) -> str:
+    counts = f"{line.input:>15,} {line.cached:>15,} {line.output:>13,}"
+    return f"{name:<{width}}  {line.requests:>9,} {counts}  {cost(line):>12}"
+
+
+def cost(line: UsageLine) -> str:
+    """`$0.42`, `$0.42+` where some price is missing, `unknown` where all are. Pure."""
+    if line.unpriced and line.unpriced == line.requests:
+        return "unknown"
+    shown = f"${line.cost:,.4f}" if 0 < line.cost < 1 else f"${line.cost:,.2f}"
+    return shown + ("+" if line.unpriced else "")
+
+
+def _notes(total: UsageLine) -> list[str]:
+    notes: list[str] = []
+    if total.unpriced:
+        what = _requests(total.unpriced)
+        notes.append(
+            f"The price of {what} is not known and not in the cost; prices go under providers.*.models."
+        )
+    if total.uncounted:
+        more = f", ${total.assumed_cost:,.4f}" if total.assumed_cost else ""
+        notes.append(
+            f"{_requests(total.uncounted)} broke off before anybody counted: "
+            f"at most {total.assumed:,} tokens{more} more."
+        )
+    return notes
+
+
+def _requests(count: int) -> str:
+    return f"{count:,} request{'s' * (count != 1)}"
+
+
+def _line(text: str) -> str:
+    """Outside text on one line that is not too long."""
+    words = " ".join(clean(text).split())
+    return words if len(words) <= NAME_CELLS else f"{words[:10]}…{words[11 - NAME_CELLS :]}"

@@ -1,0 +1,86 @@
+"""Modes, models, effort and commands as an editor offers them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acp import schema
+
+from agent.api.models import ModelChoice
+from agent.api.permissions import MODES, SUMMARIES, Mode
+from app.editor.commands import COMMANDS
+from tools.safe_text import clean
+
+MODE, MODEL, EFFORT = "mode", "model", "effort"
+"""Ids of the options."""
+EFFORTS = ("default", "off", "low", "medium", "high")
+
+
+def modes(current: Mode) -> schema.SessionModeState:
+    """The modes of the gate."""
+    return schema.SessionModeState(
+        current_mode_id=current,
+        available_modes=[
+            schema.SessionMode(id=mode, name=mode.capitalize(), description=_sentence(SUMMARIES[mode]))
+            for mode in MODES
+        ],
+    )
+
+
+def options(
+    mode: Mode, model: str, effort: str, models: Sequence[ModelChoice]
+) -> list[schema.SessionConfigOptionSelect]:
+    """Mode, model and effort, each with what is in force."""
+    usable = {each.label: each.name for each in reversed(models) if not each.problem}
+    chosen = usable.pop(model, model)
+    names = [(chosen, model), *((name, label) for label, name in sorted(usable.items()) if name != chosen)]
+    return [
+        _select(MODE, "Mode", "mode", mode, [(each, each.capitalize()) for each in MODES]),
+        _select(MODEL, "Model", "model", chosen, names),
+        _select(
+            EFFORT,
+            "Effort",
+            "thought_level",
+            effort or EFFORTS[0],
+            [(each, each.capitalize()) for each in (*EFFORTS, *_other(effort))],
+        ),
+    ]
+
+
+def _other(effort: str) -> tuple[str, ...]:
+    """An effort that is none of the usual ones, such as a number of tokens."""
+    return (effort,) if effort and effort not in EFFORTS else ()
+
+
+def _select(
+    id: str, name: str, category: str, current: str, values: Sequence[tuple[str, str]]
+) -> schema.SessionConfigOptionSelect:
+    return schema.SessionConfigOptionSelect.model_validate(
+        {
+            "type": "select",
+            "id": id,
+            "name": name,
+            "category": category,
+            "currentValue": current,
+            "options": [{"value": value, "name": clean(label)} for value, label in values],
+        }
+    )
+
+
+def commands(skills: Sequence[tuple[str, str]]) -> schema.AvailableCommandsUpdate:
+    """What can be typed after a slash: our own, then the skills, given by name and description."""
+    own = [_command(each.name, each.description, each.hint) for each in COMMANDS.values()]
+    found = [_command(name, text, "what it is to work on") for name, text in skills if name not in COMMANDS]
+    return schema.AvailableCommandsUpdate(
+        session_update="available_commands_update", available_commands=[*own, *found]
+    )
+
+
+def _command(name: str, description: str, hint: str) -> schema.AvailableCommand:
+    shown = " ".join(clean(description).split())[:300]
+    given = schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint=hint)) if hint else None
+    return schema.AvailableCommand(name=name, description=shown, input=given)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,500 @@
+"""Requests of an editor: sessions, messages, modes and options, over one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from acp import PROTOCOL_VERSION, RequestError, schema
+
+from agent.api.home import Home, secrets_of_home
+from agent.api.models import ModelChoice, NoModelError
+from agent.api.opening import open_session
+from agent.api.options import Options
+from agent.errors import ConfigError, HermesError
+from agent.events import TurnEnded
+from app.editor import choices, contents
+from app.editor.commands import command_of
+from app.editor.editor_session import EditorSession
+from app.editor.editor_side import EditorOffer
+from app.editor.lookups import (
+    folder_of,
+    kept_images,
+    known_models,
+    known_skills,
+    need_model,
+    server_entries,
+)
+from app.editor.onlooker import Onlooker, holder_of
+from app.editor.replay import replayed
+from app.editor.served import service_of
+from app.version import version
+from tools.safe_text import clean
+
+log = logging.getLogger(__name__)
+
+Servers = tuple[tuple[str, dict[str, Any]], ...]
+"""MCP servers of an editor, by name, as settings describe them."""
+SET_UP = "hermes-setup"
+LISTED = 50
+"""Sessions of one page."""
+_AUTH_REQUIRED = -32000
+_INVALID_PARAMS = -32602
+_INTERNAL = -32603
+_STOPS: Mapping[str, str] = {
+    "done": "end_turn",
+    "interrupted": "cancelled",
+    "denied": "end_turn",
+    "budget": "max_turn_requests",
+}
+"""How a turn that ended is told, by its outcome. After a refusal editors forget what was said, which
+a no of the person is no reason for."""
+
+
+class EditorAgent:
+    """The agent of the protocol. Each method answers one request, and raises `RequestError`."""
+
+    def __init__(self, model: str | None) -> None:
+        self._model = model
+        self.connection: Any = None
+        """The way to the editor."""
+        self._sessions: dict[str, EditorSession] = {}
+        self._fresh: set[str] = set()
+        """Sessions whose editor does not yet know them."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._models: Sequence[ModelChoice] | None = None
+        self._onlookers: dict[str, Onlooker] = {}
+        """Sessions that another program works on."""
+        self.offer = EditorOffer()
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether the editor shows forms."""
+        return self.offer.forms
+
+    def on_connect(self, conn: Any) -> None:
+        """The connection to the editor."""
+        self.connection = conn
+
+    async def close(self) -> None:
+        """Close every session. Never raises."""
+        for task in self._tasks:
+            task.cancel()
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for onlooker in self._onlookers.values():
+            onlooker.close()
+        await asyncio.gather(*(each.close() for each in sessions))
+
+    # Who is there
+
+    async def initialize(
+        self, protocol_version: int, client_capabilities: Any = None, client_info: Any = None, **_: Any
+    ) -> schema.InitializeResponse:
+        """What both sides can do."""
+        self.offer = EditorOffer(client_capabilities)
+        return schema.InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
+            agent_capabilities=schema.AgentCapabilities(
+                load_session=True,
+                mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
+                prompt_capabilities=schema.PromptCapabilities(image=True, audio=False, embedded_context=True),
+                session_capabilities=schema.SessionCapabilities(
+                    list=schema.SessionListCapabilities(),
+                    delete=schema.SessionDeleteCapabilities(),
+                    fork=schema.SessionForkCapabilities(),
+                    resume=schema.SessionResumeCapabilities(),
+                    close=schema.SessionCloseCapabilities(),
+                ),
+            ),
+            auth_methods=[
+                schema.AuthMethodAgent(
+                    id=SET_UP,
+                    name="Set up a model",
+                    description="Run `hermes` in a terminal and choose a model, then try again.",
+                )
+            ],
+            agent_info=schema.Implementation(name="hermes", title="Hermes", version=version()),
+        )
+
+    async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
+        """Look whether there is a model by now."""
+        if method_id != SET_UP:
+            raise RequestError(
+                _INVALID_PARAMS, f"There is no way {clean(method_id)!r} to sign in; use {SET_UP}."
+            )
+        await self._guarded(asyncio.to_thread(need_model, self._model))
+        return schema.AuthenticateResponse()
+
+    # Sessions
+
+    async def new_session(
+        self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> schema.NewSessionResponse:
+        """A new session in a folder."""
+        session = await self._guarded(self._open(cwd, servers=server_entries(mcp_servers)))
+        self._fresh.add(session.id)
+        return schema.NewSessionResponse(
+            session_id=session.id,
+            modes=choices.modes(session.client.mode),
+            config_options=await self._options(session),
+        )
+
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> schema.LoadSessionResponse:
+        """A stored session, shown from its beginning; one that another program works on is looked on at."""
+        if await self._guarded(self._looks_on(cwd, session_id, show=True)):
+            return schema.LoadSessionResponse()
+        session = await self._guarded(self._reopened(cwd, session_id, server_entries(mcp_servers)))
+        await self._guarded(self._replay(session))
+        self._announce(session)
+        return schema.LoadSessionResponse(
+            modes=choices.modes(session.client.mode), config_options=await self._options(session)
+        )
+
+    async def resume_session(
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> schema.ResumeSessionResponse:
+        """A stored session that the editor shows by itself."""
+        if await self._guarded(self._looks_on(cwd, session_id, show=False)):
+            return schema.ResumeSessionResponse()
+        session = await self._guarded(self._reopened(cwd, session_id, server_entries(mcp_servers)))
+        self._announce(session)
+        return schema.ResumeSessionResponse(
+            modes=choices.modes(session.client.mode), config_options=await self._options(session)
+        )
+
+    async def fork_session(
+        self, session_id: str, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> schema.ForkSessionResponse:
+        """A copy of a session, which goes on by itself."""
+        session = await self._guarded(self._forked(cwd, session_id, server_entries(mcp_servers)))
+        self._fresh.add(session.id)
+        return schema.ForkSessionResponse(
+            session_id=session.id,
+            modes=choices.modes(session.client.mode),
+            config_options=await self._options(session),
+        )
+
+    async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
+        """A session that the editor is done with."""
+        if (onlooker := self._onlookers.pop(session_id, None)) is not None:
+            onlooker.close()
+            return schema.CloseSessionResponse()
+        session = self._need(session_id)
+        del self._sessions[session_id]
+        await session.close()
+        return schema.CloseSessionResponse()
+
+    async def ext_method(self, method: str, params: Any) -> Any:
+        """What the protocol's package does not route: to delete a session for good."""
+        if method != "session/delete":
+            raise RequestError.method_not_found(method)
+        session = params.get("sessionId") if isinstance(params, dict) else None
+        if not isinstance(session, str):
+            raise RequestError(_INVALID_PARAMS, "`sessionId` is missing; name the session to delete.")
+        if session in self._sessions or session in self._onlookers:
+            await self.close_session(session)
+        await self._guarded(self._deleted(session))
+        return {}
+
+    async def _deleted(self, session: str) -> None:
+        from agent.api.search import Recall
+        from agent.api.sessions import Store, delete_session
+
+        home = Home.locate()
+        if not home.keeps_sessions():
+            return
+        async with await Store.open(home.database, secrets=secrets_of_home()) as store:
+            recall = Recall(store)
+            try:
+                await delete_session(store, home, session, recall)
+            finally:
+                await recall.close()
+
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+    ) -> schema.ListSessionsResponse:
+        """Stored sessions, those used last first."""
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
+            raise RequestError(_INVALID_PARAMS, "The cursor is none of ours; leave it out to begin anew.")
+        start = int(cursor or 0)
+        found = await self._guarded(self._listed(cwd, start))
+        more = len(found) > LISTED
+        return schema.ListSessionsResponse(
+            sessions=found[:LISTED], next_cursor=str(start + LISTED) if more else None
+        )
+
+    async def _listed(self, cwd: str | None, start: int) -> list[schema.SessionInfo]:
+        from agent.api.sessions import Store
+
+        home = Home.locate()
+        if not home.keeps_sessions():
+            return []
+        folder = None if cwd is None else str(folder_of(cwd))
+        async with await Store.open(home.database, secrets=secrets_of_home()) as store:
+            rows = await store.list_sessions(LISTED + 1, start, folder)
+        return [
+            schema.SessionInfo(
+                session_id=each.id,
+                cwd=each.workspace,
+                title=clean(each.title) or None,
+                updated_at=datetime.fromtimestamp(each.updated, UTC).isoformat(timespec="seconds"),
+            )
+            for each in rows
+        ]
+
+    async def _open(
+        self, cwd: str, resume: str | None = None, servers: Servers = (), model: str | None = None
+    ) -> EditorSession:
+        session = EditorSession(self)
+        session.servers = servers
+        await self._connect(session, cwd, resume, model)
+        self._sessions[session.id] = session
+        return session
+
+    async def _connect(self, session: EditorSession, cwd: str, resume: str | None, model: str | None) -> None:
+        options = Options(
+            workspace=await asyncio.to_thread(folder_of, cwd),
+            model=model or self._model,
+            resume=resume,
+            surface="acp",
+            attended=True,
+            editor=session.side,
+            servers=session.servers,
+        )
+        # A session of the service stays there, and others have it as well.
+        served = await asyncio.to_thread(service_of, resume) if resume else None
+        session.opened(await open_session(options, session.hear, service=served))
+
+    async def _reopened(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
+        if (known := self._sessions.get(session_id)) is not None:
+            return known
+        return await self._open(cwd, await self._stored(session_id), servers)
+
+    async def _looks_on(self, cwd: str, session_id: str, *, show: bool) -> bool:
+        """Look on at a session if another program works on it; whether one does. Raises `HermesError`."""
+        if session_id in self._sessions:
+            return False
+        workspace = await asyncio.to_thread(folder_of, cwd)
+        session = await self._stored(session_id)
+        if not await asyncio.to_thread(holder_of, session) or await asyncio.to_thread(service_of, session):
+            return False
+        if (before := self._onlookers.pop(session, None)) is not None:
+            before.close()
+        onlooker = Onlooker(session, workspace, self.update)
+        await onlooker.look(show=show)
+        self._onlookers[session] = onlooker
+        onlooker.follow()
+        return True
+
+    async def _taken_over(self, session_id: str) -> None:
+        """Go on with a session that was looked on at, once it is free. Raises `HermesError`."""
+        onlooker = self._onlookers[session_id]
+        if holder := await asyncio.to_thread(holder_of, session_id):
+            raise ConfigError(
+                f"The {holder} works on this session, so it is only shown here; close it there, or fork it."
+            )
+        onlooker.close()
+        await onlooker.look(show=True)
+        del self._onlookers[session_id]
+        self._announce(await self._open(str(onlooker.workspace), session_id))
+
+    async def _stored(self, session_id: str) -> str:
+        """The id, if there is such a session: its beginning or title is not enough. Raises `HermesError`."""
+        from agent.api.sessions import Store
+
+        async with await Store.open(Home.locate().database) as store:
+            return (await store.session(session_id)).id
+
+    async def _forked(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
+        from agent.api.sessions import Store, copy_session
+
+        async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
+            copied = await copy_session(store, session_id)
+        return await self._open(cwd, copied, servers)
+
+    async def _replay(self, session: EditorSession) -> None:
+        from tools.discovery import discover
+        from tools.registry import registry
+
+        path = await session.client.whole_path()
+        await asyncio.to_thread(discover)
+        for update in replayed(path, registry, session.client.workspace):
+            session.put(update)
+            # A long one must not wait in memory for an editor that reads slowly.
+            await asyncio.sleep(0)
+        await session.flush()
+
+    # Messages
+
+    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
+        """Work on a message to its end."""
+        if session_id in self._onlookers:
+            await self._guarded(self._taken_over(session_id))
+        session = self._need(session_id)
+        return await self._guarded(self._prompted(session, prompt))
+
+    async def _prompted(self, session: EditorSession, blocks: Sequence[Any]) -> schema.PromptResponse:
+        cancels = session.cancels
+        message = contents.read(blocks)
+        if not message.text.strip() and not message.images:
+            raise ConfigError("The message is empty.")
+        if not message.images and (found := command_of(message.text.strip())) is not None:
+            command, words = found
+            await session.say(await command.act(session.client, words))
+            return schema.PromptResponse(stop_reason="end_turn")
+        images = await asyncio.to_thread(kept_images, message.images) if message.images else ()
+        ended = await session.prompt(message.text, images, cancels)
+        if ended is None:
+            return schema.PromptResponse(stop_reason="cancelled")
+        return await self._answer(session, ended)
+
+    async def _answer(self, session: EditorSession, ended: TurnEnded) -> schema.PromptResponse:
+        if ended.outcome == "failed":
+            # Said in the conversation as well: not every editor shows what an error says.
+            await session.say(f"\n\n{ended.error}")
+            raise RequestError(_INTERNAL, clean(ended.error) or "The turn failed; the log has the details.")
+        if ended.error and ended.outcome != "interrupted":
+            await session.say(f"\n\n{ended.error}")
+        return schema.PromptResponse.model_validate({"stopReason": _STOPS[ended.outcome]})
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Stop the turn that runs."""
+        if (session := self._sessions.get(session_id)) is not None:
+            session.cancel()
+
+    # Modes and options
+
+    async def set_session_mode(
+        self, session_id: str, mode_id: str, **_: Any
+    ) -> schema.SetSessionModeResponse:
+        """Choose the mode of the gate."""
+        await self._set_mode(self._need(session_id), mode_id)
+        return schema.SetSessionModeResponse()
+
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: Any
+    ) -> schema.SetSessionConfigOptionResponse:
+        """Choose mode, model or effort."""
+        session = self._need(session_id)
+        match config_id:
+            case choices.MODE:
+                await self._set_mode(session, str(value))
+            case choices.MODEL:
+                await self._guarded(self._set_model(session, str(value)))
+            case choices.EFFORT:
+                await self._guarded(session.client.set_effort(str(value)))
+            case _:
+                raise RequestError(_INVALID_PARAMS, f"There is no option {clean(config_id)!r}.")
+        return schema.SetSessionConfigOptionResponse(config_options=await self._options(session))
+
+    async def _set_mode(self, session: EditorSession, mode: str) -> None:
+        from agent.api.permissions import MODES
+
+        if mode not in MODES:
+            raise RequestError(
+                _INVALID_PARAMS, f"There is no mode {clean(mode)!r}; there are {', '.join(MODES)}."
+            )
+        await self._guarded(session.client.set_mode(mode))
+
+    async def _set_model(self, session: EditorSession, model: str) -> None:
+        """Go on with another model: the session is opened again with it, or as it was if that fails."""
+        before = session.client
+        if before.busy:
+            raise ConfigError("A turn is running; stop it before another model goes on.")
+        where, id, old = str(before.workspace), before.id, before.model
+        await before.aclose()
+        try:
+            await self._connect(session, where, id, model)
+        except HermesError:
+            await self._connect(session, where, id, old)
+            raise
+
+    async def _options(self, session: EditorSession) -> list[Any]:
+        if self._models is None:
+            self._models = await asyncio.to_thread(known_models, session.client.workspace)
+        client = session.client
+        return choices.options(client.mode, client.model, client.effort, self._models)
+
+    def moded(self, session: str) -> None:
+        """Tell the editor which mode, model and effort are in force."""
+        if (known := self._sessions.get(session)) is not None:
+            self._spawn(self._tell_options(known))
+
+    async def _tell_options(self, session: EditorSession) -> None:
+        session.put(
+            schema.CurrentModeUpdate(
+                session_update="current_mode_update", current_mode_id=session.client.mode
+            )
+        )
+        session.put(
+            schema.ConfigOptionUpdate(
+                session_update="config_option_update", config_options=await self._options(session)
+            )
+        )
+
+    # What the editor is told by itself
+
+    def answered(self, result: Any) -> None:
+        """A result was sent: a session that it names is known to the editor from now on."""
+        name = result.get("sessionId") if isinstance(result, dict) else None
+        if name in self._fresh:
+            self._fresh.discard(name)
+            if (session := self._sessions.get(name)) is not None:
+                self._announce(session)
+
+    def _announce(self, session: EditorSession) -> None:
+        self._spawn(self._tell_commands(session))
+
+    async def _tell_commands(self, session: EditorSession) -> None:
+        session.put(choices.commands(await asyncio.to_thread(known_skills, session.client.workspace)))
+
+    async def update(self, session: str, update: Any) -> None:
+        """Send an update of a session."""
+        await self.connection.session_update(session, update)
+
+    async def permission(
+        self, session: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
+    ) -> str | None:
+        """Ask for a permission; the id that was chosen, None if it was cancelled."""
+        answer = await self.connection.request_permission(session, call, options)
+        return answer.outcome.option_id if answer.outcome.outcome == "selected" else None
+
+    async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
+        """Ask with a form."""
+        mode = schema.ElicitationFormSessionMode(session_id=session, requested_schema=fields)
+        return await self.connection.create_elicitation(message, mode)
+
+    # Helpers
+
+    def _need(self, session_id: str) -> EditorSession:
+        session = self._sessions.get(session_id)
+        if session is None and session_id in self._onlookers:
+            raise RequestError(
+                _INVALID_PARAMS, "Another program works on this session; it is only shown here. Fork it."
+            )
+        if session is None:
+            raise RequestError(
+                _INVALID_PARAMS, f"There is no open session {clean(session_id)!r}; begin or load one first."
+            )
+        return session
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Any) -> Any:
+        """What `work` gives. What a person can mend is an error in one sentence."""
+        try:
+            return await work
+        except NoModelError as error:
+            raise RequestError(_AUTH_REQUIRED, clean(str(error))) from error
+        except ConfigError as error:
+            raise RequestError(_INVALID_PARAMS, clean(str(error))) from error
+        except HermesError as error:
+            raise RequestError(_INTERNAL, clean(str(error))) from error

@@ -1,0 +1,187 @@
+"""Questions of the engine as an editor asks them: choices for a permission, or a form. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from acp import schema
+
+from agent.api.mcp import FormAsked, FormReply, filled_form
+from agent.api.session import Reply
+from agent.events import (
+    ApprovalAsked,
+    Asked,
+    CeilingAsked,
+    CeilingReply,
+    Decision,
+    ForecastAsked,
+    QuestionAsked,
+)
+from app.tui.questions import budget_words as budget
+from app.tui.questions.approval_words import one_line, reached, reasons
+from tools.context import PersonAnswer
+from tools.safe_text import clean
+
+Kind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class EditorChoice:
+    """One answer that can be chosen."""
+
+    id: str
+    name: str
+    kind: Kind
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class EditorQuestion:
+    """A question with its answers."""
+
+    title: str
+    text: str
+    """What is at stake, in full."""
+    choices: tuple[EditorChoice, ...]
+    form: bool = False
+    """Whether it takes words of the person's own, which need a form."""
+
+    @property
+    def options(self) -> list[schema.PermissionOption]:
+        """The answers as the protocol has them."""
+        return [
+            schema.PermissionOption(option_id=each.id, name=each.name, kind=each.kind)
+            for each in self.choices
+        ]
+
+    def reply(self, option: str) -> Reply | None:
+        """The answer with an id; None for an id that was not offered."""
+        return next((each.reply for each in self.choices if each.id == option), None)
+
+
+def question_of(request: Asked) -> EditorQuestion | None:
+    """What an editor asks for a request; None for a kind it cannot ask."""
+    match request:
+        case ApprovalAsked():
+            return _approval(request)
+        case ForecastAsked():
+            return _forecast(request)
+        case CeilingAsked():
+            return _ceiling(request)
+        case QuestionAsked():
+            return _question(request)
+        case _:
+            return None
+
+
+def _approval(request: ApprovalAsked) -> EditorQuestion:
+    facts = [each for each in (reached(request), *reasons(request)) if each]
+    choices = [EditorChoice("once", "Allow once", "allow_once", Decision("once"))]
+    if request.rule:
+        facts.append(f"· a yes for the session or always covers: {one_line(request.rule)}")
+        choices += [
+            EditorChoice("session", "Allow for this session", "allow_always", Decision("session")),
+            EditorChoice("always", "Always allow", "allow_always", Decision("always")),
+        ]
+    choices.append(EditorChoice("deny", "Deny", "reject_once", Decision("deny")))
+    return EditorQuestion(
+        title=_short(f"{request.tool}: {request.headline}"),
+        text="\n".join([_fenced(request.headline), "", *facts]),
+        choices=tuple(choices),
+    )
+
+
+def _forecast(request: ForecastAsked) -> EditorQuestion:
+    goals = [f"- {one_line(goal)}" for goal in request.forecast.goals]
+    return EditorQuestion(
+        title=_short(budget.heading(request)),
+        text="\n".join([*goals, "", _fenced(budget.aligned(list(budget.figures(request))))]),
+        choices=(
+            EditorChoice("once", "Send them", "allow_once", Decision("once")),
+            EditorChoice(
+                "session", "Send, and do not ask again in this session", "allow_always", Decision("session")
+            ),
+            EditorChoice("deny", "Do not send", "reject_once", Decision("deny")),
+        ),
+    )
+
+
+def _ceiling(request: CeilingAsked) -> EditorQuestion:
+    raised = CeilingReply("raised", request.again)
+    return EditorQuestion(
+        title=_short(f"{request.agent} cannot go on. {budget.reached(request)}"),
+        text="\n".join(f"· {note}" for note in budget.after(request)),
+        choices=(
+            EditorChoice("raise", _short(budget.raised_once(request).capitalize()), "allow_once", raised),
+            EditorChoice("stop", "Stop here", "reject_once", CeilingReply("stopped")),
+        ),
+    )
+
+
+def _question(request: QuestionAsked) -> EditorQuestion:
+    choices = [
+        EditorChoice(f"choice-{at}", _short(choice), "allow_once", PersonAnswer("answered", choice))
+        for at, choice in enumerate(request.choices, 1)
+    ]
+    choices.append(EditorChoice("decline", "No answer", "reject_once", PersonAnswer("declined")))
+    return EditorQuestion(
+        title=_short(request.question),
+        text=clean(request.question),
+        choices=tuple(choices),
+        form=request.allow_freetext or not request.choices,
+    )
+
+
+ANSWER = "answer"
+"""The field of a form."""
+
+
+def form_of(request: QuestionAsked) -> schema.ElicitationSchema:
+    """The form for a question that is answered in words."""
+    hint = f"Suggested: {', '.join(map(one_line, request.choices))}" if request.choices else None
+    field = schema.ElicitationStringPropertySchema(type="string", title="Answer", description=hint)
+    return schema.ElicitationSchema(type="object", properties={ANSWER: field}, required=[ANSWER])
+
+
+def fields_of(request: FormAsked) -> schema.ElicitationSchema:
+    """The form of a tool server as the editor shows it: every field is a text, which is checked here."""
+    shown = {}
+    for each in request.fields:
+        choices = ", ".join(label for _, label in each.choices)
+        shown[each.name] = schema.ElicitationStringPropertySchema(
+            type="string",
+            title=_short(each.title),
+            description=one_line(each.label + (f" [{choices}]" if choices else "")),
+            default=each.default_text or None,
+        )
+    needed = [each.name for each in request.fields if each.required]
+    return schema.ElicitationSchema(type="object", properties=shown, required=needed)
+
+
+def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormReply:
+    """What such a form says; one that does not hold is no answer."""
+    texts = {name: str(value) for name, value in (content or {}).items()}
+    values, wrong = filled_form(request.fields, texts)
+    return FormReply("cancelled") if wrong else FormReply("answered", values)
+
+
+def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:
+    """What a form that was sent says."""
+    said = str((content or {}).get(ANSWER) or "").strip()
+    return PersonAnswer("answered", said) if said else PersonAnswer("declined")
+
+
+def _short(text: str) -> str:
+    line = " ".join(clean(text).split())
+    return line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME - 1]}…"
+
+
+def _fenced(text: str) -> str:
+    shown = clean(text)
+    fence = "```"
+    while fence in shown:
+        fence += "`"
+    return f"{fence}\n{shown}\n{fence}"

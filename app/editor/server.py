@@ -1,0 +1,50 @@
+"""Serving one editor: the pipes, the signals, and the end when the editor leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import Any, cast
+
+from acp.agent.connection import AgentSideConnection
+
+from agent.errors import ConfigError
+from app.editor.editor_agent import EditorAgent
+from app.editor.line_transport import LineTransport, over_pipes
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+async def serve(model: str | None) -> None:
+    """Serve until the editor leaves or a signal ends it; every session is closed in order then."""
+    transport = await _taken_over()
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, transport.leave)
+    agent = EditorAgent(model)
+    transport.answered = agent.answered
+    connection = AgentSideConnection(
+        cast("Any", agent), transport, listening=False, use_unstable_protocol=True
+    )
+    try:
+        await connection.listen()
+    finally:
+        await agent.close()
+        with contextlib.suppress(ConnectionError):
+            await connection.close()
+
+
+async def _taken_over() -> LineTransport:
+    """The pipes to the editor. Whatever else prints from now on goes to stderr."""
+    sys.stdout.flush()
+    incoming, outgoing = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    try:
+        return await over_pipes(incoming, outgoing)
+    except ValueError:
+        raise ConfigError(
+            "`hermes acp` speaks over pipes or sockets, and stdin or stdout is none; see docs/acp.md."
+        ) from None

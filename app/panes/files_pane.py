@@ -1,8 +1,0 @@
-"""The files that were touched. The bridge tells it what happened, as other parts of the screen."""
-
-from __future__ import annotations
-
-from app.panes.pane_kind import PaneKind
-from widgets.panes.files import FilesPane
-
-PANE = PaneKind("files", 40, FilesPane)

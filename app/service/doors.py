@@ -1,0 +1,337 @@
+"""The doors: what a request has to show before anything of it is looked at. See docs/serve.md#doors.
+
+In this order: no token in the address, a host that is ours, no foreign origin, a valid token, an
+origin or a Bearer token where something changes, scope, limits. Whatever is not understood is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from app.service.credentials import TOKEN_MARK, Credentials, Device, Scope, includes, token_parts
+from app.service.lockout import Lockout, RateLimit
+
+CONNECTIONS = 100
+"""Requests and sockets of one token at the same time."""
+LOOK = 1.0
+"""Seconds between two looks at whether the device of a long request is still welcome."""
+_TOKEN_NAMES = frozenset(
+    {"token", "access_token", "auth", "authorization", "bearer", "api_key", "key", "code"}
+)
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_ONCE = frozenset(
+    (
+        *("host", "origin", "authorization", "cookie", "sec-fetch-site", "x-hermes-session"),
+        *("content-length", "content-type", "content-encoding", "transfer-encoding"),
+    )
+)
+"""Headers that stand in a request once at most: a second one could be read by somebody else."""
+_READS = frozenset({"GET", "HEAD"})
+_OUR_SITES = frozenset({"same-origin", "none"})
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadIdentity:
+    """Who asks: a paired device, or a terminal of the same person."""
+
+    device: str
+    """Its id; empty for a terminal."""
+    name: str
+    scope: Scope
+    address: str
+    surface: str = "serve"
+    """Where it comes from: `serve`, `terminal`, or `gateway.NAME` of a messenger."""
+
+    def may(self, scope: Scope) -> bool:
+        """Whether its scope includes another one."""
+        return includes(self.scope, scope)
+
+    def __str__(self) -> str:
+        """For the audit log and for whoever came second: who and from where."""
+        known = f" ({self.device})" if self.device else ""
+        return f"{self.surface}: {self.name}{known} at {self.address}"
+
+
+class TurnedAwayError(Exception):
+    """A request that does not come in."""
+
+    def __init__(self, status: int, sentence: str, wait: float = 0.0) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.wait = wait
+        """Seconds after which it may be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the service can be reached."""
+
+    scheme: str
+    host: str
+    port: int
+    more_hosts: frozenset[str] = frozenset()
+    """Further names, of `serve.hosts`: behind them another program speaks TLS, perhaps on another port."""
+
+    @property
+    def cookie(self) -> str:
+        """The name of the page's cookie: with the port, as browsers keep one jar for all ports of a host.
+
+        Under TLS browsers take a name with `__Host-` from this very host only.
+        """
+        return f"{'__Host-' if self.scheme == 'https' else ''}hermes_token_{self.port}"
+
+    def knows(self, host: str, reached: str) -> bool:
+        """Whether the Host header is ours. `reached` is the address of this machine it came in by.
+
+        A page that a name server sends here under its own name is refused: only numbers that are
+        those of this machine, `localhost`, and names of the settings are taken.
+        """
+        name, port = split_host(host)
+        if name in self.more_hosts:
+            return True
+        if port != self.port and not (port is None and self.port == (443 if self.scheme == "https" else 80)):
+            return False
+        if name in _LOCAL:
+            return _is_loopback(reached) or name == self.host
+        return name == self.host or _same_address(name, reached)
+
+    def origin(self, host: str, origin: str) -> bool:
+        """Whether an Origin is that of the page this service itself gave, reached under `host`."""
+        parts = urlsplit(origin)
+        name, _ = split_host(host)
+        schemes = ("https", self.scheme) if name in self.more_hosts else (self.scheme,)
+        return origin in {f"{scheme}://{host.lower()}" for scheme in schemes} and not parts.path
+
+
+class Doors:
+    """Stands before the application; what passes finds its `HeadIdentity` in `scope["state"]["caller"]`."""
+
+    def __init__(
+        self, app: App, credentials: Credentials, address: Address, open_paths: Callable[[str, str], bool]
+    ) -> None:
+        """`open_paths` says which method and path need no token."""
+        self._app = app
+        self._credentials = credentials
+        self._address = address
+        self._open_paths = open_paths
+        self._wrong_tokens = Lockout(10, 60)
+        self._rate = RateLimit(50, 200)
+        self._strangers = RateLimit(60, 300)
+        self._connected: Counter[str] = Counter()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = self._enter(scope)
+        except TurnedAwayError as refusal:
+            await refuse(scope, send, refusal)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        if caller is None:
+            await self._app(scope, receive, send)
+            return
+        if self._connected[caller.device] >= CONNECTIONS:
+            await refuse(scope, send, TurnedAwayError(429, "This device has too many connections.", 1))
+            return
+        self._connected[caller.device] += 1
+        try:
+            work = self._app(scope, receive, send)
+            # A socket looks for itself, as it says why it is closed.
+            await (self._while_welcome(caller, work) if scope["type"] == "http" else work)
+        finally:
+            self._connected[caller.device] -= 1
+            if not self._connected[caller.device]:
+                del self._connected[caller.device]
+
+    async def _while_welcome(self, caller: HeadIdentity, work: Awaitable[None]) -> None:
+        """Carry a request out; it is cut off when its device is revoked meanwhile."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=LOOK))[0]:
+                device = self._credentials.device(caller.device)
+                if device is None or device.scope != caller.scope:
+                    return
+            task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _enter(self, scope: Message) -> HeadIdentity | None:
+        """Who it is; None on an open path. Raises `TurnedAwayError`."""
+        headers = _headers(scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise TurnedAwayError(400, "A request has one length, not two.")
+        if headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise TurnedAwayError(415, "A packed body is not taken.")
+        _no_token_in(scope)
+        path, method = scope["path"], scope.get("method", "GET")
+        if (
+            any(part in (".", "..") for part in path.split("/"))
+            or "\\" in path
+            or "\0" in path
+            or "//" in path
+        ):
+            raise TurnedAwayError(400, "This path is not a plain one.")
+        host, origin = headers.get("host", ""), headers.get("origin")
+        reached = (scope.get("server") or ("", 0))[0]
+        if not self._address.knows(host, reached):
+            raise TurnedAwayError(421, "This name is none of this service; see serve.hosts.")
+        if origin is not None and not self._address.origin(host, origin):
+            raise TurnedAwayError(403, "This page belongs to somebody else.")
+        is_socket = scope["type"] == "websocket"
+        client = (scope.get("client") or ("", 0))[0]
+        if not is_socket and self._open_paths(method, path):
+            site = headers.get("sec-fetch-site", "none").strip().lower()
+            if method not in _READS and site not in _OUR_SITES:
+                raise TurnedAwayError(403, "This page belongs to somebody else.")
+            if wait := self._strangers.take(client):
+                raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
+            return None
+        bearer = _bearer(headers)
+        device = self._device(bearer if bearer is not None else _cookie(headers, self._address.cookie))
+        if bearer is None:
+            if headers.get("sec-fetch-site", "none").strip().lower() not in _OUR_SITES:
+                raise TurnedAwayError(403, "This page belongs to somebody else.")
+            if origin is None and (is_socket or method not in _READS):
+                raise TurnedAwayError(403, "A request that changes something names its Origin.")
+        if wait := self._rate.take(device.id):
+            raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
+        self._credentials.seen(device, client)
+        return HeadIdentity(device.id, device.name, device.scope, client)
+
+    def _device(self, token: str | None) -> Device:
+        if not token:
+            raise TurnedAwayError(401, "A token is needed: pair this device with `hermes serve pair`.")
+        device = self._credentials.find(token)
+        if device is None:
+            id = token_parts(token)[0]
+            known = id if id and self._credentials.device(id) is not None else ""
+            if wait := self._wrong_tokens.fault(known):
+                raise TurnedAwayError(429, "Too many wrong tokens; wait a little.", wait)
+            raise TurnedAwayError(401, "This token is wrong or was revoked; pair this device again.")
+        return device
+
+
+async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
+    """Answer with the status and a sentence, and close the connection."""
+    told: Any = str(refusal)
+    if scope["path"].startswith("/v1/"):
+        # In the form that clients of these endpoints read.
+        told = {"message": told, "type": _TYPES.get(refusal.status, "invalid_request_error")}
+        told |= {"param": None, "code": None}
+    body = json.dumps({"error": told}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="hermes"'))
+    if refusal.wait:
+        headers.append((b"retry-after", str(int(refusal.wait) + 1).encode()))
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        kind = "websocket.http.response"
+        headers = [each for each in headers if each[0] not in (b"connection", b"content-length")]
+    await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})
+
+
+def split_host(host: str) -> tuple[str, int | None]:
+    """Name and port of a Host header; an empty name for what is none. Pure."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        name, bracket, rest = host[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            return "", None
+        port = rest[1:]
+    else:
+        name, _, port = host.partition(":")
+    if port and not (port.isascii() and port.isdigit() and len(port) < 6):
+        return "", None
+    return name, int(port) if port else None
+
+
+def _headers(scope: Message) -> Mapping[str, str]:
+    """By name; what stands there twice and must not is refused. Raises `TurnedAwayError`."""
+    found: dict[str, str] = {}
+    for raw_name, raw in scope["headers"]:
+        name = raw_name.decode("latin-1").lower()
+        if name in found and name in _ONCE:
+            raise TurnedAwayError(400, f"The header {name} stands there twice.")
+        found[name] = raw.decode("latin-1")
+    return found
+
+
+def _no_token_in(scope: Message) -> None:
+    query = scope.get("query_string", b"").decode("latin-1")
+    whole = scope.get("raw_path", b"").decode("latin-1") + scope["path"] + query
+    try:
+        pairs: Sequence[tuple[str, str]] = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
+    except ValueError:
+        raise TurnedAwayError(400, "The address has too many parts.") from None
+    if TOKEN_MARK in whole or any(
+        name.lower() in _TOKEN_NAMES or TOKEN_MARK in value for name, value in pairs
+    ):
+        raise TurnedAwayError(
+            400, "A token does not belong in an address; send it as `Authorization: Bearer`."
+        )
+
+
+def _bearer(headers: Mapping[str, str]) -> str | None:
+    """The token of the Authorization header; None without one. Raises `TurnedAwayError`."""
+    given = headers.get("authorization")
+    if given is None:
+        return None
+    kind, _, token = given.partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        raise TurnedAwayError(401, "Only `Authorization: Bearer TOKEN` is taken.")
+    return token.strip()
+
+
+def _cookie(headers: Mapping[str, str], name: str) -> str | None:
+    """The token of the cookie; None without one. Raises `TurnedAwayError`."""
+    given = headers.get("cookie")
+    if given is None:
+        return None
+    if sum(each.partition("=")[0].strip() == name for each in given.split(";")) > 1:
+        raise TurnedAwayError(400, "The cookie of this service stands there twice.")
+    try:
+        morsel = SimpleCookie(given).get(name)
+    except CookieError:
+        return None
+    return morsel.value if morsel is not None else None
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _same_address(name: str, reached: str) -> bool:
+    try:
+        one, other = ipaddress.ip_address(name), ipaddress.ip_address(reached.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(other, "ipv4_mapped", None)
+    return one == other or (mapped is not None and one == mapped)

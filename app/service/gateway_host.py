@@ -1,0 +1,217 @@
+"""The service as messengers see it: its sessions as heads have them, and its address for their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from agent.api.attachments import Attachment, AttachmentStore
+from agent.api.gateways import AllGateways, CallAnswer, PlatformCall, transcribed
+from agent.api.home import Home
+from agent.api.sessions import Store
+from agent.errors import HermesError
+from agent.events import Asked, Event
+from app.service.bodies import ATTACHMENTS, body_of
+from app.service.doors import HeadIdentity, TurnedAwayError
+from app.service.head_commands import word_kind
+from app.service.hosted_session import HostedSession
+from app.service.session_hub import SessionHub
+
+if TYPE_CHECKING:
+    from agent.api.config import Settings
+    from agent.api.gateways import ChatScope, ChatSession, How, WordKind
+    from agent.api.local.session import LocalSession
+
+CALLS = "/gateways/"
+"""Where platforms call us; what they send is signed, and checked by their adapter."""
+
+
+class GatewaySession:
+    """One hosted session, as chats have it."""
+
+    def __init__(self, hosted: HostedSession) -> None:
+        self.hosted = hosted
+
+    @property
+    def id(self) -> str:
+        return self.hosted.id
+
+    @property
+    def title(self) -> str:
+        return self.hosted.title
+
+    @property
+    def client(self) -> LocalSession:
+        return self.hosted.client
+
+    @property
+    def pending(self) -> tuple[Asked, ...]:
+        return self.hosted.pending
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        return self.hosted.subscribe(listener)
+
+    def message(self, text: str, how: How, attachments: Sequence[Attachment], received: int) -> None:
+        """Hand a message over. Raises `HermesError`."""
+        try:
+            self.hosted.message(text, how, attachments, received)
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+
+    def answer(self, request: str, answer: str, who: str, scope: ChatScope, gateway: str) -> str:
+        """Answer a request; a sentence if that did not count, else empty."""
+        name, _, address = who.partition(" at ")
+        caller = HeadIdentity("", name, scope or "look", address, f"gateway.{gateway}")
+        try:
+            self.hosted.answer(request, answer, "", caller)
+        except TurnedAwayError as refusal:
+            return str(refusal)
+        return ""
+
+    async def kind_of_word(self, name: str) -> WordKind:
+        """What `/name` is here beside the commands of chats."""
+        return await word_kind(self.client, name)
+
+    async def run_plugin(self, name: str, rest: str) -> str:
+        """Run the command of a plugin, and what it says. Raises `HermesError`."""
+        return await self.client.plugins.run(name, rest)
+
+    def expire(self, request: str) -> None:
+        """Nobody answered in time."""
+        asked = next((each for each in self.pending if each.id == request), None)
+        if asked is not None:
+            self.hosted.decide(request, asked.unattended, "nobody (in time)")
+
+
+class GatewayHost:
+    """The hub, for messengers."""
+
+    def __init__(self, hub: SessionHub, home: Home, store: Store) -> None:
+        """`store` stays open as long as the gateways run."""
+        self._hub = hub
+        self._home = home
+        self._store = store
+        self._attachments = AttachmentStore(home.attachments)
+
+    @property
+    def database(self) -> Any:
+        return self._store.database
+
+    async def create(self, workspace: str, surface: str, model: str | None = None) -> GatewaySession:
+        try:
+            return GatewaySession(await self._hub.create(workspace, model, surface))
+        except TurnedAwayError as refusal:
+            raise _reason(refusal) from refusal
+
+    async def session(self, id: str, surface: str, model: str | None = None) -> GatewaySession:
+        try:
+            return GatewaySession(await self._hub.session(id, surface, model))
+        except TurnedAwayError as refusal:
+            raise _reason(refusal) from refusal
+
+    async def reopen(self, id: str, surface: str, model: str) -> GatewaySession:
+        try:
+            return GatewaySession(await self._hub.reopen(id, model, surface))
+        except TurnedAwayError as refusal:
+            raise _reason(refusal) from refusal
+
+    async def listed(self) -> Sequence[Mapping[str, Any]]:
+        try:
+            return await self._hub.listed()
+        except TurnedAwayError as refusal:
+            raise HermesError(str(refusal)) from refusal
+
+    async def transcribed(self, data: bytes, name: str, session: ChatSession) -> str:
+        import os
+
+        assert isinstance(session, GatewaySession)
+        from agent.api.config import load
+
+        loaded = load(self._home, dict(os.environ), Path.cwd())
+        return await transcribed(session.client.engine, loaded.settings, loaded.environ, data, name)
+
+    def keep_image(self, data: bytes, name: str) -> Attachment:
+        return self._attachments.keep(data, name)
+
+
+def _reason(refusal: TurnedAwayError) -> HermesError:
+    """What a session was refused for: chats wait for a store, and not for a session that is gone."""
+    cause = refusal.__cause__
+    return cause if isinstance(cause, HermesError) else HermesError(str(refusal))
+
+
+class Messengers:
+    """The gateways of a service and what they stand on."""
+
+    def __init__(self, hub: SessionHub, gateways: AllGateways, store: Store) -> None:
+        self._hub = hub
+        self.gateways = gateways
+        self._store = store
+
+    @classmethod
+    async def start(
+        cls, hub: SessionHub, home: Home, settings: Settings, environ: Mapping[str, str]
+    ) -> Messengers:
+        """Start those that are enabled. Raises `StoreError`."""
+        store = await Store.open(home.database)
+        gateways = AllGateways(GatewayHost(hub, home, store), home, settings, environ, Path.cwd())
+        hub.opened = lambda hosted: gateways.opened(GatewaySession(hosted))
+        await gateways.start()
+        return cls(hub, gateways, store)
+
+    async def move(self, hosted: HostedSession, where: str) -> str:
+        """Let a chat go on with a session, or none; where it goes on, in words. Raises `TurnedAwayError`."""
+        try:
+            return await self.gateways.move(GatewaySession(hosted), where)
+        except HermesError as error:
+            raise TurnedAwayError(409, str(error)) from error
+
+    async def check_move(self, where: str) -> None:
+        """See whether a session can move there. Raises `TurnedAwayError`."""
+        try:
+            await self.gateways.destination(where)
+        except HermesError as error:
+            raise TurnedAwayError(409, str(error)) from error
+
+    async def aclose(self) -> None:
+        """Let go of the platforms. Never raises."""
+        self._hub.opened = lambda _session: None
+        await self.gateways.aclose()
+        await self._store.close()
+
+
+def call_routes(gateways: Callable[[], AllGateways | None]) -> list[BaseRoute]:
+    """Where platforms call, for the application."""
+
+    async def called(request: Request) -> Response:
+        running = gateways()
+        try:
+            body = await body_of(request, ATTACHMENTS)
+        except TurnedAwayError as refusal:
+            return Response(str(refusal), refusal.status)
+        call = PlatformCall(
+            request.method,
+            request.path_params.get("path", ""),
+            {name.lower(): value for name, value in request.headers.items()},
+            dict(request.query_params),
+            body,
+        )
+        answer = CallAnswer(404)
+        if running is not None:
+            try:
+                answer = await running.hook(request.path_params["name"], call)
+            except HermesError as error:
+                # The platform sends it again.
+                answer = CallAnswer(503, str(error).encode())
+        return Response(answer.body, answer.status, media_type=answer.media_type)
+
+    methods = ["GET", "POST"]
+    return [
+        Route(CALLS + "{name}", called, methods=methods),
+        Route(CALLS + "{name}/{path:path}", called, methods=methods),
+    ]

@@ -1,0 +1,311 @@
+"""One session that the service hosts: its engine, the log of its events, and the answers of its heads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent.api.attachments import Attachment
+from agent.api.canvas import CanvasChanged
+from agent.api.gateways import handed_texts
+from agent.api.opening import open_here
+from agent.api.options import Options
+from agent.events import (
+    Asked,
+    Event,
+    QueueChanged,
+    RequestResolved,
+    SessionOpened,
+    TodosChanged,
+    TurnEnded,
+    UsageChanged,
+    UserMessageAdded,
+)
+from app.service.answers import reply_of, scope_of
+from app.service.doors import HeadIdentity, TurnedAwayError
+from app.service.event_log import EventLog
+from app.service.retelling import ended_meanwhile, last_node, retold, waiting_of, without_said
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.local.session import LocalSession
+    from agent.api.session import Reply
+
+log = logging.getLogger(__name__)
+
+How = Literal["prompt", "queue", "steer"]
+LOOKED_BACK = 20_000
+"""Events at the end of a log that are looked at when a session is opened again."""
+DECIDED = 200
+"""Answered requests that are remembered, for whoever comes second."""
+STORING = 10.0
+"""Seconds a head waits at most until its message is stored."""
+QUEUED = 50
+"""Messages that may wait in a session."""
+
+
+class HostedSession:
+    """Hears every event of its engine from the first on. Heads read the log, never the engine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.client: LocalSession
+        self.log: EventLog
+        self.title = ""
+        self.used = 0.0
+        """When something happened in it last, by the clock of the machine."""
+        self.opened: SessionOpened
+        """How the session began in this process."""
+        self.newest: dict[str, Event] = {}
+        """The last word on tasks, usage and queue, by type, for a head that comes in."""
+        self._early: list[Event] | None = []
+        self._asked: dict[str, Asked] = {}
+        self._canvases: dict[str, CanvasChanged] = {}
+        self._decided: OrderedDict[str, str] = OrderedDict()
+        self._listeners: tuple[Callable[[Event], None], ...] = ()
+        self.followers: list[Callable[[HostedSession], None]] = []
+        """Who goes on with the session where it is opened once more, such as with another model."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._to_be_kept: list[tuple[str, asyncio.Future[None]]] = []
+        """Those who wait until the message they sent is stored."""
+
+    @classmethod
+    async def open(cls, options: Options, folder: Path) -> HostedSession:
+        """Open the engine, then tell what an earlier process did not. Raises `HermesError`."""
+        session = cls(folder)
+        client = await open_here(options, session._hear)
+        try:
+            session.client = client
+            session.log = await EventLog.open(folder / f"{client.id}.jsonl")
+            await session._catch_up(fresh=options.resume is None)
+        except BaseException:
+            await client.aclose()
+            raise
+        return session
+
+    @property
+    def id(self) -> str:
+        return self.client.id
+
+    @property
+    def pending(self) -> tuple[Asked, ...]:
+        """Requests that wait for a person, oldest first."""
+        return tuple(self._asked.values())
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Hear every event from now on, behind the log; the returned function ends that."""
+        self._listeners = (*self._listeners, listener)
+
+        def unsubscribe() -> None:
+            self._listeners = tuple(each for each in self._listeners if each is not listener)
+
+        return unsubscribe
+
+    def replace_by(self, heir: HostedSession) -> None:
+        """Lead those who stay with the session over to another opening of it."""
+        for follow in tuple(self.followers):
+            follow(heir)
+
+    def state(self) -> dict[str, Any]:
+        """What a head shows beside the conversation, as of the last event."""
+        client = self.client
+        return {
+            "session": client.id,
+            "title": self.title,
+            "workspace": str(client.workspace),
+            "model": client.model,
+            "mode": client.mode,
+            "effort": client.effort,
+            "branch": client.branch,
+            "busy": client.busy,
+            "queued": list(client.queue),
+            "canvases": [each.to_json() for each in self._canvases.values()],
+            "requests": [each.to_json() for each in self._asked.values()],
+            "seq": self.log.last,
+        }
+
+    # Commands of heads
+
+    def message(self, text: str, how: How, attachments: Sequence[Attachment] = (), received: int = 0) -> bool:
+        """Begin a turn, or let the message wait for it; whether it waits. Raises `TurnedAwayError`."""
+        if not text.strip() and not attachments:
+            raise TurnedAwayError(400, "The message is empty.")
+        if len(self.client.queue) >= QUEUED:
+            raise TurnedAwayError(429, "Too many messages wait in this session.", 5)
+        waits = self.client.busy
+        if how == "steer":
+            self.client.steer(text, attachments, received)
+        else:
+            self.client.submit(text, attachments, received)
+        return waits
+
+    async def taken(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
+        """As `message`, and wait until it is on the disk: what a head is told then survives a kill."""
+        waits = self.message(text, how, attachments)
+        if not waits:
+            kept = asyncio.get_running_loop().create_future()
+            self._to_be_kept.append((clean(text), kept))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STORING):
+                    await kept
+        return waits
+
+    def take_back(self, text: str) -> None:
+        """Take a message out of the queue. Raises `TurnedAwayError` where none says this."""
+        queue = list(self.client.queue)
+        if text not in queue:
+            raise TurnedAwayError(409, "This message does not wait any more.")
+        queue.remove(text)
+        self.client.set_queue(queue)
+
+    def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
+        """Answer a request. Raises `TurnedAwayError`: 409 for the second, with who decided."""
+        asked = self._asked.get(request)
+        if asked is None or asked.reply.done():
+            by = self._decided.get(request)
+            if by is None and asked is None:
+                raise TurnedAwayError(404, "There is no such request.")
+            # One that a stop has just cancelled is over before its event tells so.
+            raise TurnedAwayError(409, f"This was decided already, by {by or 'nobody (cancelled)'}.")
+        if not caller.may(scope_of(asked)):
+            raise TurnedAwayError(403, f"This device may not {scope_of(asked)}.")
+        self.decide(request, reply_of(asked, answer, feedback, str(caller)), str(caller))
+
+    def decide(self, request: str, reply: Reply, by: str) -> bool:
+        """Give a reply, once; whether it was the first."""
+        asked = self._asked.get(request)
+        if asked is None or asked.reply.done():
+            return False
+        self._remember(request, by)
+        self.client.answer(request, reply)
+        return True
+
+    async def aclose(self) -> None:
+        """Stop what runs and close the session; heads are told by the end of the log."""
+        for task in self._tasks:
+            task.cancel()
+        try:
+            await self.client.aclose()
+        finally:
+            self.log.close()
+            for _, kept in self._to_be_kept:
+                if not kept.done():
+                    kept.set_exception(TurnedAwayError(503, "The session was closed before it had this."))
+
+    # What is heard
+
+    def _hear(self, event: Event) -> None:
+        if self._early is not None:
+            self._early.append(event)
+            return
+        self._keep(event)
+
+    def _keep(self, event: Event) -> None:
+        match event:
+            case Asked():
+                self._asked[event.id] = event
+            case RequestResolved():
+                self._asked.pop(event.id, None)
+                if event.id not in self._decided:
+                    self._remember(event.id, event.by or f"nobody ({event.outcome})")
+            case CanvasChanged():
+                self._canvases.pop(event.name, None)
+                if event.versions:
+                    self._canvases[event.name] = event
+            case SessionOpened() if event.agent == "main":
+                self.title, self.opened = event.title, event
+            case TodosChanged() | UsageChanged() | QueueChanged() if event.agent == "main":
+                self.newest[event.type] = event
+            case UserMessageAdded() if event.agent == "main" and not self.title:
+                self.title = " ".join(event.text.split())[:60]
+            case TurnEnded() if event.agent == "main":
+                task = asyncio.create_task(self._tidy())
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            case _:
+                pass
+        self.used = time.monotonic()
+        self.log.append(event.to_json())
+        self._release(event)
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a head failed on %s", event.type)
+
+    def _release(self, event: Event) -> None:
+        """Let those go on whose message is stored, or waits after all."""
+        if not self._to_be_kept or event.agent != "main":
+            return
+        match event:
+            case UserMessageAdded():
+                texts = {event.text}
+            case QueueChanged():
+                texts = {clean(each) for each in (*event.queued, *event.steering)}
+            case _:
+                return
+        for text, kept in self._to_be_kept:
+            if text in texts and not kept.done():
+                kept.set_result(None)
+        self._to_be_kept = [each for each in self._to_be_kept if not each[1].done()]
+
+    def _remember(self, request: str, by: str) -> None:
+        self._decided[request] = by
+        while len(self._decided) > DECIDED:
+            self._decided.popitem(last=False)
+
+    async def _tidy(self) -> None:
+        with contextlib.suppress(OSError):
+            await self.log.make_smaller()
+
+    async def _catch_up(self, *, fresh: bool) -> None:
+        """Tell what happened before this process and was not told, then what it told so far."""
+        told: list[Mapping[str, Any]] = []
+        missed: Sequence[Event] = ()
+        if not fresh and self.log.last:
+            told = await asyncio.to_thread(self._told)
+            missed = await self._missed(told)
+        early, self._early = self._early or [], None
+        for event in early:
+            self._keep(event)
+        for event in missed:
+            self._keep(self.client.numbered(event))
+        waiting = without_said(waiting_of(told), missed)
+        if waiting:
+            database = self.client.engine.session.store.database
+            for text in await database.read(lambda c: handed_texts(c, self.id)):
+                # A messenger brings it again, with its receipt.
+                if text in waiting:
+                    waiting.remove(text)
+        if waiting:
+            self.client.set_queue([*waiting, *self.client.queue])
+
+    def _told(self) -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = []
+        after = max(0, self.log.last - LOOKED_BACK)
+        while lines := self.log.read(after, 4_000_000, LOOKED_BACK):
+            found += [json.loads(line) for _, line in lines]
+            after = lines[-1][0]
+        return found
+
+    async def _missed(self, told: Sequence[Mapping[str, Any]]) -> list[Event]:
+        from tools.discovery import discover
+        from tools.registry import registry
+
+        await asyncio.to_thread(discover)
+        seen, path = last_node(told), self.client.path
+        begin = next((at for at, node in enumerate(path) if seen and node.id > seen), len(path))
+        asked = begin
+        while asked > 0 and path[asked - 1].kind == "tool":
+            asked -= 1
+        new = retold(path[max(0, asked - 1) :], registry) if begin < len(path) else ()
+        nodes = {node.id for node in path[begin:]}
+        missed = [event for event in new if getattr(event, "node", 0) in nodes]
+        return [*ended_meanwhile(told, self.client.id), *missed]

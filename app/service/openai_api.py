@@ -1,0 +1,329 @@
+"""Endpoints in the form of OpenAI's, onto sessions: models, chat completions, responses.
+
+The messages of a request become one message of a session, which works with its own tools; the answer is the
+last message of its turn. An approval waits for a device that may say yes, or is a no by
+`serve.approval_timeout`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agent.api.attachments import Attachment, AttachmentStore
+from agent.errors import HermesError
+from agent.events import Event, TextAdded, TurnEnded, UserMessageAdded
+from app.service.bodies import ATTACHMENTS, json_body
+from app.service.credentials import Scope
+from app.service.doors import HeadIdentity, TurnedAwayError
+from app.service.hosted_session import HostedSession
+from app.service.openai_forms import (
+    GivenMessage,
+    complaint,
+    conversation,
+    newest,
+    refusal_of,
+    require_own_ways,
+    usage_of,
+)
+from app.service.routes import NO_STORE, kept_images
+from app.service.session_hub import SessionHub
+
+MODEL = "hermes"
+HEADER = "X-Hermes-Session"
+SETTLING = 2.0
+"""Seconds in which a turn that has ended may still be put away."""
+
+
+class OpenAiApi:
+    """The routes below `/v1`."""
+
+    def __init__(
+        self,
+        hub: SessionHub,
+        workspace: Path,
+        models: Callable[[], Sequence[str]],
+        timeout: float,
+        images: AttachmentStore,
+    ) -> None:
+        """`workspace` is where new sessions work; `models` are names beside `hermes` (blocking)."""
+        self._hub = hub
+        self._workspace = workspace
+        self._models = models
+        self._timeout = timeout
+        self._images = images
+
+    def routes(self) -> list[Route]:
+        """For the application."""
+        return [
+            Route("/v1/models", self._guarded(self._list, "look"), methods=["GET"]),
+            Route("/v1/models/{model:path}", self._guarded(self._one_model, "look"), methods=["GET"]),
+            Route("/v1/chat/completions", self._guarded(self._chat, "talk"), methods=["POST"]),
+            Route("/v1/responses", self._guarded(self._respond, "talk"), methods=["POST"]),
+        ]
+
+    def _guarded(self, handler: Callable[[Request], Awaitable[Response]], scope: Scope) -> Any:
+        async def guarded(request: Request) -> Response:
+            caller: HeadIdentity = request.scope["state"]["caller"]
+            try:
+                if not caller.may(scope):
+                    raise TurnedAwayError(403, f"This device may not {scope}.")
+                return await handler(request)
+            except TurnedAwayError as refusal:
+                return refusal_of(refusal.status, str(refusal))
+            except HermesError as error:
+                return refusal_of(409, str(error))
+
+        return guarded
+
+    async def _list(self, _request: Request) -> Response:
+        names = [MODEL, *await asyncio.to_thread(self._models)]
+        return JSONResponse({"object": "list", "data": [_model(name) for name in names]}, headers=NO_STORE)
+
+    async def _one_model(self, request: Request) -> Response:
+        name = request.path_params["model"]
+        if name != MODEL and name not in await asyncio.to_thread(self._models):
+            raise TurnedAwayError(404, "There is no such model; see /v1/models.")
+        return JSONResponse(_model(name), headers=NO_STORE)
+
+    async def _chat(self, request: Request) -> Response:
+        data = await json_body(request, ATTACHMENTS)
+        messages = data.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise TurnedAwayError(400, "`messages` is to be a list of messages.")
+        known = request.headers.get(HEADER)
+        # A session that goes on knows what was said: only what is new is sent.
+        turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
+        session = turn.session
+        id, created, model = f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), str(data["model"])
+        headers = {**NO_STORE, HEADER: session.id}
+
+        options = data.get("stream_options")
+        counts = isinstance(options, dict) and options.get("include_usage") is True
+
+        def chunk(choices: list[Any], usage: dict[str, int] | None = None) -> str:
+            told = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model}
+            more = {"usage": usage} if counts else {}
+            return f"data: {json.dumps({**told, 'choices': choices, **more})}\n\n"
+
+        def piece(delta: Mapping[str, str], reason: str | None = None) -> str:
+            return chunk([{"index": 0, "delta": delta, "finish_reason": reason}])
+
+        if data.get("stream") is True:
+
+            async def stream() -> AsyncIterator[str]:
+                yield piece({"role": "assistant", "content": ""})
+                async for text in turn.pieces():
+                    yield piece({"content": text})
+                if turn.ended is not None and turn.ended.outcome == "failed":
+                    yield f"data: {json.dumps(complaint(500, turn.ended.error))}\n\n"
+                else:
+                    yield piece({}, _reason(turn.ended))
+                    if counts and turn.ended is not None:
+                        yield chunk([], usage_of(turn.ended))
+                yield "data: [DONE]\n\n"
+
+            return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
+        ended = await turn.whole()
+        if ended.outcome == "failed":
+            return refusal_of(500, ended.error, headers)
+        message = {"role": "assistant", "content": ended.text or ended.error}
+        choice = {"index": 0, "message": message, "finish_reason": _reason(ended)}
+        told = {"id": id, "object": "chat.completion", "created": created, "model": model}
+        return JSONResponse({**told, "choices": [choice], "usage": usage_of(ended)}, headers=headers)
+
+    async def _respond(self, request: Request) -> Response:
+        data = await json_body(request, ATTACHMENTS)
+        known = request.headers.get(HEADER)
+        if (before := data.get("previous_response_id")) is not None:
+            if not isinstance(before, str):
+                raise TurnedAwayError(400, "`previous_response_id` has to be a text.")
+            known = session_of_response(before)
+            if not known:
+                raise TurnedAwayError(404, "There is no response of this `previous_response_id`.")
+        given = data.get("input")
+        messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        if not isinstance(messages, list) or not messages:
+            raise TurnedAwayError(400, "`input` is to be a text or a list of messages.")
+        if isinstance(instructions := data.get("instructions"), str) and not known:
+            messages = [{"role": "system", "content": instructions}, *messages]
+        turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
+        session = turn.session
+        id = response_id(session.id)
+        base = {"id": id, "object": "response", "created_at": int(time.time()), "model": str(data["model"])}
+        base |= {"previous_response_id": before, "instructions": data.get("instructions")}
+        base |= {"parallel_tool_calls": False, "tool_choice": "none", "tools": []}
+        headers = {**NO_STORE, HEADER: session.id}
+        item = f"msg_{secrets.token_hex(8)}"
+
+        def complete(ended: TurnEnded) -> dict[str, Any]:
+            failed = ended.outcome == "failed"
+            used = usage_of(ended)
+            part = {"type": "output_text", "text": ended.text or ended.error, "annotations": []}
+            output = {"id": item, "type": "message", "role": "assistant", "status": "completed"}
+            return {
+                **base,
+                "status": "failed" if failed else "completed",
+                "error": {"code": "server_error", "message": ended.error} if failed else None,
+                "output": [] if failed else [{**output, "content": [part]}],
+                "usage": {
+                    "input_tokens": used["prompt_tokens"],
+                    "output_tokens": used["completion_tokens"],
+                    "total_tokens": used["total_tokens"],
+                },
+            }
+
+        if data.get("stream") is not True:
+            return JSONResponse(complete(await turn.whole()), headers=headers)
+
+        async def stream() -> AsyncIterator[str]:
+            numbers = iter(range(1 << 30))
+
+            def frame(kind: str, **more: Any) -> str:
+                told = {"type": kind, "sequence_number": next(numbers), **more}
+                return f"event: {kind}\ndata: {json.dumps(told)}\n\n"
+
+            yield frame("response.created", response={**base, "status": "in_progress", "output": []})
+            place = {"item_id": item, "output_index": 0, "content_index": 0}
+            begun = {"id": item, "type": "message", "role": "assistant", "status": "in_progress"}
+            part = {"type": "output_text", "text": "", "annotations": []}
+            yield frame("response.output_item.added", output_index=0, item={**begun, "content": []})
+            yield frame("response.content_part.added", part=part, **place)
+            async for text in turn.pieces():
+                yield frame("response.output_text.delta", delta=text, logprobs=[], **place)
+            assert turn.ended is not None
+            part["text"] = turn.ended.text
+            yield frame("response.output_text.done", text=turn.ended.text, logprobs=[], **place)
+            yield frame("response.content_part.done", part=part, **place)
+            done = {**begun, "status": "completed", "content": [part]}
+            yield frame("response.output_item.done", output_index=0, item=done)
+            kind = "response.failed" if turn.ended.outcome == "failed" else "response.completed"
+            yield frame(kind, response=complete(turn.ended))
+
+        return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
+
+    async def _turn(self, data: dict[str, Any], known: str | None, given: GivenMessage) -> _Turn:
+        """The message in its session. Raises `TurnedAwayError`."""
+        session = await self._session(data, known)
+        images = await asyncio.to_thread(kept_images, given.images, self._images) if given.images else ()
+        return _Turn(session, given.text, self._timeout, images)
+
+    async def _session(self, data: dict[str, Any], known: str | None) -> HostedSession:
+        """The session to work in. Raises `TurnedAwayError`."""
+        require_own_ways(data)
+        model = data.get("model")
+        if not isinstance(model, str):
+            raise TurnedAwayError(400, "`model` is to be `hermes`, or a name of /v1/models.")
+        if known:
+            session = await self._hub.session(known)
+            # A turn is over a moment after its last event.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLING):
+                    await session.client.idle()
+            if session.client.busy:
+                raise TurnedAwayError(409, "This session works on a message; wait for its end.")
+            return session
+        if model != MODEL and model not in await asyncio.to_thread(self._models):
+            raise TurnedAwayError(404, "There is no such model; see /v1/models.")
+        return await self._hub.create(str(self._workspace), None if model == MODEL else model)
+
+
+class _Turn:
+    """One message and what comes of it, up to the end of its turn."""
+
+    def __init__(
+        self, session: HostedSession, text: str, timeout: float, images: Sequence[Attachment] = ()
+    ) -> None:
+        self.session = session
+        self._timeout = timeout
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._begun = False
+        self._text = text
+        self.ended: TurnEnded | None = None
+        self._unsubscribe = session.subscribe(self._hear)
+        self._waits: dict[str, asyncio.TimerHandle] = {}
+        try:
+            session.message(text, "prompt", images)
+        except BaseException:
+            self._unsubscribe()
+            raise
+
+    async def pieces(self) -> AsyncIterator[str]:
+        """The words of the answer as they come; a client that goes stops the turn."""
+        try:
+            while (piece := await self._queue.get()) is not None:
+                yield piece
+        finally:
+            self._leave()
+            if self.ended is None:
+                self.session.client.interrupt()
+
+    async def whole(self) -> TurnEnded:
+        """The end of the turn."""
+        async for _ in self.pieces():
+            pass
+        assert self.ended is not None
+        return self.ended
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case UserMessageAdded() if event.agent == "main" and event.text.strip() == self._text.strip():
+                self._begun = True
+            case TextAdded() if event.agent == "main" and self._begun:
+                self._queue.put_nowait(event.text)
+            case TurnEnded() if event.agent == "main" and (self._begun or event.outcome == "failed"):
+                self.ended = event
+                self._queue.put_nowait(None)
+            case _ if event.type in ("approval", "forecast", "ceiling", "question"):
+                id: str = getattr(event, "id", "")
+                later = asyncio.get_running_loop().call_later(self._timeout, self._expire, id)
+                self._waits[id] = later
+            case _:
+                pass
+
+    def _expire(self, request: str) -> None:
+        """Nobody answered: that is a no."""
+        for asked in self.session.pending:
+            if asked.id == request:
+                self.session.decide(request, asked.unattended, "nobody in time")
+
+    def _leave(self) -> None:
+        self._unsubscribe()
+        for each in self._waits.values():
+            each.cancel()
+
+
+def response_id(session: str) -> str:
+    """A new id for a response of a session; the session and a check of both stand in it."""
+    nonce = secrets.token_hex(3)
+    return f"resp_{session}_{nonce}{_check(session, nonce)}"
+
+
+def session_of_response(id: str) -> str:
+    """The session of a response; empty for an id that `response_id` never gave."""
+    session, _, end = id.removeprefix("resp_").rpartition("_")
+    is_ours = id.startswith("resp_") and len(end) == 12 and end[6:] == _check(session, end[:6])
+    return session if is_ours else ""
+
+
+def _check(session: str, nonce: str) -> str:
+    return hashlib.sha256(f"{session}_{nonce}".encode("utf-8", "replace")).hexdigest()[:6]
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "hermes"}
+
+
+def _reason(ended: TurnEnded | None) -> str:
+    return "length" if ended is not None and ended.outcome == "budget" else "stop"

@@ -1,0 +1,333 @@
+"""The HTTP interface of sessions: what each request does. Who may come in was settled at the doors."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+from agent.api.attachments import Attachment, AttachmentError, AttachmentStore
+from agent.api.canvas import FENCES, CanvasDocuments, shown
+from agent.api.home import Home
+from agent.errors import HermesError
+from app.service.bodies import ATTACHMENTS, BODY, body_of, json_body, only, text_of
+from app.service.credentials import Credentials, Scope, WrongCodeError
+from app.service.doors import Address, HeadIdentity, TurnedAwayError
+from app.service.head_commands import listed_commands, run_command
+from app.service.hosted_session import HostedSession
+from app.service.lockout import Lockout
+from app.service.retelling import retold
+from app.service.session_hub import SessionHub
+from app.service.socket_head import SocketHead
+from tools.safe_text import clean
+
+PAGE = 5_000
+"""Events of one answer that is no stream."""
+WINDOW = 100
+"""Messages of one window of a conversation."""
+WAIT = 55.0
+"""Seconds a request waits for an event at most."""
+YEAR = 365 * 86_400
+HOWS = ("prompt", "queue", "steer")
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Routes:
+    """Every path of the interface, with what it needs."""
+
+    def __init__(self, hub: SessionHub, credentials: Credentials, home: Home, address: Address) -> None:
+        self._hub = hub
+        self._credentials = credentials
+        self._home = home
+        self._address = address
+        self._wrong_codes = Lockout(10, 60)
+        self.heads = SocketHead(hub, credentials)
+        self.heads.read_message = partial(message_of, home=home)
+
+    def routes(self) -> list[BaseRoute]:
+        """For the application."""
+        one = "/api/sessions/{session}"
+        return [
+            Route("/api/pair", self._guarded(self._pair), methods=["POST"]),
+            Route("/api/me", self._guarded(self._me, "look"), methods=["GET"]),
+            Route("/api/sessions", self._guarded(self._list, "look"), methods=["GET"]),
+            Route("/api/sessions", self._guarded(self._create, "talk"), methods=["POST"]),
+            Route(one, self._guarded(self._state, "look"), methods=["GET"]),
+            Route(f"{one}/events", self._guarded(self._events, "look"), methods=["GET"]),
+            Route(f"{one}/history", self._guarded(self._history, "look"), methods=["GET"]),
+            Route(f"{one}/canvas/{{document}}", self._guarded(self._canvas, "look"), methods=["GET"]),
+            Route(f"{one}/messages", self._guarded(self._message, "talk"), methods=["POST"]),
+            Route(f"{one}/interrupt", self._guarded(self._interrupt, "talk"), methods=["POST"]),
+            Route(f"{one}/queue", self._guarded(self._queue, "talk"), methods=["POST"]),
+            Route(f"{one}/commands", self._guarded(self._command, "talk"), methods=["POST"]),
+            Route(f"{one}/move", self._guarded(self._move, "talk"), methods=["POST"]),
+            Route(f"{one}/requests/{{request}}", self._guarded(self._answer, "talk"), methods=["POST"]),
+            WebSocketRoute(f"{one}/ws", self.heads),
+        ]
+
+    def _guarded(self, handler: Handler, scope: Scope | None = None) -> Handler:
+        async def guarded(request: Request) -> Response:
+            try:
+                if scope is not None and not caller_of(request).may(scope):
+                    raise TurnedAwayError(403, f"This device may not {scope}.")
+                return await handler(request)
+            except TurnedAwayError as refusal:
+                return refused(refusal)
+            except HermesError as error:
+                return refused(TurnedAwayError(409, str(error)))
+
+        return guarded
+
+    # Pairing
+
+    async def _pair(self, request: Request) -> Response:
+        data = await json_body(request, 10_000)
+        only(data, "code", "name", "cookie")
+        code, name = text_of(data, "code", most=100), text_of(data, "name", "", most=200)
+        address = request.client.host if request.client else ""
+        try:
+            token, device = await asyncio.to_thread(self._credentials.pair, code, name, address)
+        except WrongCodeError as error:
+            letters = "".join(each for each in code.upper() if each.isalnum())
+            if wait := self._wrong_codes.fault(letters[:4]):
+                raise TurnedAwayError(429, "Too many wrong codes; wait a little.", wait) from error
+            raise TurnedAwayError(403, str(error)) from error
+        told = {"device": device.id, "name": device.name, "scope": device.scope}
+        if data.get("cookie") is not True:
+            return answer({"token": token, **told})
+        response = answer(told)
+        response.set_cookie(
+            self._address.cookie,
+            token,
+            max_age=YEAR,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=self._address.scheme == "https",
+        )
+        return response
+
+    async def _me(self, request: Request) -> Response:
+        caller = caller_of(request)
+        told = {"device": caller.device, "name": caller.name, "scope": caller.scope}
+        return answer({**told, "workspace": self._hub.workspace, "commands": listed_commands()})
+
+    # Sessions
+
+    async def _list(self, _request: Request) -> Response:
+        return answer({"sessions": await self._hub.listed()})
+
+    async def _create(self, request: Request) -> Response:
+        data = await json_body(request)
+        only(data, "workspace", "model")
+        model = text_of(data, "model", "", most=200)
+        workspace = text_of(data, "workspace", "", most=4_096) or self._hub.workspace
+        session = await self._hub.create(workspace, model or None)
+        return answer({"session": session.id}, 201)
+
+    async def _state(self, request: Request) -> Response:
+        return answer((await self._session(request)).state())
+
+    async def _history(self, request: Request) -> Response:
+        """A window of the conversation as events without numbers, and the state they lead to."""
+        from tools.registry import registry
+
+        session = await self._session(request)
+        before = number_of(request, "before", 0)
+        limit = min(max(number_of(request, "limit", WINDOW), 1), 500)
+        # The state first: what happens meanwhile comes again as events, and is known by its node.
+        state = session.state()
+        nodes = await session.client.stored.before(session.id, before or None, limit)
+        if nodes and nodes[0].kind == "tool":
+            # Arguments of calls stand in the message that made them.
+            nodes = [*(await session.client.stored.before(session.id, nodes[0].id, 20)), *nodes]
+            first = max((at for at, node in enumerate(nodes[:21]) if node.kind == "assistant"), default=0)
+            nodes = nodes[first:]
+        events = await asyncio.to_thread(lambda: [each.to_json() for each in retold(nodes, registry)])
+        more = bool(nodes) and nodes[0].parent is not None
+        first = nodes[0].id if nodes else 0
+        return answer({"events": events, "first": first, "more": more, "state": state})
+
+    async def _events(self, request: Request) -> Response:
+        session = await self._session(request)
+        after = number_of(request, "after", 0)
+        if "text/event-stream" in request.headers.get("accept", ""):
+            last = request.headers.get("last-event-id", "")
+            after = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else after
+            return StreamingResponse(
+                _as_stream(session, after), media_type="text/event-stream", headers=NO_STORE
+            )
+        wait = min(number_of(request, "wait", 0), WAIT)
+        if wait:
+            try:
+                async with asyncio.timeout(wait):
+                    await session.log.news(after)
+            except TimeoutError:
+                pass
+        lines = session.log.read(after, 8_000_000, PAGE)
+        last = lines[-1][0] if lines else after
+        body = ",".join(line for _, line in lines)
+        more = "true" if last < session.log.last else "false"
+        return Response(
+            f'{{"events":[{body}],"last":{last},"more":{more},"gone":{session.log.gone}}}',
+            media_type="application/json",
+            headers=NO_STORE,
+        )
+
+    async def _canvas(self, request: Request) -> Response:
+        """A document of the agent, for a frame: it gets an origin of its own and no network."""
+        session, document = request.path_params["session"], request.path_params["document"]
+        found = await asyncio.to_thread(CanvasDocuments(self._home.canvas).read, session, document)
+        if found is None:
+            raise TurnedAwayError(404, "There is no such canvas.")
+        text = shown(*found, "Canvas")
+        return Response(text, media_type="text/html; charset=utf-8", headers=CANVAS)
+
+    # What a head does
+
+    async def _message(self, request: Request) -> Response:
+        data = await json_body(request, ATTACHMENTS)
+        session = await self._session(request)
+        waits = await session.taken(*await message_of(data, self._home))
+        return answer({"queued": waits, "seq": session.log.last}, 202)
+
+    async def _answer(self, request: Request) -> Response:
+        data = await json_body(request)
+        only(data, "answer", "feedback")
+        if "answer" not in data:
+            raise TurnedAwayError(400, "`answer` is missing.")
+        session = await self._session(request)
+        feedback = text_of(data, "feedback", "", most=10_000)
+        session.answer(request.path_params["request"], data["answer"], feedback, caller_of(request))
+        return answer({"decided": True})
+
+    async def _interrupt(self, request: Request) -> Response:
+        await body_of(request, BODY)
+        session = await self._session(request)
+        session.client.interrupt()
+        return answer({"busy": session.client.busy}, 202)
+
+    async def _queue(self, request: Request) -> Response:
+        """Go on with what a stop left in the queue, or take one message out of it."""
+        data = await json_body(request)
+        only(data, "send", "take_back")
+        session = await self._session(request)
+        if "take_back" in data:
+            session.take_back(text_of(data, "take_back"))
+        elif data.get("send") is True:
+            session.client.send_queue()
+        else:
+            raise TurnedAwayError(400, "Write `send`: true, or `take_back` and the text of a message.")
+        return answer({"queued": list(session.client.queue), "busy": session.client.busy}, 202)
+
+    async def _command(self, request: Request) -> Response:
+        data = await json_body(request)
+        only(data, "text")
+        return answer(await run_command(self._hub, await self._session(request), text_of(data, "text")))
+
+    async def _move(self, request: Request) -> Response:
+        data = await json_body(request)
+        only(data, "to")
+        where = text_of(data, "to", most=300)
+        return answer({"told": await self._hub.move(await self._session(request), where)})
+
+    async def _session(self, request: Request) -> HostedSession:
+        return await self._hub.session(request.path_params["session"])
+
+
+CANVAS = {
+    **FENCES,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""What goes with a document of an agent."""
+NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def answer(data: Any, status: int = 200) -> JSONResponse:
+    """JSON that nobody keeps."""
+    return JSONResponse(data, status, headers=NO_STORE)
+
+
+def refused(refusal: TurnedAwayError) -> Response:
+    """The refusal of a request that came in."""
+    headers = {**NO_STORE, "Connection": "close"}
+    if refusal.wait:
+        headers["Retry-After"] = str(int(refusal.wait) + 1)
+    return JSONResponse({"error": str(refusal)}, refusal.status, headers=headers)
+
+
+def caller_of(request: Request) -> HeadIdentity:
+    """Who asks; the doors have made sure that there is one."""
+    caller: HeadIdentity = request.scope["state"]["caller"]
+    return caller
+
+
+def number_of(request: Request, name: str, default: int) -> int:
+    """A whole number of the query. Raises `TurnedAwayError`."""
+    value = request.query_params.get(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdigit() and len(value) < 16):
+        raise TurnedAwayError(400, f"`{name}` is to be a whole number.")
+    return int(value)
+
+
+async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequence[Attachment]]:
+    """Text, way and images of a message. Raises `TurnedAwayError`."""
+    only(data, "text", "how", "images", "type", "ref")
+    how = text_of(data, "how", "prompt", most=20)
+    if how not in HOWS:
+        raise TurnedAwayError(400, f"`how` is to be one of {', '.join(HOWS)}.")
+    images = data.get("images", [])
+    if not isinstance(images, list) or len(images) > 10:
+        raise TurnedAwayError(400, "`images` is to be a list of at most ten.")
+    kept = await asyncio.to_thread(kept_images, images, AttachmentStore(home.attachments)) if images else ()
+    return text_of(data, "text"), how, kept
+
+
+def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
+    """Images of a message, in the home. Blocking. Raises `TurnedAwayError`."""
+    found: list[Attachment] = []
+    with tempfile.TemporaryDirectory(prefix="hermes-serve-") as folder:
+        for number, image in enumerate(images):
+            if not isinstance(image, dict):
+                raise TurnedAwayError(400, "An image is an object with `name` and `data` in base64.")
+            name = Path(text_of(image, "name", "image", most=200)).name or "image"
+            path = Path(folder) / str(number) / clean(name)
+            try:
+                path.parent.mkdir()
+                path.write_bytes(base64.b64decode(text_of(image, "data", most=ATTACHMENTS), validate=True))
+                found.append(store.take(path))
+            except binascii.Error:
+                raise TurnedAwayError(400, "The data of an image is to be base64.") from None
+            except (AttachmentError, OSError, ValueError) as error:
+                raise TurnedAwayError(400, f"The image {clean(name)} cannot be taken: {error}") from error
+    return tuple(found)
+
+
+async def _as_stream(session: HostedSession, after: int) -> AsyncIterator[str]:
+    """Server-sent events until the log is closed or the head goes."""
+    while not session.log.closed:
+        lines = session.log.read(after)
+        if not lines:
+            try:
+                async with asyncio.timeout(15):
+                    await session.log.news(after)
+            except TimeoutError:
+                yield ": still here\n\n"
+            continue
+        yield "".join(f"id: {number}\ndata: {line}\n\n" for number, line in lines)
+        after = lines[-1][0]

@@ -1,0 +1,508 @@
+"""The full-screen application: draws first, opens the engine afterwards, leaves the terminal as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.console import Console
+from textual import events, on, work
+from textual.app import App, ScreenStackError, SuspendNotSupported, SystemCommand
+from textual.driver import Driver
+from textual.filter import LineFilter
+from textual.screen import Screen
+from textual.widget import MountError
+
+from agent.errors import HermesError
+from app.tui.commands.actions import CommandActions
+from app.tui.commands.registry import BY_ID, all_commands
+from app.tui.commands.skill_names import SkillNames
+from app.tui.commands.slash_menu import add_found_commands, offer_commands
+from app.tui.conversation import active_conversation
+from app.tui.conversation.saved_layout import SavedLayout
+from app.tui.conversation.sender import MessageSender
+from app.tui.conversation.session_host import Opener, SessionHost, SessionRequest
+from app.tui.conversation.session_screen import PANES_MODULE, SessionScreen
+from app.tui.conversation.shown_history import ShownHistory
+from app.tui.conversation.typed_text import lead
+from app.tui.screens.models.first_model import begin_tour, open_with_model
+from app.tui.screens.settings.preferences import Preferences
+from app.tui.screens.skins.appearance import Appearance
+from app.tui.startup import shutdown, skeleton
+from app.tui.startup.crash import CrashLog
+from app.tui.startup.handover import Startup, taking_over
+from app.tui.startup.preload import bring
+from app.tui.terminal.answers import TerminalAnswers
+from app.tui.terminal.keyboard import tell_apart
+from app.tui.terminal.output_filter import ControlFilter, TerminalAttention, speaking
+from app.tui.terminal.tty_output import lasting
+from themes.skin import Skin
+from tools.safe_text import clean
+from widgets.palette import css_variables
+from widgets.panes.status import StatusBar
+from widgets.prompt.history import History
+from widgets.prompt.widget import Prompt
+
+if TYPE_CHECKING:
+    from agent.api.repository import Checkout
+    from agent.api.session import SessionClient
+    from agent.events import BranchSwitched, Event
+    from app.tui.commands.agent_actions import AgentActions
+    from app.tui.commands.history_actions import HistoryActions
+    from app.tui.commands.keys import Keys
+    from app.tui.conversation.bridge import Bridge
+    from app.tui.conversation.git_branch import GitBranchWatch
+    from app.tui.questions.request_queue import RequestQueue
+    from widgets.panes.agents import AgentsPane
+    from widgets.panes.files import FilesPane
+    from widgets.panes.log import LogPane
+    from widgets.panes.workbench import Workbench
+    from widgets.prompt.dropped import FoundFile
+    from widgets.transcript.view import Transcript
+
+    # What reads a protocol takes a property for what it returns, but not a `cached_property`.
+    late = property
+else:
+    late = cached_property
+
+log = logging.getLogger(__name__)
+
+REPORT_SIZE = (110, 40)
+"""Cells of the report of a crash."""
+NO_DIFF = "There is no text to compare: the file is binary, too large, or was not read before it changed."
+
+
+class HermesApp(App[None], inherit_bindings=False):
+    """Wires engine and screen together; `CommandActions` has the commands, `Bridge` the events."""
+
+    TITLE = "hermes"
+    ENABLE_COMMAND_PALETTE = True
+    NOTIFICATION_TIMEOUT = 4
+
+    def __init__(
+        self,
+        opener: Opener,
+        skin: Skin | None = None,
+        skins: Path | None = None,
+        *,
+        history: History | None = None,
+        files: Callable[[], Iterable[str]] | None = None,
+        remembered: SavedLayout | None = None,
+        tour: bool = False,
+    ) -> None:
+        self.appearance = Appearance(self, self, skin or Skin(), skins, os.environ)
+        super().__init__()
+        self.crash = CrashLog()
+        self.error_console = Console(file=self.crash, width=REPORT_SIZE[0], no_color=True)
+        self._write: Callable[[str], None] = lambda _text: None
+        self.session = SessionScreen(history, files)
+        self.appearance.begin()
+        self.tour = tour
+        """Whether the first session is the tour, which begins by itself."""
+        self.remembered = remembered
+        if remembered is not None:
+            self.session.restore(remembered.part("panes"))
+        self.attention = TerminalAttention(lambda text: self._write(text))
+        self.host = SessionHost(opener, self._hear, self.session.prompt.put_before)
+        self.actions = CommandActions(self)
+        self.shown = ShownHistory(self)
+        self.skills = SkillNames(self)
+        self.preferences = Preferences(self)
+        self.beginning = Startup(self)
+        self._keys: Keys | None = None
+        self.last_key = float("-inf")
+        self.touched = asyncio.Event()
+        """Set with the first key."""
+        self._last_filter, self.answers = ControlFilter(), TerminalAnswers()
+        self.drawn: Callable[[str], str] = str
+        self.message_sender = MessageSender(
+            self.host, self._show_queue, self.complain, self.session.prompt.put_before
+        )
+        self.session.prompt.files.look = self._look_for_files
+        self.failure: HermesError | None = None
+        """Why the application ended at once, if it did."""
+
+    # What deals in events comes with the first one: reading it takes longer than drawing the screen.
+
+    @property
+    def keys(self) -> Keys:
+        """The keys in force; until the settings are read, those by default."""
+        from app.tui.commands.keys import resolve
+
+        self._keys = self._keys or resolve({})
+        return self._keys
+
+    def use_keys(self, keys: Keys) -> None:
+        """Let these keys be in force."""
+        self._keys = keys
+        self.set_keymap(keys.keymap())
+
+    @late
+    def requests(self) -> RequestQueue:
+        from app.tui.questions.dialog_stage import DialogStage
+        from app.tui.questions.request_queue import RequestQueue
+
+        return RequestQueue(DialogStage(self))
+
+    @late
+    def bridge(self) -> Bridge:
+        from app.tui.conversation.bridge import Bridge
+
+        return Bridge(self.session, self.requests, self.attention)
+
+    @late
+    def history_actions(self) -> HistoryActions:
+        from app.tui.commands.history_actions import HistoryActions
+
+        return HistoryActions(self)
+
+    @late
+    def agents(self) -> AgentActions:
+        from app.tui.commands.agent_actions import AgentActions
+
+        return AgentActions(self)
+
+    @late
+    def branch(self) -> GitBranchWatch:
+        from app.tui.conversation.git_branch import GitBranchWatch
+
+        return GitBranchWatch(self._show_branch)
+
+    @property
+    def direct_write(self) -> Callable[[str], None] | None:
+        """What takes rows to the terminal past Textual's frames; None where there is no terminal of ours."""
+        return None if self.is_headless or self.is_inline or self.is_web else self._write
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait for the terminal."""
+        return getattr(self._driver, "backlog", 0)
+
+    @property
+    def crashed(self) -> bool:
+        """Whether a fault of ours ended the application."""
+        return self.crash.happened
+
+    # What Textual asks for
+
+    def get_default_screen(self) -> Screen[Any]:
+        return self.session
+
+    def get_driver_class(self) -> type[Driver]:
+        def hear(write: Callable[[str], None]) -> None:
+            self._write = write
+
+        tell_apart()
+        plain = super().get_driver_class()
+        heard, drawn = lambda said: self.answers.heard(said), lambda text: self.drawn(text)
+        driver = lasting(plain, self._hang_up, self._draw_anew, heard, drawn)
+        return speaking(taking_over(driver, skeleton.shown()), hear)
+
+    def get_line_filters(self) -> list[LineFilter]:
+        return [*self.appearance.filters(super().get_line_filters()), self._last_filter]
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return css_variables(self.appearance.shown)
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        for command in all_commands():
+            if not command.by_prompt and command.action != "palette":
+                keys = self.keys.shown(command.id)
+                about = command.description.replace("`", "")
+                words = f"{keys} · {about}" if keys else about
+                yield SystemCommand(command.name, words, lambda id=command.id: self.action_order(id))
+        yield from self.skills.palette()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "order" and parameters:
+            return self.actions.allowed(str(parameters[0]))
+        return True
+
+    def on_load(self) -> None:
+        frame = skeleton.shown()
+        self.beginning.hold(frame.typed if frame is not None else b"")
+
+    def on_mount(self) -> None:
+        # The report of a crash is written as wide as it reads well, however narrow the terminal is.
+        self.console.size = REPORT_SIZE
+        self.appearance.start()
+        self.appearance.move(True)
+        offer_commands(self.session.prompt)
+        # The terminal forgets the picture while another program has it.
+        self.app_resume_signal.subscribe(self, lambda _app: self._draw_anew())
+        if not self.is_headless:
+            shutdown.on_signals(lambda code: self.exit(return_code=code))
+
+    def _draw_anew(self) -> None:
+        self.refresh(layout=True)
+
+    def _hang_up(self) -> None:
+        shutdown.ensure_end(shutdown.HUNG_UP)
+        self.exit(return_code=shutdown.HUNG_UP)
+
+    def on_ready(self) -> None:
+        self.beginning.arrange()
+
+    async def on_event(self, event: events.Event) -> None:
+        if not isinstance(event, (events.Key, events.Paste)) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        self.last_key = time.monotonic()
+        self.touched.set()
+        if self.beginning.keeps(event):
+            return
+        if isinstance(event, events.Key) and self._leaves_a_dialog(event.key):
+            self.actions.suspend("")
+            return
+        lead(self.screen, event)
+        await super().on_event(event)
+        self.beginning.follow(event)
+
+    async def on_passed_by(self) -> None:
+        await self.beginning.passed()
+
+    def _leaves_a_dialog(self, key: str) -> bool:
+        """Whether the key suspends from where the keys of the session do not reach."""
+        return len(self.screen_stack) > 1 and key in self.keys.of("program.suspend")
+
+    def action_command_palette(self) -> None:
+        from app.tui.screens.palette import StyledCommandPalette
+
+        if not isinstance(self.screen, StyledCommandPalette):
+            self.push_screen(StyledCommandPalette(id="--command-palette"))
+
+    def on_app_blur(self) -> None:
+        self.attention.away = True
+
+    def on_app_focus(self) -> None:
+        self.attention.away = False
+        if self.host.session:
+            self.branch.look()
+
+    def _hear(self, event: Event) -> None:
+        if not self.is_running:
+            return  # what still comes while the engine is closed nobody looks at
+        self.bridge(event)
+        self.session.hear(event)
+        self.branch(event)
+        if self.host.is_served and self.host.lost:
+            self.bridge.change(service="ended")
+        if event.type == "branch" and event.agent == "main":
+            self.history_actions.show(cast("BranchSwitched", event))
+        elif event.type == "effort_changed" and self.host.client is not None:
+            self.bridge.change(model=self.host.client.model)  # another head may have chosen another one
+        elif event.type == "turn_started" and self.host.client is not None:
+            # Another window on the same branch makes the session go on beside it.
+            self.bridge.show_head(self.host.client.branch)
+
+    def _show_branch(self, found: Checkout | None) -> None:
+        if not self.is_running:
+            return
+        self.bridge.change(branch=found and found.name, detached=found is not None and found.detached)
+
+    # Sessions
+
+    @work(exclusive=True, group="session")
+    async def begin(self) -> None:
+        """Furnish the screen and open the first session, now that something is to be seen."""
+        try:
+            await bring(PANES_MODULE)
+            await self.beginning.wait_for_idle_keys()
+            await self.session.mount_panes()
+            self.session.transcript.direct.write = self.direct_write
+            # The keys that wait may be theirs.
+            await add_found_commands(self)
+            self.beginning.complete()
+            await bring("themes.skin_changes")
+            self.run_worker(self.appearance.watch, group="looks")
+            if not self.is_headless:
+                self.run_worker(self._watch_jobs, group="jobs")
+            await self.open_session(SessionRequest())
+        except HermesError as error:
+            self.failure = error
+            self.exit(return_code=int(error.exit_code))
+        except (ScreenStackError, MountError):
+            # Who leaves while the session opens takes the screens away from under it.
+            if self.return_code is None and self.session.is_attached:
+                raise
+
+    async def _watch_jobs(self) -> None:
+        watch = (await bring("app.tui.conversation.job_watch")).watch_jobs
+        await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
+
+    async def open_session(self, wish: SessionRequest) -> None:
+        """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""
+        before = self.host.client
+        try:
+            client = await open_with_model(self, self.host, wish)
+        finally:
+            # Where it failed the session before was opened again, on a screen that began anew.
+            if (opened := self.host.client) is not None and opened is not before:
+                await self.shown.show_past(opened)
+        self.message_sender.release(client)
+        self.run_worker(self.skills.look, group="skills", exclusive=True)
+        if self.tour:
+            self.tour = False
+            begin_tour(client)
+
+    def spill(self, text: str) -> None:
+        """Put what was meant for the draft into it, as if it were pasted."""
+        active_conversation.prompt(self).on_paste(events.Paste(text))
+
+    def press_on_draft(self, key: str) -> None:
+        """Press a key on what is written and not sent, if anything is."""
+        if self.draft():
+            active_conversation.prompt(self).on_key(events.Key(key, None))
+
+    def draft(self) -> str:
+        """What is written and not sent."""
+        return active_conversation.prompt(self).text
+
+    def need_client(self) -> SessionClient:
+        """The session that is open. Raises `HermesError` while there is none."""
+        if self.host.client is None:
+            raise HermesError("The session is not open yet; try again in a moment.")
+        return self.host.client
+
+    # What the person sends
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        match event.kind:
+            case "command":
+                self.run_worker(partial(self.actions.run_slash, event.text))
+            case "shell":
+                self.run_worker(partial(self.actions.run_shell, event.text))
+            case "steer":
+                self.message_sender.send(event.text, event.images, steer=True)
+            case _:
+                self.message_sender.send(event.text, event.images)
+
+    def _show_queue(self, texts: tuple[str, ...]) -> None:
+        if self.is_running:
+            self.session.prompt.queued = texts
+
+    def _look_for_files(self, paths: Sequence[Sequence[str]]) -> Sequence[FoundFile] | None:
+        from app.tui.conversation.attachments import look
+
+        return look(paths, self.message_sender.workspace)
+
+    @on(Prompt.QueueRecalled)
+    @on(Prompt.QueueRemoved)
+    def _leave_queue(self, event: Prompt.QueueRecalled | Prompt.QueueRemoved) -> None:
+        queue = self.waiting()
+        if event.index < len(queue) and queue[event.index] == event.text:
+            del queue[event.index]
+            self.set_queue(queue)
+
+    def set_queue(self, texts: list[str]) -> None:
+        """Replace the messages that wait."""
+        self.message_sender.set_waiting(texts)
+
+    def waiting(self) -> list[str]:
+        """The messages that wait, in order."""
+        return self.message_sender.waiting()
+
+    def on_prompt_queue_sent(self) -> None:
+        if (client := self.host.client) is not None:
+            client.send_queue()
+
+    def on_prompt_editor_requested(self, event: Prompt.EditorRequested) -> None:
+        from app.tui.terminal.editor import edit
+
+        try:
+            with self.suspend():
+                text = edit(event.text)
+        except HermesError as error:
+            self.complain(str(error))
+        except SuspendNotSupported:
+            self.complain("This terminal cannot be left to an editor.")
+        else:
+            active_conversation.prompt(self).set_text(text)
+
+    # What the panes ask for
+
+    # Named by their messages, as the classes of these are not there yet when the first picture is drawn.
+
+    def on_workbench_state_changed(self, event: Workbench.StateChanged) -> None:
+        if self.remembered is not None:
+            self.remembered.note("panes", event.state)
+
+    def on_transcript_copied(self, event: Transcript.Copied) -> None:
+        self.copy_to_clipboard(event.text)
+        self.say("Copied.")
+
+    def _show_in_full(self, title: str, text: str) -> None:
+        from app.tui.screens.detail import DetailScreen
+
+        self.push_screen(DetailScreen(title, text))
+
+    def on_transcript_opened(self, event: Transcript.Opened) -> None:
+        from widgets.transcript.items import source_of
+
+        self._show_in_full("In full", source_of(event.item))
+
+    def on_transcript_placed(self, event: Transcript.Placed) -> None:
+        self.run_worker(partial(self.actions.run, BY_ID["session.timeline"], str(event.node or "")))
+
+    def on_log_pane_opened(self, event: LogPane.Opened) -> None:
+        if text := self.bridge.call_in_full(event.call_id):
+            self._show_in_full("Call", text)
+        else:
+            self.run_worker(partial(self._show_stored_call, event.call_id))
+
+    async def _show_stored_call(self, call: str) -> None:
+        if text := await self.shown.call_in_full(call):
+            self._show_in_full("Call", text)
+
+    def on_files_pane_opened(self, event: FilesPane.Opened) -> None:
+        self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
+
+    def on_files_pane_ignored_asked(self) -> None:
+        self.run_worker(self.history_actions.show_ignored, group="ignored", exclusive=True)
+
+    def on_agents_pane_opened(self, event: AgentsPane.Opened) -> None:
+        active_conversation.attach(self, event.agent)
+
+    def on_agents_pane_asked(self, event: AgentsPane.Asked) -> None:
+        if event.what == "clear":
+            self.agents.clear_ended()
+            return
+        act, agent = {
+            "kill": (self.agents.kill, event.agent),
+            "pause": (self.agents.pause, event.agent),
+            "merge": (self.actions.merge, event.agent),
+            "merge_all": (self.actions.merge, "all"),
+        }[event.what]
+        self.run_worker(partial(act, agent))
+
+    @on(StatusBar.Chosen)
+    def _open_part(self, event: StatusBar.Chosen) -> None:
+        if event.part == "questions":
+            self.requests.show_now()
+        else:
+            self.action_order("session.model" if event.part == "model" else "session.context")
+
+    # Commands
+
+    def action_order(self, id: str) -> None:
+        """Carry out the command with this id."""
+        self.run_worker(partial(self.actions.run, BY_ID[id]))
+
+    def say(self, text: str, *, timeout: float | None = None) -> None:
+        """A short remark that goes away."""
+        self.notify(clean(text), timeout=timeout, markup=False)
+
+    def complain(self, text: str) -> None:
+        """A sentence about something that did not work."""
+        self.notify(clean(text), severity="warning", timeout=8, markup=False)
+
+    @property
+    def skin(self) -> Skin:
+        """The skin in use, for screens that draw in it."""
+        return self.appearance.skin

@@ -1,0 +1,486 @@
+"""The actions of the commands. Each method is named by a command of `app.tui.commands.registry`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agent.errors import HermesError
+from app.tui.commands.registry import BY_ID, AppCommand, read_slash
+from app.tui.conversation import active_conversation
+from app.tui.conversation.session_host import SessionRequest
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from app.tui.commands.history_actions import HistoryPort
+    from app.tui.commands.skill_names import SkillNamesPort
+    from app.tui.conversation.active_conversation import ConversationPort
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import (
+        AgentsPort,
+        DialogPort,
+        EventsPort,
+        KeysPort,
+        NoticePort,
+        SendingPort,
+        SessionPort,
+    )
+    from app.tui.screens.settings.preferences import Preferences
+    from app.tui.screens.skins.appearance import AppearancePort
+
+    class ActionPorts(
+        AgentsPort,
+        AppearancePort,
+        ConversationPort,
+        DialogPort,
+        EventsPort,
+        HistoryPort,
+        KeysPort,
+        NoticePort,
+        SendingPort,
+        SessionPort,
+        SessionScreenPort,
+        SkillNamesPort,
+        Protocol,
+    ):
+        """What the commands act on, beside what Textual offers any of its applications."""
+
+        @property
+        def screen(self) -> Screen[Any]: ...
+
+        @property
+        def preferences(self) -> Preferences: ...
+
+        def waiting(self) -> list[str]:
+            """The messages that wait, in order."""
+            ...
+
+        def set_queue(self, texts: list[str]) -> None:
+            """Replace the messages that wait."""
+            ...
+
+        def copy_to_clipboard(self, text: str, /) -> None:
+            """Hand a text to the terminal's clipboard."""
+            ...
+
+        def action_command_palette(self) -> None:
+            """Open the palette."""
+            ...
+
+        def action_suspend_process(self) -> None:
+            """Hand the terminal back to the shell for a while."""
+            ...
+
+        def exit(self) -> None:
+            """End the application."""
+            ...
+
+
+QUIT_WINDOW = 2.0
+"""Seconds in which a second ctrl+c quits."""
+
+
+class CommandActions:
+    """The commands of one application. Methods take the argument typed after a slash command."""
+
+    def __init__(self, app: ActionPorts) -> None:
+        self._app = app
+        self._asked_to_quit = float("-inf")
+        self._searched = ""
+        """What was searched for last."""
+
+    async def run(self, command: AppCommand, argument: str = "") -> None:
+        """Carry out a command; what goes wrong is one sentence on the screen."""
+        named = command.action
+        act = getattr(self, named) if isinstance(named, str) else partial(named, self._app)
+        await self._guarded(act, argument)
+
+    async def run_slash(self, text: str) -> None:
+        """Carry out what was typed after a slash."""
+        call = read_slash(text)
+        if isinstance(call, str):
+            await self._guarded(partial(self._run_named, call), text)
+        else:
+            await self.run(call.command, call.argument)
+
+    async def _run_named(self, wrong: str, text: str) -> None:
+        """Run a skill or a command of a plugin; `wrong` is told where there is none of that name."""
+        if not await self._app.skills.run(text):
+            self._app.complain(wrong)
+
+    async def run_shell(self, command: str) -> None:
+        """Carry out what was typed after an exclamation mark."""
+        await self._guarded(self._shell, command)
+
+    async def _guarded(self, act: Callable[[str], object], argument: str) -> None:
+        try:
+            result = act(argument)
+            if inspect.isawaitable(result):
+                await result
+        except HermesError as error:
+            if await self._added(str(error)):
+                await self._guarded(act, argument)
+            else:
+                self._app.complain(str(error))
+
+    async def _added(self, problem: str) -> bool:
+        """Offer the extra that a sentence says to add; whether it is there now."""
+        from tools.extras import is_installed, named_extra
+
+        name = named_extra(problem)
+        if not name or is_installed(name):
+            return False
+        from agent.api.extras import adding
+        from app.tui.screens.extra_dialog import ExtraDialog
+
+        try:
+            change = await asyncio.to_thread(adding, [name])
+        except HermesError:
+            return False
+        return bool(await self._app.push_screen_wait(ExtraDialog(name, problem, change)))
+
+    def allowed(self, id: str) -> bool:
+        """Whether the keys of a command act now; if not, the focused widget gets them."""
+        app = self._app
+        if BY_ID[id].group == "Conversation" and not active_conversation.screen(app).panes_mounted:
+            return False
+        match BY_ID[id].action:
+            case "stop":
+                return app.host.busy
+            case "quit":
+                return not app.session.prompt.text and not app.host.busy
+            case "jump_to_end":
+                return not active_conversation.prompt(app).text
+            case _:
+                return True
+
+    # Turn
+
+    def stop(self, _argument: str) -> None:
+        if self._app.host.client is not None:
+            self._app.session.stopped()
+            self._app.host.client.interrupt()
+
+    def recall(self, _argument: str) -> None:
+        app = self._app
+        waiting = app.waiting()
+        if not waiting:
+            app.say("Nothing is queued.")
+            return
+        app.set_queue([])
+        app.session.prompt.put_before(waiting)
+
+    def back_out(self, _argument: str) -> None:
+        app = self._app
+        prompt = app.session.prompt
+        if selected := app.session.get_selected_text():
+            app.copy_to_clipboard(selected)
+            app.session.clear_selection()
+            app.say("Copied.")
+        elif prompt.text:
+            prompt.set_text("")
+        elif app.host.busy:
+            self.stop("")
+        elif time.monotonic() - self._asked_to_quit <= QUIT_WINDOW:
+            app.exit()
+        else:
+            self._asked_to_quit = time.monotonic()
+            app.say(f"Press {app.keys.shown('program.back')} again to quit.", timeout=QUIT_WINDOW)
+
+    async def _shell(self, command: str) -> None:
+        """Run a command of the person's own in the workspace, and let the model read what came of it."""
+        from app.tui.commands.shell import run_shell
+
+        client = self._app.host.client
+        if client is None or client.busy:
+            self._app.session.prompt.set_text(f"!{command}")
+            self._app.complain("! works when the session is open and no turn runs; the command is kept.")
+            return
+        outcome = await run_shell(command, client.workspace)
+        await client.add_note(outcome.shown())
+
+    # Conversation
+
+    async def find(self, argument: str) -> None:
+        from app.tui.screens.confirm import TextDialog
+
+        transcript = active_conversation.transcript(self._app)
+        asking = TextDialog("Find in the conversation", enters="find")
+        text = argument or await self._app.push_screen_wait(asking)
+        if text is None:
+            return
+        count = await transcript.navigator.find(text)
+        if count:
+            transcript.navigator.find_next()
+            transcript.focus()
+            keys = self._app.keys
+            following, previous = keys.shown("transcript.find_next"), keys.shown("transcript.find_previous")
+            self._app.say(f"{count} hit{'s' * (count != 1)} · {following} next · {previous} previous")
+        elif text and count == 0:
+            self._app.say("Nothing found.")
+
+    def fold(self, _argument: str) -> None:
+        active_conversation.transcript(self._app).navigator.fold_all()
+
+    def unfold(self, _argument: str) -> None:
+        active_conversation.transcript(self._app).navigator.unfold_all()
+
+    def jump_to_end(self, _argument: str) -> None:
+        active_conversation.transcript(self._app).navigator.jump_to_end()
+
+    async def copy(self, _argument: str) -> None:
+        path = self._app.need_client().path
+        if agent := active_conversation.agent(self._app):
+            path = (await self._app.agents.past(agent)).path
+        answers = (node.content for node in reversed(path) if node.kind == "assistant")
+        text = next((answer for answer in answers if answer.strip()), "")
+        if text:
+            self._app.copy_to_clipboard(text)
+            self._app.say("The last answer is on the clipboard.")
+        else:
+            self._app.say("There is no answer yet.")
+
+    # Sessions
+
+    async def new_session(self, _argument: str) -> None:
+        await self._app.open_session(SessionRequest(fresh=True))
+
+    async def resume(self, argument: str) -> None:
+        if argument:
+            await self._app.open_session(SessionRequest(resume=argument))
+        else:
+            await self.sessions("")
+
+    async def sessions(self, _argument: str) -> None:
+        from app.tui.screens.sessions.sessions import SessionsScreen
+
+        client = self._app.need_client()
+        chosen = await self._app.push_screen_wait(SessionsScreen(client.stored, client.id))
+        if chosen is not None and chosen != client.id:
+            await self._app.open_session(SessionRequest(resume=chosen))
+
+    async def search(self, argument: str) -> None:
+        from app.tui.conversation.open_search_hit import show_search_hit
+        from app.tui.screens.sessions.search import ChosenNote, SearchScreen
+
+        screen = SearchScreen(self._app.need_client().stored, argument or self._searched)
+        chosen = await self._app.push_screen_wait(screen)
+        self._searched = screen.text
+        if isinstance(chosen, ChosenNote):
+            # Each kind has a screen of its own, which begins at what was found.
+            await self.run(
+                BY_ID[f"program.{chosen.source}"], chosen.text if chosen.source == "memory" else chosen.title
+            )
+        elif chosen is not None:
+            await show_search_hit(self._app, chosen)
+
+    async def undo(self, _argument: str) -> None:
+        self._tell(await self._app.history_actions.undo())
+
+    async def redo(self, _argument: str) -> None:
+        self._tell(await self._app.history_actions.redo())
+
+    async def rewind(self, _argument: str) -> None:
+        from app.tui.screens.history.history_services import rewind_services
+        from app.tui.screens.history.rewind import RewindScreen
+
+        history_actions, client = self._app.history_actions, self._app.need_client()
+        back = await self._app.push_screen_wait(RewindScreen(rewind_services(history_actions.said, client)))
+        if back is not None:
+            self._tell(await history_actions.rewind(back))
+
+    async def branch(self, argument: str) -> None:
+        history_actions = self._app.history_actions
+        self._tell(await history_actions.fork(await history_actions.end(), argument))
+
+    async def branches(self, _argument: str) -> None:
+        from app.tui.screens.history.branches import BranchesScreen, listed
+
+        history = self._app.history_actions.history
+        branches = listed(await history.heads(), await history.outline())
+        wanted = await self._app.push_screen_wait(BranchesScreen(branches))
+        if wanted is not None and wanted.act == "switch":
+            self._tell(await self._app.history_actions.switch(wanted.branch))
+        elif wanted is not None and wanted.act == "rename":
+            self._tell(await self._app.history_actions.rename(wanted.branch, wanted.name))
+        elif wanted is not None:
+            self.compare(wanted.branch)
+
+    def compare(self, branch: str) -> None:
+        """Show a branch beside the one in use."""
+        from app.tui.screens.history.compare import CompareScreen
+        from app.tui.screens.history.history_services import compare_services
+
+        client = self._app.need_client()
+        self._app.push_screen(CompareScreen(compare_services(client, client.branch, branch)))
+
+    def timeline(self, argument: str) -> None:
+        """Open the tree, at a node if one is given."""
+        from app.tui.screens.history.timeline import TimelineScreen
+        from app.tui.screens.history.timeline_engine import EngineTimeline
+
+        services = EngineTimeline(self._app.need_client(), self._app.history_actions)
+        self._app.push_screen(TimelineScreen(services, at=int(argument) if argument else None))
+
+    async def checkpoint(self, argument: str) -> None:
+        history_actions = self._app.history_actions
+        label = argument or time.strftime("checkpoint %H:%M")
+        await history_actions.history.mark(await history_actions.end(), label=label, bookmarked=True)
+        self._app.say(f"This point is called “{label}”; the timeline shows it.")
+
+    async def attempts(self, argument: str) -> None:
+        from app.tui.commands.attempts import carry_out
+
+        self._tell(await carry_out(self._app, argument))
+
+    def _tell(self, words: str) -> None:
+        """Say in the conversation what became of a move through the history."""
+        if words:
+            self._app.session.transcript.add_notice("info", words)
+
+    async def title(self, argument: str) -> None:
+        client = self._app.need_client()
+        await client.stored.rename(client.id, argument)
+        self._app.say("Renamed.")
+
+    async def model(self, argument: str) -> None:
+        if not (argument := argument or await self._chosen_model()):
+            return
+        client = self._app.need_client()
+        if client.busy:
+            self._app.complain("A turn is running; stop it (esc) before another model goes on.")
+            return
+        wish = SessionRequest(resume=client.id, model=argument)
+        await self._app.open_session(wish)
+
+    async def _chosen_model(self) -> str:
+        from app.tui.screens.models.model_menu import ModelMenu
+        from app.tui.screens.models.models import ModelsScreen
+
+        client = self._app.need_client()
+        menu = ModelMenu(client.workspace)
+        screen = ModelsScreen(client.model, menu, lambda: self._app.host.busy, setup=menu)
+        return await self._app.push_screen_wait(screen) or ""
+
+    def usage(self, _argument: str) -> None:
+        from app.tui.screens.usage import UsageScreen
+
+        self._app.push_screen(UsageScreen(self._app.need_client().usage))
+
+    # View
+
+    def todo(self, _argument: str) -> None:
+        self._app.session.workbench.open("todo")
+
+    async def agents(self, argument: str) -> None:
+        if argument.strip():
+            from app.tui.commands.merging import named
+
+            await self._merge(named(argument))
+        else:
+            self._app.session.workbench.open("agents")
+
+    async def kinds(self, _argument: str) -> None:
+        from app.tui.screens.agents.agent_menu import AgentMenu
+        from app.tui.screens.agents.agents_kinds import KindsScreen
+
+        chosen = await self._app.push_screen_wait(KindsScreen(AgentMenu(self._app.message_sender.workspace)))
+        if chosen is not None:
+            prompt = active_conversation.prompt(self._app)
+            prompt.insert_mention(chosen)
+            prompt.focus()
+
+    async def merge(self, agent: str) -> None:
+        """Look at what an agent changed in its copy, and merge it."""
+        await self._guarded(self._merge, agent)
+
+    async def _merge(self, agent: str) -> None:
+        from app.tui.commands.merging import merge_copy
+
+        self._tell(await merge_copy(self._app, agent))
+
+    def log(self, _argument: str) -> None:
+        self._app.session.workbench.open("log")
+
+    def jump(self, _argument: str) -> None:
+        self._app.session.workbench.action_jump()
+
+    def files(self, _argument: str) -> None:
+        self._app.session.workbench.open("files")
+
+    async def skins(self, argument: str) -> None:
+        from app.tui.screens.skins.skins import choose
+
+        await choose(self._app, argument)
+
+    async def skin_editor(self, argument: str) -> None:
+        from app.tui.screens.skins.skin_editor import edit
+
+        await edit(self._app, argument)
+
+    # Program
+
+    def palette(self, _argument: str) -> None:
+        self._app.action_command_palette()
+
+    def help(self, _argument: str) -> None:
+        from app.tui.screens.help import HelpScreen, here
+
+        app = self._app
+        app.push_screen(HelpScreen(here(app.screen, app.keys), app.keys))
+
+    async def settings(self, _argument: str) -> None:
+        from app.tui.screens.settings.settings import SettingsScreen
+
+        app = self._app
+        app.push_screen(SettingsScreen(await app.preferences.read(), app.preferences, app.appearance.palette))
+
+    async def watch(self, argument: str) -> None:
+        client = self._app.need_client()
+        if argument not in ("", "on", "off"):
+            raise HermesError(f"/watch takes on or off, not “{argument}”.")
+        await client.watch(not client.watches if not argument else argument == "on")
+
+    async def mode(self, argument: str) -> None:
+        """Change to the named mode, without a name to the next one."""
+        from agent.api.permissions import MODES, SUMMARIES, canonical, following
+
+        client = self._app.need_client()
+        try:
+            wanted = canonical(argument) if argument else following(client.mode)
+        except ValueError:
+            raise HermesError(f"There is no mode “{argument}”; modes are {', '.join(MODES)}.") from None
+        held = await client.set_mode(wanted)
+        if held == wanted:
+            self._app.say(f"{held}: {SUMMARIES[held]}")
+        else:
+            self._app.complain(f"The mode is {held} until the mistake in permissions.yaml is mended.")
+
+    def approvals(self, _argument: str) -> None:
+        from app.tui.screens.approvals import ApprovalsScreen
+
+        self._app.push_screen(ApprovalsScreen(self._app.need_client().approvals))
+
+    def audit(self, _argument: str) -> None:
+        from agent.api.home import Home
+        from app.tui.screens.audit import AuditScreen
+
+        self._app.push_screen(AuditScreen(Home.locate().audit))
+
+    def logs(self, _argument: str) -> None:
+        from agent.api.home import Home
+        from app.tui.screens.log_tail import LogTail
+        from app.tui.screens.logviewer import LogScreen
+
+        self._app.push_screen(LogScreen(LogTail(Home.locate().logs / "hermes.log")))
+
+    def suspend(self, _argument: str) -> None:
+        self._app.action_suspend_process()
+
+    def quit(self, _argument: str) -> None:
+        self._app.exit()

@@ -1,0 +1,104 @@
+"""The person's actions on agents: look at one, tell it something, pause it, stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
+
+from agent.errors import HermesError
+from agent.events import CopyChanged
+from widgets.panes.agent_row import UNDER_WAY
+from widgets.row_text import one_line
+
+if TYPE_CHECKING:
+    from agent.api.session import AgentConversation, Agents, SessionClient
+    from app.tui.ports import DialogPort, EventsPort, NoticePort, SessionPort
+
+    class AgentActionPorts(DialogPort, EventsPort, NoticePort, SessionPort, Protocol):
+        """What the actions on agents ask of the application."""
+
+
+class AgentActions:
+    """The agents of one application. What goes wrong is one sentence on the screen."""
+
+    def __init__(self, app: AgentActionPorts) -> None:
+        self._app = app
+        self.drafts: dict[str, str] = {}
+        """What was written for an agent and not sent, by its id."""
+
+    # What the person asks for
+
+    async def kill(self, agent: str) -> None:
+        """Stop an agent and all it sent for good, after a question. Run it as a worker."""
+        from app.tui.screens.confirm import ConfirmDialog
+
+        row = self._app.bridge.team.row(agent)
+        if row is None or row.state == "stopping":
+            return
+        if row.state not in UNDER_WAY:
+            self._app.say(f"{one_line(row.name)} has ended already.")
+            return
+        below = sum(each.state in UNDER_WAY for each in self._app.bridge.team.below(agent))
+        also = f" The {below} agents below it stop too." if below > 1 else ""
+        also = " The agent below it stops too." if below == 1 else also
+        name = self._app.bridge.team.called(agent)
+        question = f"Stop {name} for good?{also} What it has done so far is kept."
+        if await self._app.push_screen_wait(ConfirmDialog(question, "Stop it", "Let it work")):
+            await self._guarded(lambda: self._kill(agent))
+
+    async def pause(self, agent: str) -> None:
+        """Hold an agent and all it sent, or let them go on."""
+
+        await self._guarded(lambda: self._port().toggle_pause(agent))
+
+    async def tell(self, agent: str, text: str) -> bool:
+        """Tell an agent something before its next request; one that has ended goes on. Whether it worked."""
+        return await self._guarded(lambda: self._port().tell(agent, text))
+
+    def clear_ended(self) -> None:
+        """Clear the rows of agents that are over away; they come back when one goes on."""
+        count = self._app.bridge.clear_ended_agents()
+        stays = any(row.unmerged and row.state not in UNDER_WAY for row in self._app.bridge.team.rows())
+        gone = f"{count} cleared away." if count else "No agent is over." if not stays else ""
+        kept = "Agents with changes that are not merged stay; m merges or discards them." if stays else ""
+        self._app.say(" ".join(filter(None, (gone, kept))))
+
+    async def waiting(self, agent: str) -> tuple[str, ...]:
+        """What an agent that is not at work reads first when it is."""
+        try:
+            return tuple(await self._port().waiting(agent))
+        except HermesError:
+            return ()
+
+    async def past(self, agent: str) -> AgentConversation:
+        """What an agent has said and done so far, whether it works or not. Raises `HermesError`."""
+        return await self._port().conversation(agent)
+
+    async def recall(self, client: SessionClient) -> None:
+        """Show the agents of earlier processes, which nobody tells of."""
+        self.drafts.clear()
+        told = await client.agents.recall()
+        known = self._app.bridge.team
+        there = {event.agent for event in told if known.row(event.agent) is not None}
+        new = [event for event in told if isinstance(event, CopyChanged) or event.agent not in there]
+        if new:
+            self._app.bridge.recall(new)
+
+    # Steps they are made of
+
+    def _port(self) -> Agents:
+        return self._app.need_client().agents
+
+    async def _kill(self, agent: str) -> None:
+        agents = self._port()
+        if not await agents.has_ended(agent):
+            self._app.bridge.stopping(agent)
+            await agents.kill(agent)
+
+    async def _guarded(self, act: Callable[[], Awaitable[object]]) -> bool:
+        try:
+            await act()
+        except HermesError as error:
+            self._app.complain(str(error))
+            return False
+        return True

@@ -1,0 +1,33 @@
+"""Attaching an image to the message that is being written."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import SendingPort
+
+    class AttachPorts(SendingPort, SessionScreenPort, Protocol):
+        """What attaching asks of the application."""
+
+
+async def _attach(app: AttachPorts, path: str) -> None:
+    from app.tui.conversation.attachments import named
+
+    files = await asyncio.to_thread(named, path, app.message_sender.workspace)
+    app.session.prompt.insert_files(files)
+
+
+COMMAND = AppCommand(
+    id="prompt.attach",
+    group="Turn",
+    name="Attach an image",
+    description="Send a png, jpeg, gif or webp with the message, like one dropped on the prompt.",
+    action=_attach,
+    slash="attach",
+    argument_hint="<path>",
+)

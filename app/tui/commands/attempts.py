@@ -1,0 +1,100 @@
+"""The command `/attempts`: begin them, see how they stand, stop them, go on with one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from agent.errors import ConfigError
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.session import Attempt
+    from app.tui.commands.history_actions import HistoryPort
+    from app.tui.ports import NoticePort, SessionPort
+
+    class AttemptPorts(HistoryPort, NoticePort, SessionPort, Protocol):
+        """What attempts ask of the application."""
+
+
+USAGE = "Write /attempts 3 and the message; /attempts pick 2 goes on with one, /attempts stop ends them."
+_MODELS = "models="
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptsRequest:
+    """What was asked for."""
+
+    act: Literal["begin", "list", "stop", "pick"]
+    number: int | None = None
+    """How many to begin, or which one is meant."""
+    message: str = ""
+    models: tuple[str, ...] = ()
+
+
+def read(argument: str) -> AttemptsRequest:
+    """What the words after the command mean. Raises `ConfigError`. Pure."""
+    word, _, rest = argument.strip().partition(" ")
+    rest = rest.strip()
+    if not word or (word == "list" and not rest):
+        return AttemptsRequest("list")
+    if word == "stop" and (not rest or _is_number(rest)):
+        return AttemptsRequest("stop", int(rest) if rest else None)
+    if word == "pick" and _is_number(rest):
+        return AttemptsRequest("pick", int(rest))
+    if not _is_number(word):
+        raise ConfigError(USAGE)
+    models: tuple[str, ...] = ()
+    if rest.startswith(_MODELS):
+        named, _, rest = rest.removeprefix(_MODELS).partition(" ")
+        models = tuple(filter(None, named.split(",")))
+    if not rest.strip():
+        raise ConfigError(USAGE)
+    return AttemptsRequest("begin", int(word), rest.strip(), models)
+
+
+def told(attempts: Sequence[Attempt]) -> str:
+    """How attempts stand, a line for each. Pure."""
+    if not attempts:
+        return f"There are no attempts in this session yet. {USAGE}"
+    return "\n".join(_line(each) for each in attempts)
+
+
+def _line(attempt: Attempt) -> str:
+    running = attempt.outcome == "running"
+    state = "works" if running else _ENDED.get(attempt.outcome, attempt.outcome)
+    paths = f"{attempt.changed:,} {'path' if attempt.changed == 1 else 'paths'} changed"
+    calls = f"{attempt.calls:,} {'call' if attempt.calls == 1 else 'calls'}"
+    about = [state, calls] if running else [state, calls, paths]
+    if attempt.model:
+        about.insert(0, clean(attempt.model))
+    words = " ".join(clean(attempt.text).split())[:120]
+    return f"{attempt.branch}: {', '.join(about)}" + (f". {words}" if words else "")
+
+
+_ENDED = {"interrupted": "stopped", "budget": "requests used up", "denied": "stopped at the gate"}
+
+
+async def carry_out(app: AttemptPorts, argument: str) -> str:
+    """Do what was asked for; a notice about it. Raises `HermesError`."""
+    wish = read(argument)
+    attempts = app.need_client().attempts
+    if wish.act == "begin":
+        app.say("The project is being copied.")
+        begun = await attempts.start(wish.message, wish.number or 0, wish.models or None)
+        names = ", ".join(each.branch for each in begun)
+        left = next((each.left_out for each in begun if each.left_out), "")
+        whole = f" Copies are {clean(left)}." if left else ""
+        return f"At work on it: {names}. The project stays as it is until you pick one.{whole}"
+    if wish.act == "stop":
+        stopped = await attempts.stop(wish.number)
+        names = ", ".join(each.branch for each in stopped)
+        return f"Stopped: {names}." if stopped else "None of them works at the moment."
+    if wish.act == "pick" and wish.number is not None:
+        return await app.history_actions.switch((await attempts.ended(wish.number)).branch)
+    return told(await attempts.listed())
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 4

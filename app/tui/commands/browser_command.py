@@ -1,0 +1,36 @@
+"""Looking at the page that the agent has open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import DialogPort, SessionPort
+
+    class BrowserPorts(DialogPort, SessionPort, SessionScreenPort, Protocol):
+        """What the browser screen asks of the application."""
+
+
+def _browser(app: BrowserPorts, _argument: str) -> None:
+    import os
+
+    from agent.api.home import Home
+    from app.tui.screens.browser import BrowserScreen
+
+    client = app.need_client()
+    folder = Home.locate().scratch / client.id / "browser"
+    shelf = app.session.transcript.pictures if app.session.panes_mounted else None
+    app.push_screen(BrowserScreen(folder, colours=not os.environ.get("NO_COLOR"), shelf=shelf))
+
+
+COMMAND = AppCommand(
+    id="session.browser",
+    group="Sessions",
+    name="Browser",
+    description="Show the page that the agent has open, as a picture and as text.",
+    action=_browser,
+    slash="browser",
+)

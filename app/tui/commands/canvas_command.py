@@ -1,0 +1,55 @@
+"""Opening in the web browser what the agent shows beside the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import webbrowser
+from typing import TYPE_CHECKING, Protocol
+
+from agent.errors import HermesError
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.ports import NoticePort, SessionPort
+
+    class CanvasPorts(NoticePort, SessionPort, Protocol):
+        """What opening a canvas asks of the application."""
+
+
+async def _canvas(app: CanvasPorts, name: str) -> None:
+    from agent.api.canvas import CanvasDocuments, canvases_of
+    from agent.api.home import Home
+
+    client = app.need_client()
+    results = [
+        node.content for node in client.path if node.kind == "tool" and node.data.get("tool") == "canvas"
+    ]
+    found = canvases_of(results)
+    if not found:
+        raise HermesError("Nothing is shown on a canvas in this conversation.")
+    names = [each.name for each in found]
+    if name and name not in names:
+        raise HermesError(f"There is no canvas {name}; there are {', '.join(names)}.")
+    canvas = found[names.index(name)] if name else found[-1]
+    last = canvas.versions[-1]
+    documents = CanvasDocuments(Home.locate().canvas)
+    path = await asyncio.to_thread(documents.exported, client.id, last.sha256, last.title)
+    if path is None:
+        raise HermesError("What this canvas shows is no longer there.")
+    # Without a screen of its own a browser of text would take the terminal.
+    screen = sys.platform == "darwin" or any(os.environ.get(each) for each in ("DISPLAY", "WAYLAND_DISPLAY"))
+    opened = screen and await asyncio.to_thread(webbrowser.open, path.as_uri())
+    app.say(f"{last.title}: {'opened' if opened else 'open'} {path.as_uri()}", timeout=30)
+
+
+COMMAND = AppCommand(
+    id="session.canvas",
+    group="Conversation",
+    name="Open canvas",
+    description="What the agent shows, in the web browser: the newest, or the one named.",
+    action=_canvas,
+    slash="canvas",
+    argument_hint="[name]",
+)

@@ -1,0 +1,31 @@
+"""Folding the conversation so far, to make room in the model's window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.ports import NoticePort, SessionPort
+
+    class CompactPorts(NoticePort, SessionPort, Protocol):
+        """What folding asks of the application."""
+
+
+async def _compact(app: CompactPorts, focus: str) -> None:
+    client = app.need_client()
+    app.say("Folding the conversation …")
+    # The conversation itself tells what came of it.
+    await client.compact(focus)
+
+
+COMMAND = AppCommand(
+    id="session.compact",
+    group="Conversation",
+    name="Fold the conversation",
+    description="A summary takes the place of older messages; your own words stay, and all can be opened.",
+    action=_compact,
+    slash="compact",
+    argument_hint="[what matters most]",
+)

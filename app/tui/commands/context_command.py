@@ -1,0 +1,54 @@
+"""Looking at what fills the model's window, and letting in what is kept back of context files."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from agent.api.context import KeptPassage
+    from agent.api.session import SessionClient
+    from app.tui.ports import DialogPort, SessionPort
+
+    class ContextPorts(DialogPort, SessionPort, Protocol):
+        """What the table of the context asks of the application."""
+
+
+def _context(app: ContextPorts, _argument: str) -> None:
+    from app.tui.screens.context import ContextScreen
+
+    client = app.need_client()
+    standing, let_in = partial(_standing, client), partial(let_in_passage, client)
+    app.push_screen(ContextScreen(client.context, standing, let_in))
+
+
+def _standing(client: SessionClient) -> object:
+    """Something that is another one when the context is."""
+    path = client.path
+    return client.id, client.model, path[-1].id if path else 0
+
+
+async def let_in_passage(client: SessionClient, passage: KeptPassage) -> str:
+    """Have a passage count; a sentence on from when. Raises `HermesError`."""
+    from agent.api.context import let_in
+    from agent.api.home import Home
+
+    await asyncio.to_thread(lambda: let_in(Home.locate(), passage))
+    if client.busy:
+        return f"{passage.place} is let in, from the next session on."
+    # The prompt stays as it is, so the agent is told beside it.
+    await client.add_note(f"The user let in what was kept back of {passage.place}:\n\n{passage.text}")
+    return f"{passage.place} is let in; the agent is told now."
+
+
+COMMAND = AppCommand(
+    id="session.context",
+    group="Sessions",
+    name="Context and cost",
+    description="Show what fills the window, layer by layer, what is kept back, and what was used.",
+    action=_context,
+    slash="context",
+)

@@ -1,0 +1,40 @@
+"""Leaving a session of the service: this terminal ends, the session and its turn go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from agent.errors import HermesError
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.ports import SessionPort
+
+    class DetachPorts(SessionPort, Protocol):
+        """What leaving asks of the application."""
+
+        def exit(self) -> None:
+            """End the application."""
+            ...
+
+
+def _detach(app: DetachPorts, _words: str) -> None:
+    client = app.need_client()
+    if not app.host.is_served:
+        raise HermesError(
+            "This session belongs to this terminal and ends with it; /serve hands it to the service first."
+        )
+    if app.host.lost:
+        raise HermesError(f"The service has ended; /resume {client.id} goes on with the session.")
+    app.exit()
+
+
+COMMAND = AppCommand(
+    id="session.detach",
+    group="Sessions",
+    name="Detach",
+    description="Leave; the session goes on in the service, with its turn. `hermes --attach` comes back.",
+    action=_detach,
+    keys=("alt+q",),
+    slash="detach",
+)

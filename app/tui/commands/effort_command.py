@@ -1,0 +1,40 @@
+"""Choosing how much the model thinks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.ports import NoticePort, SessionPort
+
+    class EffortPorts(NoticePort, SessionPort, Protocol):
+        """What changing the effort asks of the application."""
+
+
+LEVELS = ("off", "low", "medium", "high", "default")
+"""In the order in which the command goes through them."""
+
+
+async def _effort(app: EffortPorts, wanted: str) -> None:
+    """Change to the named level, without a name to the next one; the conversation tells of it."""
+    client = app.need_client()
+    await client.set_effort(wanted or following(client.effort))
+
+
+def following(level: str) -> str:
+    """The level after this one; a number of tokens and the provider's own are followed by `off`."""
+    at = LEVELS.index(level) if level in LEVELS else -1
+    return LEVELS[(at + 1) % len(LEVELS)]
+
+
+COMMAND = AppCommand(
+    id="session.effort",
+    group="Conversation",
+    name="Effort",
+    description="How much the model thinks: off, low, medium, high, default or tokens; else the next.",
+    action=_effort,
+    slash="effort",
+    argument_hint="[level|tokens]",
+)

@@ -1,0 +1,250 @@
+"""Going back and forth as a person does it: a look first where something is at stake, words afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from agent.errors import HermesError
+from app.tui.panes.branch_rows import ignored_files, last_calls, panes_of
+from app.tui.screens.history.plan_words import wants_a_look
+from app.tui.screens.history.said_messages import RewindTarget, SaidMessage, back_with, said
+
+if TYPE_CHECKING:
+    from agent.api.checkpoints import Choice, RestorePlan
+    from agent.api.history import NavigationResult, Operation
+    from agent.api.session import SessionClient, SessionHistory
+    from agent.events import BranchSwitched
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.conversation.shown_history import ShownHistory
+    from app.tui.ports import DialogPort, EventsPort, KeysPort, NoticePort, SessionPort, WorkPort
+    from app.tui.screens.history.timeline_services import What
+
+    class HistoryActionPorts(
+        DialogPort, EventsPort, KeysPort, NoticePort, SessionPort, SessionScreenPort, WorkPort, Protocol
+    ):
+        """What going back and forth asks of the application."""
+
+        @property
+        def shown(self) -> ShownHistory: ...
+
+
+Choices = Mapping[str, "Choice"]
+CARRIED = "The model is told what was done on the branch that is left."
+NOTHING_CARRIED = "Nothing was done since, so there is nothing to carry over."
+
+
+class HistoryActions:
+    """The ways back of one application. Methods raise `HermesError`; a sentence tells what happened.
+
+    An empty sentence means that the person thought better of it.
+    """
+
+    def __init__(self, app: HistoryActionPorts) -> None:
+        self._app = app
+        self._offered = ""
+        """The draft that was put into the prompt."""
+
+    @property
+    def history(self) -> SessionHistory:
+        """Raises `HermesError` while there is none."""
+        return self._app.need_client().history
+
+    # What the person asks for
+
+    async def undo(self) -> str:
+        """Undo the last turn, restore, switch or fork."""
+        operation = await self.history.undoable()
+        if operation is None:
+            raise HermesError("There is nothing to undo.")
+        again = self._app.keys.shown("session.redo") or "/redo"
+        return await self._back_or_forth(
+            operation.before.step, self.history.undo, "Undone", f"{again} does it again."
+        )
+
+    async def redo(self) -> str:
+        """Do again what was undone last."""
+        operation = await self.history.redoable()
+        if operation is None:
+            raise HermesError("There is nothing to do again.")
+        return await self._back_or_forth(
+            operation.after.step, self.history.redo, "Done again", self._undoes()
+        )
+
+    async def _back_or_forth(
+        self,
+        position: int,
+        go: Callable[[Choices], Awaitable[tuple[Operation, NavigationResult]]],
+        words: str,
+        rest: str,
+    ) -> str:
+        choices = await self._decided(position)
+        if choices is None:
+            return ""
+        operation, went = await go(choices)
+        return _told(f"{words}: {operation.label}.", went, rest)
+
+    async def rewind(self, back: RewindTarget) -> str:
+        """Back to before a message."""
+        choices = await self._decided(back.step, look=back.look) if back.files else {}
+        if choices is None:
+            return ""
+        went = await self.history.rewind(
+            back.node, files=back.files, conversation=back.conversation, choices=choices
+        )
+        words = "Back to before the message." if back.conversation else "The conversation goes on from here."
+        return _told(words, went, self._undoes())
+
+    async def back_to(self, node: int, what: What) -> str:
+        """Back to any node: before a message of the person, behind anything else."""
+        history = self.history
+        position = await history.position_of(node)
+        if (await history.node(node)).kind == "user":
+            return await self.rewind(back_with(node, position, what))
+        if what in ("files", "some"):
+            plan, choices = await self._looked_at(position, look=what == "some")
+            if choices is None:
+                return ""
+            restored = await history.restore(plan, choices)
+            return f"{restored.sentence()} {self._undoes()}"
+        return await self.fork(node, files=what == "both")
+
+    async def fork(self, node: int, name: str = "", *, files: bool = False, carry_over: bool = False) -> str:
+        """Go on from a node, on a branch of its own, with a note of what is left if so wished."""
+        history = self.history
+        choices = await self._decided(await history.position_of(node)) if files else {}
+        if choices is None:
+            return ""
+        went = await history.fork(node, name, files=files, carry_over=carry_over, choices=choices)
+        words = f"On branch {went.head}." + (f" {CARRIED if went.note else NOTHING_CARRIED}" * carry_over)
+        return _told(words, went, self._undoes())
+
+    async def switch(self, head: str) -> str:
+        """Go on with another branch, its files with it."""
+        history = self.history
+        ends = {each.name: each.node for each in await history.heads()}
+        if head == self._app.need_client().branch:
+            raise HermesError(f"The conversation is on branch {head} already.")
+        position = await history.position_of(ends.get(head))
+        choices = await self._decided(position) if head in ends else {}
+        if choices is None:
+            return ""
+        went = await history.switch(head, choices=choices)
+        return _told(f"On branch {went.head}.", went, self._undoes())
+
+    async def look_at(self, head: str) -> str:
+        """Go on with another branch and leave the files alone."""
+        return _told(f"On branch {head}.", await self.history.switch(head, files=False), self._undoes())
+
+    async def rename(self, head: str, name: str) -> str:
+        """Give a branch another name."""
+        await self.history.rename(head, name)
+        self._app.bridge.show_head(self._app.need_client().branch)
+        return f"Branch {head} is called {name} now."
+
+    async def end(self) -> int:
+        """The end of the branch in use. Raises `HermesError` before anything was said."""
+        place = await self.history.place()
+        if place.node is None:
+            raise HermesError("Nothing has been said yet.")
+        return place.node
+
+    async def said(self) -> list[SaidMessage]:
+        """What the person said on the branch in use, newest first."""
+        path = await self._app.need_client().whole_path()
+        steps = await self.history.steps()
+        return await asyncio.to_thread(said, path, steps)
+
+    def _undoes(self) -> str:
+        return f"{self._app.keys.shown('session.undo') or '/undo'} undoes it."
+
+    # A look at what would happen to files
+
+    async def _decided(self, position: int, *, look: bool = False) -> Choices | None:
+        """What is to become of files on the way to a position; None: nothing is to be done at all."""
+        if not self._app.need_client().keeps_files:
+            return {}
+        return (await self._looked_at(position, look=look))[1]
+
+    async def _looked_at(self, position: int, *, look: bool = False) -> tuple[RestorePlan, Choices | None]:
+        """A plan as it was agreed to, shown where something is at stake, or in any case with `look`.
+
+        Files that change meanwhile are looked at again.
+        """
+        from app.tui.screens.history.history_services import restore_services
+        from app.tui.screens.history.restoring import RestoringScreen
+
+        choices: Choices = {}
+        plan = await self.history.plan(position)
+        while wants_a_look(plan) or (look and plan.items):
+            chosen = await self._app.push_screen_wait(
+                RestoringScreen(plan, restore_services(self._app.need_client()), choices)
+            )
+            if chosen is None:
+                return plan, None
+            shown, plan = plan, await self.history.plan(position)
+            if plan == shown:
+                return plan, chosen
+            known = {item.path: item for item in shown.shown}
+            kept = {item.path for item in plan.shown if known.get(item.path) == item}
+            choices = {path: choice for path, choice in chosen.items() if path in kept}
+            self._app.say("Files changed meanwhile; look again.")
+        return plan, choices
+
+    # What is shown of it
+
+    def show(self, event: BranchSwitched) -> None:
+        """The conversation goes on elsewhere: show it from its end upwards, then what goes with it."""
+        app = self._app
+        client = app.need_client()
+        app.shown.show_branch(client)
+        self._offer(event.draft)
+        app.run_worker(partial(self._show_branch, client), group="branch", exclusive=True)
+
+    def _offer(self, draft: str) -> None:
+        """Put a message that was taken back into the prompt, unless something else is written there."""
+        prompt = self._app.session.prompt
+        free = not prompt.text or prompt.text == self._offered
+        if free and prompt.text != draft:
+            prompt.set_text(draft)
+        elif draft and not free and prompt.history.add(draft):
+            self._app.say("The message that was taken back is in the history of the prompt (↑).")
+        self._offered = draft if free else ""
+
+    async def _show_branch(self, client: SessionClient) -> None:
+        """Let the panes show the calls and the files of the branch."""
+        try:
+            path = await client.whole_path()
+            calls = await asyncio.to_thread(last_calls, path)
+            files = await panes_of(client.history)
+        except HermesError:
+            return
+        if client is self._app.host.client and not client.busy:
+            self._app.bridge.show_branch(calls, files)
+
+    async def show_ignored(self) -> None:
+        """Show the ignored files that the session changed above the others, or leave them out again."""
+        pane = self._app.session.files
+        try:
+            found = await ignored_files(self.history, {each.path for each in pane.changes})
+        except HermesError as error:
+            self._app.complain(str(error))
+            return
+        if not pane.show_ignored(found):
+            self._app.say("The session changed no ignored files.")
+
+
+class HistoryPort(Protocol):
+    """The ways back and forth in the history of the session."""
+
+    @property
+    def history_actions(self) -> HistoryActions: ...
+
+
+def _told(words: str, went: NavigationResult, rest: str) -> str:
+    """One notice about a move through the history. Pure."""
+    files = went.restored.sentence() if went.restored is not None else "Files stay as they are."
+    draft = "The message is back in the prompt." if went.draft else ""
+    return " ".join(filter(None, (words, files, draft, rest)))

@@ -1,0 +1,284 @@
+"""Keys given anew by the setting `keys`: what can have them, what is wrong with a wish, what is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal
+
+from app.tui.commands.registry import BY_ID, COMMANDS, NO_KEY
+from tools.safe_text import reveal
+from widgets.key_names import read_key, shown_key, types_text
+
+Surface = Literal["session", "prompt", "conversation", "lists", "bar", "frame"]
+"""Where a key works. Those of the session come first, whatever has the focus."""
+
+ALIASES = {"turn.steer": "prompt.steer"}
+"""Commands that the prompt knows by another name."""
+NEVER_WITHOUT = {
+    "program.back": "nothing could be stopped or left",
+    "prompt.submit": "nothing could be sent",
+}
+"""What always keeps a key, and what would happen without one."""
+_EDITING = frozenset(
+    {"enter", "tab", "shift+tab", "backspace", "delete", "escape"}
+    | {"up", "down", "left", "right", "home", "end", "pageup", "pagedown"}
+)
+"""Keys no command may take: whatever has the focus needs them."""
+_LONGEST = 200
+_PREFIXES: Mapping[str, Surface] = {
+    "prompt": "prompt",
+    "transcript": "conversation",
+    "rows": "lists",
+    "pane": "lists",
+    "agents": "lists",
+    "files": "lists",
+    "bar": "bar",
+    "workbench": "frame",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bindable:
+    """Something that can have keys."""
+
+    id: str
+    name: str
+    keys: tuple[str, ...]
+    """The keys it has by default, as Textual names them."""
+    surface: Surface
+    first: bool = False
+    """Whether its keys are taken before what has the focus sees them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys in force."""
+
+    by_id: Mapping[str, tuple[str, ...]]
+    problems: tuple[str, ...] = ()
+    """What is wrong with the wishes, or follows from them, a sentence each."""
+    changed: frozenset[str] = field(default_factory=frozenset)
+    """The ids whose keys are not those they have by default."""
+
+    def of(self, id: str) -> tuple[str, ...]:
+        """The keys of a command; empty when it has none."""
+        found = self.by_id.get(ALIASES.get(id, id))
+        if found is None:  # one that was found later has the keys it declares
+            return BY_ID[id].keys if id in BY_ID else ()
+        return found
+
+    def shown(self, id: str) -> str:
+        """The keys of a command in a terminal's own notation, such as `^P`; empty when it has none."""
+        return " ".join(map(shown_key, self.of(id)))
+
+    def keymap(self) -> dict[str, str]:
+        """What `App.set_keymap` takes; it cannot take a key away, so one that nobody can press stands in."""
+        return {id: ",".join(self.by_id[id]) or NO_KEY + id for id in self.changed if not _by_prompt(id)}
+
+    def for_prompt(self) -> dict[str, str]:
+        """What `Prompt.bind_keys` takes."""
+        return {id: ",".join(self.by_id[id]) for id in self.changed if _by_prompt(id)}
+
+
+def _by_prompt(id: str) -> bool:
+    return id.startswith("prompt.")
+
+
+@lru_cache(maxsize=1)
+def bindables() -> Mapping[str, Bindable]:
+    """Everything that can have keys, by id: commands first, then the prompt, then conversation and panes."""
+    found: dict[str, Bindable] = {}
+    for each in (*_commands(), *_prompt(), *_widgets()):
+        found.setdefault(each.id, each)
+    return MappingProxyType(found)
+
+
+def _commands() -> Iterator[Bindable]:
+    for command in COMMANDS:
+        if not command.by_prompt:
+            yield Bindable(command.id, command.name, command.keys, "session", command.first)
+
+
+def _prompt() -> Iterator[Bindable]:
+    from widgets.prompt.keymap import KEYS
+
+    for key in KEYS:
+        yield Bindable(key.id, key.description, key.keys, "prompt")
+
+
+def _widgets() -> Iterator[Bindable]:
+    from textual.binding import Binding
+
+    from widgets.panes.agents import AgentsPane
+    from widgets.panes.bar import PaneBar
+    from widgets.panes.files import FilesPane
+    from widgets.panes.pane import Pane
+    from widgets.panes.workbench import Workbench
+    from widgets.row_list import RowList
+    from widgets.transcript.view import Transcript
+
+    for owner in (Transcript, RowList, Pane, AgentsPane, FilesPane, PaneBar, Workbench):
+        for binding in owner.BINDINGS:
+            if isinstance(binding, Binding) and binding.id:
+                keys = tuple(key.key for key in Binding.make_bindings([binding]))
+                surface = _PREFIXES[binding.id.partition(".")[0]]
+                yield Bindable(binding.id, binding.description, keys, surface)
+
+
+def resolve(wishes: Mapping[str, str]) -> Keys:
+    """The keys in force when the setting `keys` holds `wishes`. Never raises; pure.
+
+    A wish that cannot be met leaves the keys as they are by default and becomes a problem.
+    """
+    known = bindables()
+    if not wishes:
+        return Keys({id: each.keys for id, each in known.items()})
+    problems: list[str] = []
+    granted = _granted(_read(wishes, problems), problems)
+    by_id = {**_left_over(granted, problems), **granted}
+    changed = frozenset(id for id, keys in by_id.items() if keys != known[id].keys)
+    return Keys(by_id, tuple(problems), changed)
+
+
+def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str, ...]]:
+    """The wishes that make sense by themselves; what needs a key and what goes first comes first."""
+    read: dict[str, tuple[str, ...]] = {}
+    for given, text in wishes.items():
+        id = ALIASES.get(given, given)
+        bindable = bindables().get(id)
+        if bindable is None:
+            problems.append(_unknown(given))
+        elif id in read:
+            problems.append(_problem(given, f"`{id}` means the same and is given too; this one is left out"))
+        elif not text.strip() and id in NEVER_WITHOUT:
+            problems.append(
+                _problem(given, f"without a key {NEVER_WITHOUT[id]}; it keeps {_shown(bindable.keys)}")
+            )
+        elif (keys := _keys_of(given, text, bindable, problems)) is not None:
+            read[id] = keys
+
+    def rank(wish: tuple[str, tuple[str, ...]]) -> tuple[bool, bool]:
+        return wish[0] not in NEVER_WITHOUT, not bindables()[wish[0]].first
+
+    return dict(sorted(read.items(), key=rank))
+
+
+def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> tuple[str, ...] | None:
+    """The keys a wish names; None when not one of them can be had."""
+    if len(text) > _LONGEST:
+        problems.append(_problem(given, "that is no list of keys"))
+        return None
+    keys: list[str] = []
+    pieces = [piece for piece in text.split(",") if piece.strip()]
+    if text.strip() and not pieces:
+        pieces = [","]
+    for piece in pieces:
+        try:
+            key = read_key(piece)
+        except ValueError as error:
+            problems.append(_problem(given, f"`{_quoted(piece)}` {error}"))
+            continue
+        if reason := _refused(key, bindable):
+            problems.append(_problem(given, f"{shown_key(key)} {reason}"))
+        elif key not in keys:
+            keys.append(key)
+    return tuple(keys) if keys or not pieces else None
+
+
+def _refused(key: str, bindable: Bindable) -> str:
+    """Why something may not have a key, whatever else has it; empty when it may."""
+    if key in bindable.keys:
+        return ""
+    if bindable.surface in ("session", "prompt") and types_text(key):
+        return "types a character; it would be missing from the prompt"
+    if bindable.surface == "session" and key in _EDITING:
+        return "is needed by whatever has the focus"
+    return ""
+
+
+def _granted(wishes: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict[str, tuple[str, ...]]:
+    """The wishes without the keys that something else has and keeps."""
+    granted: dict[str, tuple[str, ...]] = {}
+    pending = set(wishes)
+    for id, wished in wishes.items():
+        pending.remove(id)
+        keys: list[str] = []
+        for key in wished:
+            holder = _holder(key, id, granted, pending)
+            if holder is None:
+                keys.append(key)
+            else:
+                problems.append(_problem(id, f"{shown_key(key)} is taken by {_named(holder)} already"))
+        if keys or not wished:
+            granted[id] = tuple(keys)
+    return granted
+
+
+def _holder(key: str, id: str, granted: Mapping[str, tuple[str, ...]], pending: set[str]) -> str | None:
+    """What keeps `id` from having the key: another wish, or a default that must stand or goes first."""
+    one = bindables()[id]
+    for other, two in bindables().items():
+        if other == id or other in pending:
+            continue
+        same = one.surface == two.surface
+        if other in granted:
+            if key in granted[other] and (same or one.first or two.first):
+                return other
+        elif (
+            key in two.keys
+            and key not in one.keys
+            and ((same and other in NEVER_WITHOUT) or (two.first and not same))
+        ):
+            return other
+    return None
+
+
+def _left_over(granted: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict[str, tuple[str, ...]]:
+    """The default keys of everything else, without those that a wish took."""
+    rest: dict[str, tuple[str, ...]] = {}
+    for id, each in bindables().items():
+        if id in granted:
+            continue
+        kept: list[str] = []
+        for key in each.keys:
+            taker = next((other for other, keys in granted.items() if key in keys and _same(other, id)), None)
+            if taker is None:
+                kept.append(key)
+            else:
+                problems.append(
+                    f"{shown_key(key)} is now {_named(taker)}, no longer {_named(id)}; "
+                    f'give that another key, or none with `{id}: ""`.'
+                )
+        rest[id] = tuple(kept)
+    return rest
+
+
+def _same(one: str, two: str) -> bool:
+    return bindables()[one].surface == bindables()[two].surface
+
+
+def _unknown(id: str) -> str:
+    near = get_close_matches(id[:60], [*bindables(), *ALIASES], 1, 0.6)
+    return _problem(id, "there is no such command" + (f"; did you mean `{near[0]}`?" if near else ""))
+
+
+def _problem(id: str, words: str) -> str:
+    return f"`keys.{_quoted(id)}`: {words}" + ("" if words.endswith("?") else ".")
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(reveal(text[:60]).split())
+    return line + ("…" if len(text) > 60 else "")
+
+
+def _named(id: str) -> str:
+    name = BY_ID[id].name if id in BY_ID else bindables()[id].name
+    return f"“{name}” (`{id}`)"
+
+
+def _shown(keys: tuple[str, ...]) -> str:
+    return " ".join(map(shown_key, keys))

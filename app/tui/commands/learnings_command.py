@@ -1,0 +1,46 @@
+"""Looking at what failed and what worked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.conversation.open_search_hit import SearchHitPorts
+    from app.tui.ports import DialogPort
+
+    class LearningsPorts(DialogPort, SearchHitPorts, Protocol):
+        """What the screen of learnings asks of the application."""
+
+
+async def _learnings(app: LearningsPorts, argument: str) -> None:
+    from agent.api.config import load
+    from agent.api.home import Home, secrets_of_home
+    from agent.api.learnings import learning_book
+    from agent.api.sessions import Store
+    from app.tui.conversation.open_search_hit import show_place
+    from app.tui.screens.learnings import LearningsScreen
+
+    workspace = app.need_client().workspace
+    home = Home.locate()
+    secrets = await asyncio.to_thread(secrets_of_home)
+    settings = await asyncio.to_thread(lambda: load(home, dict(os.environ), workspace).settings)
+    # A connection of its own: the engine may work in another process.
+    async with await Store.open(home.database, secrets=secrets) as store:
+        book = await asyncio.to_thread(learning_book, store.database, workspace, settings.learnings, secrets)
+        source = await app.push_screen_wait(LearningsScreen(book, at=argument))
+    if source is not None:
+        await show_place(app, source.session, source.node)
+
+
+COMMAND = AppCommand(
+    id="program.learnings",
+    group="Program",
+    name="Learnings",
+    description="What failed and what worked: read, search, add, reword, confirm, delete.",
+    action=_learnings,
+    slash="learnings",
+)

@@ -1,0 +1,150 @@
+"""Bringing what an agent changed in its copy into the project, as a person does it: a look first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from agent.api.history import BUSY
+from agent.errors import HermesError
+from tools.safe_text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.api.checkpoints import Choice, RestorePlan
+    from agent.api.history import Operation
+    from agent.api.session import Agents
+    from app.tui.commands.history_actions import HistoryPort
+    from app.tui.ports import DialogPort, EventsPort, KeysPort, NoticePort, SessionPort
+
+    class MergingPorts(DialogPort, EventsPort, HistoryPort, KeysPort, NoticePort, SessionPort, Protocol):
+        """What merging asks of the application."""
+
+
+USAGE = (
+    "Write /agents merge agent-1 to look at what an agent changed in its copy, "
+    "/agents merge all for all copies, one after the other."
+)
+ALL = "all"
+
+
+@dataclass(slots=True)
+class _Round:
+    """Copies that are merged one after the other, to be undone together."""
+
+    place: str = ""
+    """Which of how many is looked at, for the person."""
+    merged: list[str] = field(default_factory=list)
+    operation: Operation | None = None
+    """What undoes them."""
+    stopped: bool = False
+    """Whether the person wants no more of it."""
+
+
+def named(argument: str) -> str:
+    """The agent that `merge agent-1` names, or `ALL`. Raises `HermesError`. Pure."""
+    word, *rest = argument.split()
+    if word != "merge" or len(rest) != 1:
+        raise HermesError(USAGE)
+    return rest[0] if not rest[0].isdecimal() else f"agent-{rest[0]}"
+
+
+async def merge_copy(app: MergingPorts, agent: str) -> str:
+    """Show what an agent changed and do what the person decides; a notice about it. Run it as a worker.
+
+    `ALL` shows the copies of all agents that have ended, one after the other. Empty if the person
+    thought better of it. Raises `HermesError`.
+    """
+    client = app.need_client()
+    if client.busy:
+        # Said before somebody looks and decides, not afterwards.
+        raise HermesError(BUSY)
+    agents = client.agents
+    if agent == ALL:
+        return await _merge_all(app, agents)
+    if not await agents.has_ended(agent):
+        raise HermesError(f"{agent} still works in its copy; wait for its end, or stop it first.")
+    turn = _Round()
+    said = await _merge_one(app, agents, agent, turn)
+    return " ".join(filter(None, (said, _undoes(app, turn))))
+
+
+async def _merge_all(app: MergingPorts, agents: Agents) -> str:
+    there = await agents.copies()
+    ready = [copy.agent for copy in there if copy.ended]
+    if not ready:
+        busy = " One that still works is in its copy." if there else ""
+        raise HermesError(f"No copy waits to be merged.{busy}")
+    turn, said = _Round(), list[str]()
+    for number, agent in enumerate(ready, 1):
+        turn.place = f"{number} of {len(ready)}" if len(ready) > 1 else ""
+        try:
+            said.append(await _merge_one(app, agents, agent, turn))
+        except HermesError as error:
+            # What was merged before stands, and the person hears of it all the same.
+            said.append(f"{agent}: {error}")
+        if turn.stopped:
+            break
+    return " ".join(filter(None, (*said, _undoes(app, turn))))
+
+
+async def _merge_one(app: MergingPorts, agents: Agents, agent: str, turn: _Round) -> str:
+    """Look at one copy and do what the person decides; a notice about it."""
+    plan, choices, discards = await _decided(app, agents, agent, turn.place)
+    if discards:
+        return await _discarded(app, agents, agent)
+    if choices is None:
+        turn.stopped = True
+        return ""
+    note = f"[The user merged what {agent} changed in its copy; read those files again.]"
+    label = f"merge of {', '.join((*turn.merged, agent))}"
+    restored = await agents.merge(agent, plan, choices, label, note, onto=turn.operation)
+    if restored.step is not None:
+        turn.merged.append(agent)
+        turn.operation = await app.history_actions.history.undoable()
+    rest = "The rest is still in its copy." if await agents.holds_copy(agent) else ""
+    return " ".join(filter(None, (f"{agent}: {restored.sentence('merged')}", rest)))
+
+
+def _undoes(app: MergingPorts, turn: _Round) -> str:
+    key = app.keys.shown("session.undo") or "/undo"
+    return f"{key} undoes {'all of it' if len(turn.merged) > 1 else 'it'}." if turn.merged else ""
+
+
+async def _decided(
+    app: MergingPorts, agents: Agents, agent: str, place: str
+) -> tuple[RestorePlan, Mapping[str, Choice] | None, bool]:
+    """The plan as it was agreed to, what was chosen, and whether the copy is to go instead.
+
+    Files that change while somebody looks at it are looked at again.
+    """
+    from app.tui.screens.agents.merge import MergeScreen
+    from app.tui.screens.history.history_services import restore_services
+
+    choices: Mapping[str, Choice] = {}
+    plan = await agents.plan_merge(agent)
+    while True:
+        services = restore_services(app.need_client())
+        screen = MergeScreen(plan, services, choices, agent=app.bridge.team.called(agent), place=place)
+        chosen = await app.push_screen_wait(screen)
+        if chosen is None:
+            return plan, None, screen.discards
+        shown, plan = plan, await agents.plan_merge(agent)
+        if plan.items == shown.items:
+            return plan, chosen, False
+        known = {item.path: item for item in shown.shown}
+        kept = {item.path for item in plan.shown if known.get(item.path) == item}
+        choices = {path: choice for path, choice in chosen.items() if path in kept}
+        app.say("Files changed meanwhile; look again.")
+
+
+async def _discarded(app: MergingPorts, agents: Agents, agent: str) -> str:
+    from app.tui.screens.confirm import ConfirmDialog
+
+    name = clean(app.bridge.team.called(agent))
+    question = f"Discard what {name} changed in its copy and is not merged? This cannot be undone."
+    if not await app.push_screen_wait(ConfirmDialog(question, "Discard it", "Keep it")):
+        return ""
+    count = await agents.discard(agent)
+    return f"The copy of {agent} is gone, with {count:,} {'change' if count == 1 else 'changes'}."

@@ -1,0 +1,41 @@
+"""Moving the session to a messenger and back; the service has it then, and this terminal stays attached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.serve_command import bring_service, hand_over
+
+if TYPE_CHECKING:
+    from app.tui.commands.serve_command import ServePorts
+
+USAGE = "Write where it goes on: /move telegram, or /move here to take it out of every chat."
+
+
+async def _move(app: ServePorts, where: str) -> None:
+    from agent.api.home import Home
+    from agent.api.service import check_move, move_session
+
+    if not where:
+        raise HermesError(USAGE)
+    service = Home.locate().service_socket
+    if not app.host.is_served:
+        # A refusal leaves the session where it is.
+        await bring_service(app)
+        await check_move(service, where)
+    await hand_over(app)
+    told = await move_session(service, app.need_client().id, where)
+    app.say(told, timeout=15)
+
+
+COMMAND = AppCommand(
+    id="session.move",
+    group="Conversation",
+    name="Move to a messenger",
+    description="Your chat there goes on with the session, which the service has then; `/move here`: not.",
+    action=_move,
+    slash="move",
+    argument_hint="telegram|here",
+)

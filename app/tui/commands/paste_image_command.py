@@ -1,0 +1,71 @@
+"""Pasting an image of the clipboard into the message that is being written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import NoticePort, SendingPort
+    from app.tui.terminal.answers import TerminalAnswers
+
+    class PastePorts(NoticePort, SendingPort, SessionScreenPort, Protocol):
+        """What pasting asks of the application."""
+
+        answers: TerminalAnswers
+
+        @property
+        def direct_write(self) -> Callable[[str], None] | None: ...
+
+
+async def _paste(app: PastePorts, _nothing: str) -> None:
+    from agent.api.home import Home
+    from app.tui.conversation.attachments import look
+    from app.tui.conversation.clipboard_images import NoImageError, clipboard_image, keep
+    from tools.results import ToolError
+
+    environ = dict(os.environ)
+    try:
+        data = await _from_terminal(app) or await clipboard_image(environ, sys.platform)
+        path = await keep(data, Home.locate(environ).scratch / "pasted")
+    except (NoImageError, ToolError) as error:
+        app.complain(str(error))
+        return
+    files = await asyncio.to_thread(look, [[str(path)]], app.message_sender.workspace)
+    app.session.prompt.insert_files(files or ())
+
+
+async def _from_terminal(app: PastePorts) -> bytes | None:
+    """What the terminal itself says of its clipboard; None where it does not offer that."""
+    from app.tui.conversation.clipboard_images import LARGEST, NoImageError
+    from app.tui.terminal.answers import ClipboardRefusedError, clipboard_of_terminal
+
+    if app.direct_write is None:
+        return None
+    try:
+        data = await clipboard_of_terminal(app.direct_write, app.answers, LARGEST)
+    except ClipboardRefusedError as error:
+        raise NoImageError(
+            f"The terminal does not hand out its clipboard: {error}; drop the image on the prompt."
+        ) from error
+    if data == b"":
+        raise NoImageError("There is no image in the clipboard; text is pasted by your terminal's own key.")
+    return data
+
+
+COMMAND = AppCommand(
+    id="prompt.paste_image",
+    group="Turn",
+    name="Paste an image",
+    description="Send the image of the clipboard with the message; text is pasted by the terminal's own key.",
+    action=_paste,
+    keys=("ctrl+v",),
+    slash="paste",
+)

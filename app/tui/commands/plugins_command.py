@@ -1,0 +1,165 @@
+"""Looking at the plugins there are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from agent.api.home import Home
+    from agent.api.plugins import PluginEnvironment, PluginFailure, RegisteredProvider, ShelvedPlugin
+    from app.tui.ports import DialogPort, SessionPort
+    from app.tui.screens.plugins import AgreeTo, PluginRow
+
+    class PluginsPorts(DialogPort, SessionPort, Protocol):
+        """What the screen of plugins asks of the application."""
+
+
+LAST = 5
+"""Lines of what a plugin printed that are shown."""
+LOG_END = 4_000
+"""Bytes at the end of its log that are read for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskPlugins:
+    """The plugins of a workspace as they lie on the disk, and how their code does in the open session."""
+
+    home: Home
+    workspace: Path
+    failures: Mapping[str, PluginFailure] = field(default_factory=dict)
+    """What went wrong in the session, by plugin."""
+
+    def load(self) -> Sequence[PluginRow]:
+        from agent.api.plugins import find
+
+        around = self._around()
+        return [self._row(each, around) for each in find(self.home, self.workspace)]
+
+    async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
+        from agent.api.plugins import Agreement, PluginError, enable, find, taken_names
+
+        def found() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
+            shelved = next((it for it in find(self.home, self.workspace) if it.folder == row.folder), None)
+            if shelved is not None and _seen(shelved) != row.seen:
+                raise PluginError(f"The files of {row.name} changed again; look at what changed, then agree.")
+            return shelved, self._around(), taken_names(self.home, self.workspace, row.folder)
+
+        shelved, around, taken = await asyncio.to_thread(found)
+        if shelved is None:
+            raise PluginError(f"The plugin {row.name} is gone.")
+
+        async def agreed(services: Sequence[RegisteredProvider]) -> bool:
+            return await agree_to([each.sentence for each in services])
+
+        registered = await enable(shelved, around, Agreement(), taken, agreed)
+        wrong = "".join(f" Not used: {each.part}, as {each.reason}." for each in registered.skipped)
+        return f"{row.name} is enabled from the next session on.{wrong}"
+
+    def disable(self, row: PluginRow) -> None:
+        from agent.api.plugins import find, withdraw
+
+        for each in find(self.home, self.workspace):
+            if each.folder == row.folder:
+                withdraw(self.home, each)
+
+    def _around(self) -> PluginEnvironment:
+        from agent.api.config import load
+        from agent.api.plugins import PluginEnvironment
+
+        loaded = load(self.home, dict(os.environ), self.workspace)
+        return PluginEnvironment.of(self.home, self.workspace, loaded.environ, loaded.settings.sandbox.mode)
+
+    def _row(self, each: ShelvedPlugin, around: PluginEnvironment) -> PluginRow:
+        from agent.api.plugins import card, differences, lines_of
+        from app.tui.screens.plugins import PluginRow
+
+        plugin = each.plugin
+        usable = plugin is not None and each.standing != "refused"
+        lines = [text.strip() for text in card(each, around)] if usable else []
+        # Name, folder and description have places of their own.
+        may = lines[1:]
+        changed = differences(self.home, each) if usable else ()
+        if plugin is not None and plugin.description and may and plugin.description.startswith(may[0][:40]):
+            may = may[1:]
+        registered: list[str] = []
+        if each.is_on and each.consent is not None:
+            kept = each.consent.registered
+            registered = [f"{title}: {', '.join(names)}" for title, names in kept.titles()]
+            registered += [f"not used: {part.part}: {part.reason}" for part in kept.skipped]
+        needs = ""
+        if plugin is not None and plugin.runs and around.sandbox.name == "none":
+            needs = f"nothing confines its code on this machine; see `hermes plugin enable {each.name}`"
+        return PluginRow(
+            name=each.name,
+            version=(plugin.version or "") if plugin is not None else "",
+            place=each.place,
+            description=(plugin.description or "") if plugin is not None else "",
+            state=each.standing,
+            folder=each.folder,
+            reason=each.reason.partition("; see `hermes plugin enable")[0],
+            may=tuple(may),
+            changed=tuple(one.title for one in changed) or each.difference(),
+            difference="\n".join(lines_of(changed)),
+            seen=_seen(each) if usable else "",
+            registered=tuple(registered),
+            printed=self._printed(each.name),
+            failed=failed(self.failures.get(each.name)) if each.is_on else "",
+            needs=needs,
+        )
+
+    def _printed(self, name: str) -> tuple[str, ...]:
+        try:
+            with (self.home.logs / "plugins" / f"{name}.log").open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - LOG_END, 0))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return ()
+        return tuple(text.splitlines()[-LAST:])
+
+
+def _seen(each: ShelvedPlugin) -> str:
+    """One hash of all files as they are; empty where they cannot be read. Reads all of them."""
+    from agent.api.plugins import PluginError, digest, hashes
+
+    if each.plugin is None:
+        return ""
+    try:
+        return digest(each.hashes if each.hashes is not None else hashes(each.plugin.root))
+    except PluginError:
+        return ""
+
+
+def failed(failure: PluginFailure | None) -> str:
+    """The sentences that tell of a failure. Pure."""
+    if failure is None:
+        return ""
+    often = f" It failed {failure.times} times in this session." if failure.times > 1 else ""
+    return f"{failure.what}{often}{' It is off until the next one.' if failure.is_off else ''}"
+
+
+async def _plugins(app: PluginsPorts, _argument: str) -> None:
+    from agent.api.home import Home
+    from app.tui.screens.plugins import PluginsScreen
+
+    home = await asyncio.to_thread(Home.locate)
+    client = app.need_client()
+    failures = {each.plugin: each for each in await client.plugins.failures()}
+    await app.push_screen_wait(PluginsScreen(DiskPlugins(home, client.workspace, failures)))
+
+
+COMMAND = AppCommand(
+    id="program.plugins",
+    group="Program",
+    name="Plugins",
+    description="What plugins there are: what they bring and may do, enable and disable them.",
+    action=_plugins,
+    slash="plugins",
+)

@@ -1,0 +1,39 @@
+"""Looking at jobs on time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.ports import DialogPort
+
+    class SchedulePorts(DialogPort, Protocol):
+        """What the screen of jobs asks of the application."""
+
+
+async def _schedule(app: SchedulePorts, _argument: str) -> None:
+    from agent.api.home import Home, secrets_of_home
+    from agent.api.schedule import JobBook, JobNeeds
+    from agent.api.sessions import Store
+    from app.tui.conversation.job_watch import RunStarter
+    from app.tui.screens.schedule import ScheduleScreen
+
+    home = Home.locate()
+    secrets = await asyncio.to_thread(secrets_of_home)
+    # A connection of its own: the engine may work in another process.
+    async with await Store.open(home.database, secrets=secrets) as store:
+        book = JobBook(store.database, home.schedule, needs=JobNeeds(home))
+        await app.push_screen_wait(ScheduleScreen(book, RunStarter().begin))
+
+
+COMMAND = AppCommand(
+    id="program.schedule",
+    group="Program",
+    name="Schedule",
+    description="Jobs on time: next and last runs, what they took, run now, pause, delete.",
+    action=_schedule,
+    slash="schedule",
+)

@@ -1,0 +1,102 @@
+"""Handing the session over to the service, so that other heads can come in and it outlives the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from agent.errors import HermesError
+from app.tui.commands.command_kind import AppCommand
+from app.tui.conversation.session_host import SessionRequest
+from tools.extras import is_installed, missing
+from tools.umask import person_umask
+
+if TYPE_CHECKING:
+    from app.tui.ports import NoticePort, SessionPort
+
+    class ServePorts(NoticePort, SessionPort, Protocol):
+        """What handing over asks of the application."""
+
+
+SETTLING = 5.0
+"""Seconds in which a turn that has ended may still be put away."""
+PATIENCE = 20.0
+"""Seconds a service may take to start."""
+_START = "import sys; sys.path[:] = {path!r}; from app.main import main; sys.exit(main({arguments!r}))"
+
+
+async def _serve(app: ServePorts, _words: str) -> None:
+    url = await hand_over(app)
+    where = f" at {url}" if url else ""
+    app.say(f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15)
+
+
+async def hand_over(app: ServePorts) -> str:
+    """Let the session be one of the service, unless it is; its address. Raises `HermesError`."""
+    from agent.api.home import Home
+    from app.running_service import running_service
+
+    client, folder = app.need_client(), Home.locate().root / "serve"
+    if app.host.is_served:
+        running = running_service(folder)
+        return running["url"] if running else ""
+    await bring_service(app)
+    running = running_service(folder)
+    await app.open_session(SessionRequest(resume=client.id, model=client.model, attach=True))
+    return running["url"] if running else ""
+
+
+async def bring_service(app: ServePorts) -> None:
+    """Wait until the session can be handed over and a service runs. Raises `HermesError`."""
+    from agent.api.home import Home
+    from app.running_service import running_service
+
+    client = app.need_client()
+    # A turn is put away a moment after its last words.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SETTLING):
+            await client.idle()
+    if client.busy:
+        raise HermesError("A turn is running; the session is handed over between turns. Stop it first.")
+    if running_service(Home.locate().root / "serve") is None:
+        if not is_installed("serve"):
+            raise HermesError(missing("The service", "serve"))
+        await _started()
+
+
+async def _started() -> None:
+    """Start a service that outlives this program. Raises `HermesError`."""
+    arguments = ["serve", "--json"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-c", _START.format(path=sys.path, arguments=arguments)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        umask=person_umask(),
+        env=dict(os.environ),
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            if await process.stdout.readline():
+                return
+            said = (await process.stderr.read(2_000)).decode("utf-8", "replace").strip()
+    except TimeoutError:
+        process.kill()
+        raise HermesError("The service did not start in time; the log has the details.") from None
+    raise HermesError(said.removeprefix("hermes: ") or "The service did not start.")
+
+
+COMMAND = AppCommand(
+    id="session.serve",
+    group="Conversation",
+    name="Hand over to the service",
+    description="The session goes on in `hermes serve`, for the browser too; this terminal stays attached.",
+    action=_serve,
+    slash="serve",
+)

@@ -1,0 +1,29 @@
+"""Looking at the MCP servers of the session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.ports import DialogPort, SessionPort
+
+    class ServersPorts(DialogPort, SessionPort, Protocol):
+        """What the screen of servers asks of the application."""
+
+
+async def _servers(app: ServersPorts, _argument: str) -> None:
+    from app.tui.screens.servers import ServersScreen
+
+    await app.push_screen_wait(ServersScreen(app.need_client().servers))
+
+
+COMMAND = AppCommand(
+    id="program.servers",
+    group="Program",
+    name="MCP servers",
+    description="Servers that bring tools: how they do, tools, log; restart, agree to what changed.",
+    action=_servers,
+    slash="mcp",
+)

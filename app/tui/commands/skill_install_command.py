@@ -1,0 +1,52 @@
+"""Installing skills from elsewhere, on a screen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from app.tui.commands.skill_market import HubMarket
+    from app.tui.ports import DialogPort, SessionPort
+
+    class InstallPorts(DialogPort, SessionPort, Protocol):
+        """What installing asks of the application."""
+
+
+def skill_market(workspace: Path) -> HubMarket:
+    """The sources of the settings, for a screen. Touches the disk."""
+    from agent.api.config import load
+    from agent.api.home import Home
+    from agent.api.skill_hub import open_hub
+    from app.tui.commands.skill_market import HubMarket
+
+    home = Home.locate()
+    loaded = load(home, dict(os.environ), workspace)
+    return HubMarket(open_hub(home, loaded.settings, loaded.environ, workspace))
+
+
+async def _install(app: InstallPorts, argument: str) -> None:
+    from app.tui.screens.confirm import TextDialog
+    from app.tui.screens.skill_offers import WHAT, SkillOffersScreen
+
+    client = app.need_client()
+    text = argument.strip() or await app.push_screen_wait(TextDialog(WHAT, enters="search"))
+    if text is None:
+        return
+    market = await asyncio.to_thread(skill_market, client.workspace)
+    await app.push_screen_wait(SkillOffersScreen(market, text))
+
+
+COMMAND = AppCommand(
+    id="program.install_skill",
+    group="Program",
+    name="Install a skill",
+    description="Search skills in the sources of the settings, see files and findings, install after a yes.",
+    action=_install,
+    slash="install-skill",
+    argument_hint="[words, or owner/repository/folder]",
+)

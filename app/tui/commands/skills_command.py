@@ -1,0 +1,71 @@
+"""Looking at the skills there are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.commands.command_kind import AppCommand
+from app.tui.conversation import active_conversation
+
+if TYPE_CHECKING:
+    from agent.api.home import Home
+    from agent.api.skills import Skill, SkillScan, SkillSet
+    from app.tui.commands.skill_names import SkillNamesPort
+    from app.tui.conversation.active_conversation import ConversationPort
+    from app.tui.ports import DialogPort, SessionPort
+
+    class SkillsPorts(ConversationPort, DialogPort, SessionPort, SkillNamesPort, Protocol):
+        """What the screen of skills asks of the application."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskShelf:
+    """The skills of a workspace, and the setting that switches single ones off."""
+
+    home: Home
+    workspace: Path
+
+    def load(self) -> SkillSet:
+        from agent.api.config import load
+        from agent.api.skills import skill_catalog
+
+        settings = load(self.home, dict(os.environ), self.workspace).settings
+        return skill_catalog(self.home, self.workspace, settings).load()
+
+    def scan(self, skill: Skill) -> SkillScan:
+        from agent.api.skills import scan_folder
+
+        return scan_folder(skill.folder, outside=False)
+
+    def switch(self, name: str, on: bool) -> None:
+        from agent.api.config import load, set_setting
+
+        disabled = load(self.home, dict(os.environ), self.workspace).settings.skills.disabled
+        names = [each for each in disabled if each != name] + ([] if on else [name])
+        set_setting(self.home, "skills.disabled", ",".join(names))
+
+
+async def _skills(app: SkillsPorts, argument: str) -> None:
+    from agent.api.home import Home
+    from app.tui.screens.skills import SkillsScreen
+
+    client = app.need_client()
+    shelf = DiskShelf(await asyncio.to_thread(Home.locate), client.workspace)
+    name = await app.push_screen_wait(SkillsScreen(shelf, at=argument))
+    await app.skills.look()
+    if name is not None:
+        active_conversation.prompt(app).set_text(f"/{name} ")
+
+
+COMMAND = AppCommand(
+    id="program.skills",
+    group="Program",
+    name="Skills",
+    description="What skills there are: read, search, run, switch on and off, see what a scan finds.",
+    action=_skills,
+    slash="skills",
+)

@@ -1,0 +1,83 @@
+"""Speaking to the prompt: recorded until it is called again, written down, and put in at the cursor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
+
+from app.tui.commands.command_kind import AppCommand
+
+if TYPE_CHECKING:
+    from agent.api.senses import Recording
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import KeysPort, NoticePort, SendingPort
+
+    class TalkPorts(KeysPort, NoticePort, SendingPort, SessionScreenPort, Protocol):
+        """What speaking asks of the application."""
+
+        def clear_notifications(self) -> None: ...
+
+
+_under_way: WeakKeyDictionary[object, asyncio.Event] = WeakKeyDictionary()
+"""By application: set when its recording is to end."""
+
+
+async def _talk(app: TalkPorts, _nothing: str) -> None:
+    """Begin to record, or end it. What was said is put into the prompt; nothing is sent."""
+    if (running := _under_way.get(app)) is not None:
+        running.set()
+        return
+    enough = _under_way[app] = asyncio.Event()
+    try:
+        text = await _said(app, enough)
+    finally:
+        del _under_way[app]
+    if text:
+        app.session.prompt.insert(text)
+    else:
+        app.say("No words were heard.")
+
+
+async def _said(app: TalkPorts, enough: asyncio.Event) -> str:
+    from agent.api.home import Home
+    from agent.api.senses import begin_dictation
+
+    environ = dict(os.environ)
+    workspace = app.message_sender.workspace
+    dictation = await asyncio.to_thread(begin_dictation, Home.locate(environ), environ, workspace)
+    try:
+        sound = await _recorded(app, dictation.recording, enough)
+        app.say("Writing down what you said …")
+        return await dictation.written(sound)
+    finally:
+        await dictation.aclose()
+
+
+async def _recorded(app: TalkPorts, recording: Recording, enough: asyncio.Event) -> bytes:
+    """The sound until the person says that it is enough, or the recorder ends."""
+    await recording.start()
+    try:
+        key = app.keys.shown("prompt.talk") or "/talk"
+        app.say(f"Recording: speak, then {key} again.", timeout=3_600)
+        ends = [asyncio.ensure_future(enough.wait()), asyncio.ensure_future(recording.ended())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ends:
+                each.cancel()
+        return await recording.finish()
+    finally:
+        app.clear_notifications()
+
+
+COMMAND = AppCommand(
+    id="prompt.talk",
+    group="Turn",
+    name="Speak to the prompt",
+    description="Record what you say; again: end it and put it into the prompt as text. Nothing is sent.",
+    action=_talk,
+    keys=("alt+v",),
+    slash="talk",
+)

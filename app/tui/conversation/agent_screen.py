@@ -1,0 +1,327 @@
+"""The conversation of an agent that was sent, live, with a prompt of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+
+from textual.binding import Binding, BindingType
+from textual.widget import MountError, Widget
+
+from agent.errors import HermesError
+from agent.events import (
+    AgentEnded,
+    AgentProgressed,
+    AgentStarted,
+    Asked,
+    Event,
+    QueueChanged,
+    RequestResolved,
+    SessionOpened,
+    TodosChanged,
+    TurnStarted,
+)
+from app.tui.commands.command_list import COMMANDS
+from app.tui.commands.registry import CommandCall, bindings, read_slash
+from app.tui.conversation.agent_events import ended, tell
+from app.tui.conversation.agent_streams import Flight
+from app.tui.conversation.conversation_screen import ConversationScreen
+from app.tui.conversation.replay import newest_first
+from app.tui.screens.keyline import BETWEEN, KeyLine
+from widgets.panes.agent_header import AgentHeader
+from widgets.panes.agent_row import LIVE, UNDER_WAY, AgentRow
+from widgets.panes.agents import AgentsPane
+from widgets.panes.bar import PaneBar
+from widgets.panes.todo import TodoPane
+from widgets.panes.workbench import Workbench
+from widgets.prompt.completion import CommandChoice as MenuCommand
+from widgets.prompt.widget import Prompt
+from widgets.row_text import one_line
+from widgets.transcript.view import Transcript
+
+if TYPE_CHECKING:
+    from agent.api.history import Node
+    from app.tui.conversation.bridge import Bridge
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import AgentControls, KeysPort, NoticePort, SlashPort
+    from app.tui.screens.skins.appearance import AppearancePort
+
+    class AgentScreenPorts(AppearancePort, KeysPort, NoticePort, SessionScreenPort, SlashPort, Protocol):
+        """What the conversation of an agent asks of the application."""
+
+        @property
+        def direct_write(self) -> Callable[[str], None] | None: ...
+
+
+CONVERSATION = tuple(command for command in COMMANDS if command.group == "Conversation")
+"""The commands that work on any conversation."""
+ABOUT_IT = (
+    AgentStarted,
+    AgentProgressed,
+    AgentEnded,
+    TodosChanged,
+    Asked,
+    RequestResolved,
+)
+"""Events that change what stands around the conversation."""
+ALWAYS = ("tab conversation", "F1 help", "esc back")
+"""Keys that work here whatever the agent does."""
+READS = 5
+"""How often a conversation is read at most, because it went on while it was read."""
+
+
+class AgentScreen(ConversationScreen):
+    """Reads what the agent has said and done, then follows it. Esc leads back to where the person was."""
+
+    CSS_PATH = "agent_screen.tcss"
+    PROMPT_ID = "agent-prompt"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # First of all, as Textual would end a selection on the way and leave nothing to go by.
+        Binding(
+            "escape", "leave_conversation", "Back", show=False, priority=True, id="agent.leave_conversation"
+        ),
+        *bindings(CONVERSATION),
+        Binding("alt+p", "pause", "Pause the agent, or let it go on", id="agent.pause"),
+        Binding("alt+k", "kill", "Stop the agent for good", id="agent.kill"),
+        Binding("escape", "back", "Back", id="agent.back"),
+        Binding("ctrl+c", "back_out", "Copy, or clear the prompt", show=False, id="agent.back_out"),
+        Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="agent.help"),
+    ]
+
+    def __init__(self, agent: str, agents: AgentControls, bridge: Bridge) -> None:
+        clock = bridge.clock
+        self.header = AgentHeader(lambda: bridge.team.row(agent), clock=clock)
+        super().__init__(self.header, Prompt(), agent)
+        self._agents = agents
+        self._bridge = bridge
+        self.todo = TodoPane(agent, shy=True)
+        below, transcript = AgentsPane(clock=clock), Transcript()
+        transcript.clock = clock
+        self.made(Workbench(transcript, (self.todo, below), PaneBar()), transcript, below)
+        self._keys = KeyLine(id="agent-keys")
+        self._told: tuple[str, ...] = ()
+        """The keys as they were told last."""
+        self._stood = bridge.team.row(agent)
+        """The agent as the header was last told of it by the clock."""
+        self._stop: Callable[[], None] = lambda: None
+        self._missed: list[Event] | None = []
+        """What was told while the conversation was read; None once it is shown."""
+
+    def foot(self) -> tuple[Widget, ...]:
+        return (self._keys,)
+
+    def on_mount(self) -> None:
+        app = cast("AgentScreenPorts", self.app)
+        main = app.session
+        self.transcript.document.archive.folder = main.transcript.document.archive.folder
+        self.transcript.navigator.wrap_code(main.transcript.document.wrap)
+        self.transcript.direct.write = app.direct_write
+        self.prompt.vi = main.prompt.vi
+        self.prompt.bind_keys(app.keys.for_prompt())
+        self.prompt.completer.files_provider = main.prompt.completer.files_provider
+        self.prompt.completer.commands = [
+            MenuCommand(each.slash, each.name, each.argument_hint) for each in CONVERSATION if each.slash
+        ]
+        self.prompt.set_text(self._agents.drafts.pop(self.shows_agent, ""))
+        self._empty.wished = main.workbench.state()["width"]
+        self.workbench.restore({"width": self._empty.wished})
+        self.workbench.add_jump_target("prompt", self.prompt)
+        self.move(app.appearance.motion)
+        self.use(app.appearance.palette)
+        self._stop = self._bridge.streams.follow(self.shows_agent, self._hear)
+        self._show_standing()
+        self._empty.column = not self.workbench.vacant
+        # Of the agents it sent, and of what is merged, nobody tells this screen.
+        self.set_interval(1.0, self._keep_up)
+        self.run_worker(self._begin, group="read")
+
+    def on_unmount(self) -> None:
+        self._stop()
+
+    # What it shows
+
+    async def _begin(self) -> None:
+        """Bring in conversation and panes, without keeping the keys waiting, and fill them."""
+        try:
+            await self.place_workbench()
+        except MountError:
+            return  # the person has left already
+        await self._read()
+
+    async def _read(self) -> None:
+        """Show what there is, and go on from there."""
+        from tools.registry import registry
+
+        path: Sequence[Node] = ()
+        try:
+            for _ in range(READS):
+                self._missed = []
+                past = await self._agents.past(self.shows_agent)
+                path = known(past.path, self._flight, self._is_under_way)
+                if not self._bridge.todos.of(self.shows_agent):
+                    self.todo.show(past.todos)
+                if not any(getattr(event, "node", 0) for event in self._missed):
+                    break
+        except HermesError as error:
+            cast("AgentScreenPorts", self.app).complain(str(error))
+        self._missed = None
+        self.transcript.load(earlier=newest_first(path, registry))
+        for event in self._flight.events():
+            tell(self.transcript, event)
+        self._show_standing()
+
+    @property
+    def _flight(self) -> Flight:
+        return self._bridge.streams.flight(self.shows_agent)
+
+    @property
+    def _row(self) -> AgentRow | None:
+        return self._bridge.team.row(self.shows_agent)
+
+    @property
+    def _is_under_way(self) -> bool:
+        return (row := self._row) is not None and row.state in UNDER_WAY
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case SessionOpened():
+                self.dismiss(None)
+                return
+            case QueueChanged():
+                self.prompt.steering = (*event.steering, *event.queued)
+            case TurnStarted():
+                # It begins with what waited for it.
+                self.prompt.steering = ()
+            case _ if isinstance(event, ABOUT_IT):
+                self._show_standing()
+        if self._missed is not None:
+            self._missed.append(event)
+        elif isinstance(event, AgentEnded):
+            self.transcript.add_notice(*ended(event.outcome))
+        else:
+            tell(self.transcript, event)
+
+    def _show_standing(self) -> None:
+        """Show all that is not the conversation."""
+        todos = self._bridge.todos
+        if items := todos.of(self.shows_agent):
+            self.todo.show(items, todos.below(self.shows_agent))
+        self._show_below()
+        row = self._row
+        if row is not None and row.state not in LIVE:
+            self.run_worker(self._show_waiting, group="waiting", exclusive=True)
+        self.header.tell()
+        self._show_keys()
+
+    async def _show_waiting(self) -> None:
+        """Show what the agent reads first when it goes on."""
+        waiting = await self._agents.waiting(self.shows_agent)
+        if (row := self._row) is not None and row.state not in LIVE:
+            self.prompt.steering = waiting
+
+    def _keep_up(self) -> None:
+        self._show_below()
+        if self._row != self._stood:
+            self._stood = self._row
+            self.header.tell()
+
+    def _show_below(self) -> None:
+        self.agents.show(self._bridge.team.below(self.shows_agent))
+
+    def _show_keys(self) -> None:
+        row = self._row
+        name = one_line(row.name) if row is not None else self.shows_agent
+        over = not self._is_under_way
+        hint = f"let {name} go on with …" if over else f"tell {name} something"
+        if self.prompt.placeholder != hint:
+            self.prompt.placeholder = hint
+            self.prompt.use(self.prompt.palette)
+        held = "go on" if row is not None and row.state == "paused" else "pause"
+        steering = () if over else (f"alt+p {held}", "alt+k kill")
+        keys = ("⏎ let it go on" if over else "⏎ tell it", *steering, *ALWAYS)
+        if keys != self._told:
+            self._told = keys
+            self._keys.say(BETWEEN.join(keys))
+
+    # What the person does
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc ends a selection or a search first while the conversation has the keys."""
+        if action == "leave_conversation":
+            return self.transcript.has_focus and bool(
+                self.get_selected_text() or self.transcript.finder.pattern
+            )
+        return True
+
+    def action_leave_conversation(self) -> None:
+        """End a selection or a search in the conversation."""
+        self.ends_selection_or_search()
+
+    def action_back(self) -> None:
+        """Back to where the person was; what was written for the agent is kept."""
+        if text := self.prompt.text:
+            self._agents.drafts[self.shows_agent] = text
+        self.dismiss(None)
+
+    def action_back_out(self) -> None:
+        """Copy what is selected; else empty the prompt."""
+        if selected := self.get_selected_text():
+            self.app.copy_to_clipboard(selected)
+            self.clear_selection()
+        else:
+            self.prompt.set_text("")
+
+    def action_pause(self) -> None:
+        """Hold the agent, or let it go on."""
+        self.app.run_worker(partial(self._agents.pause, self.shows_agent))
+
+    def action_kill(self) -> None:
+        """Ask, and stop the agent."""
+        self.app.run_worker(partial(self._agents.kill, self.shows_agent))
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        event.stop()
+        if event.kind == "command":
+            call = read_slash(event.text)
+            if isinstance(call, CommandCall) and call.command in CONVERSATION:
+                self.app.run_worker(partial(cast("AgentScreenPorts", self.app).actions.run_slash, event.text))
+                return
+        if event.kind in ("command", "shell"):
+            sign = "/" if event.kind == "command" else "!"
+            self._give_back(sign + event.text)
+            words = "That works in the main prompt (esc leads there); // begins a message with a slash."
+            cast("AgentScreenPorts", self.app).complain(words)
+        else:
+            self.run_worker(partial(self._tell, event.text), group="tell")
+
+    async def _tell(self, text: str) -> None:
+        if await self._agents.tell(self.shows_agent, text):
+            self.transcript.navigator.jump_to_end()
+            self._show_standing()
+        else:
+            self._give_back(text)
+
+    def _give_back(self, text: str) -> None:
+        """Put a message that went nowhere into the prompt again."""
+        self.prompt.set_text("\n".join(filter(None, (text, self.prompt.text))))
+
+    def on_workbench_state_changed(self, event: Workbench.StateChanged) -> None:
+        # The arrangement of the session's own panes is the one that is remembered.
+        event.stop()
+
+    def on_transcript_placed(self, event: Transcript.Placed) -> None:
+        event.stop()
+        cast("AgentScreenPorts", self.app).say(
+            "The timeline has the messages of the session's own agent only."
+        )
+
+
+def known(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:
+    """The part of a path that was told: what was stored just now is still to be heard of. Pure."""
+    if not under_way or not flight.node:
+        return path
+    end = len(path)
+    while end and path[end - 1].id > flight.node and path[end - 1].kind in ("user", "assistant", "tool"):
+        end -= 1
+    return path[:end]

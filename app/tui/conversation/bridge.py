@@ -1,0 +1,322 @@
+"""Engine events become what the screen shows: one match, no state but the status line's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from agent.api.history import MAIN
+from agent.api.mcp import ServerLogged
+from agent.events import (
+    Asked,
+    BranchSwitched,
+    EffortChanged,
+    Event,
+    FileChange,
+    FilesChanged,
+    ModeChanged,
+    QueueChanged,
+    RequestResolved,
+    SessionOpened,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UsageChanged,
+)
+from app.tui.conversation.agent_events import tell
+from app.tui.conversation.agent_streams import AgentStreams
+from app.tui.panes.agent_rows import AgentRows
+from app.tui.panes.task_lists import TodoTree
+from app.tui.questions.request_queue import RequestQueue
+from app.tui.terminal.output_filter import TerminalAttention
+from tools.results import DiffDetail, Display
+from widgets.panes.files import PaneFileChange
+from widgets.panes.status import StatusFigures
+from widgets.transcript.items import CallItem
+
+_SANDBOXES = ("", "bubblewrap", "landlock", "seatbelt", "none")
+KEPT_RESULTS = 500
+"""Calls whose results are at hand; those before are read from the session's path."""
+
+_TROUBLES = {
+    "": "offline",  # a service of an older version, which does not say
+    "unreachable": "offline",
+    "auth": "access refused",
+    "billing": "no credit",
+    "rate_limit": "rate limited",
+}
+"""Kinds of failures of a model, as the status line has them; the others are no answer."""
+
+_ALARMING = ("error", "critical", "alert", "emergency")
+"""Levels of a server's log that the eye should not miss."""
+
+
+class Panes(Protocol):
+    """The parts of the session screen that show something; `SessionScreen` has the real ones."""
+
+    transcript: Any
+    prompt: Any
+    status: Any
+    todo: Any
+    agents: Any
+    calls: Any
+    files: Any
+
+
+class Bridge:
+    """Hears every event and tells the panes. Quick: panes only note what changed and draw later."""
+
+    def __init__(
+        self,
+        panes: Panes,
+        requests: RequestQueue,
+        attention: TerminalAttention,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._logged = 0
+        self._panes = panes
+        self._requests = requests
+        self._attention = attention
+        self.clock = clock
+        """Seconds, as the panes count them."""
+        self.state = StatusFigures()
+        self.team = AgentRows(clock)
+        self.todos = TodoTree()
+        self.streams = AgentStreams()
+        self._own_cost: float | None = None
+        """US dollars of the session's own agent; None: unknown, or nothing was counted yet."""
+        self._finished: dict[str, ToolFinished] = {}
+        self._touched: dict[str, tuple[FileChange, ...]] = {}
+        """What the watcher saw change during calls that still run."""
+        self.listeners: list[Callable[[Event], None]] = []
+        """What hears every event beside the panes. Quick, as these are."""
+
+    def __call__(self, event: Event) -> None:
+        if event.agent == "main":
+            tell(self._panes.transcript, event)
+            self._session(event)
+        self._anybody(event)
+        self.streams.hear(event)
+        for hear in self.listeners:
+            hear(event)
+
+    def _session(self, event: Event) -> None:
+        """What is about the session and its own agent, beside the conversation."""
+        panes = self._panes
+        match event:
+            case SessionOpened():
+                self._opened(event)
+            case TurnStarted():
+                self.change(busy_since=self.clock(), budget_reached=False, trouble="")
+                panes.prompt.busy = True
+            case TurnEnded():
+                failed = event.outcome == "failed" and event.exit_code == 3
+                trouble = _TROUBLES.get(event.cause, "no answer") if failed else ""
+                self.change(busy_since=None, budget_reached=event.outcome == "budget", trouble=trouble)
+                panes.prompt.busy = False
+                self._attention.call(f"{self.state.title or 'hermes'}: {event.outcome}")
+            case QueueChanged():
+                panes.prompt.queued, panes.prompt.steering = event.queued, event.steering
+            case ModeChanged():
+                self.show_approvals(event.mode)
+            case EffortChanged():
+                self.change(effort=event.effort)
+            case UsageChanged():
+                self._used(event)
+            case BranchSwitched():
+                self._finished.clear()
+                self._touched.clear()
+                self.show_head(event.head)
+
+    def _anybody(self, event: Event) -> None:
+        """What is shown of every agent."""
+        panes = self._panes
+        if self.team.hear(event):
+            self._show_team()
+        if self.todos.hear(event):
+            panes.todo.show(self.todos.items(), self.todos.below())
+        match event:
+            case ToolStarted():
+                parent = _key(event, event.parent) if event.parent else None
+                panes.calls.start(
+                    _key(event, event.call), event.tool, event.display, parent=parent, agent=event.agent
+                )
+            case ToolProgressed():
+                panes.calls.progress(_key(event, event.call), event.text)
+            case ServerLogged():
+                self._server_log(event)
+            case ToolFinished():
+                key = _key(event, event.call)
+                panes.calls.finish(key, event.outcome, event.seconds, event.display)
+                self._keep(key, event)
+                self._record_files(event, self._touched.pop(key, ()))
+            case FilesChanged():
+                self._files_changed(event)
+            case Asked():
+                self._requests.add(event)
+                self._attention.call(f"{self.state.title or 'hermes'} needs an answer")
+            case RequestResolved():
+                self._requests.resolved(event.id)
+
+    # The agents that were sent
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Show agents of earlier processes, as these events tell of them."""
+        for event in events:
+            self.team.hear(event)
+            self.todos.hear(event)
+        self._show_team()
+
+    def stopping(self, agent: str) -> None:
+        """Show at once that an agent was told to stop."""
+        self.team.stopping(agent)
+        self._show_team()
+
+    def clear_ended_agents(self) -> int:
+        """Clear away the rows of agents that are over; how many went."""
+        count = self.team.clear_ended()
+        self._show_team()
+        return count
+
+    def _show_team(self) -> None:
+        self._panes.agents.soon(self.team.rows)
+        self._add_up()
+
+    def change(self, **fields: Any) -> None:
+        """Change the status line."""
+        self.state = self.state._replace(**fields)
+        self._panes.status.show(self.state)
+
+    def _keep(self, key: str, event: ToolFinished) -> None:
+        """Keep what a call gave back, and let go of the call that has been kept longest."""
+        self._finished[key] = event
+        if len(self._finished) > KEPT_RESULTS:
+            del self._finished[next(iter(self._finished))]
+
+    def call_in_full(self, call: str) -> str:
+        """Everything one of the last calls of this session gave back; empty for one that is not known."""
+        event = self._finished.get(call)
+        if event is None:
+            return ""
+        detail = event.display.detail
+        text = detail.diff if isinstance(detail, DiffDetail) else detail.text if detail else event.result
+        return f"{event.display.verb} {event.display.subject}\n{event.display.summary}\n\n{text}"
+
+    def _opened(self, event: SessionOpened) -> None:
+        panes = self._panes
+        self._requests.clear()
+        for pane in (panes.transcript, panes.calls, panes.files):
+            pane.clear()
+        self.team.clear()
+        self.todos.clear()
+        self._own_cost = None
+        panes.agents.show(())
+        panes.todo.show(())
+        panes.prompt.busy = False
+        panes.prompt.queued = panes.prompt.steering = ()
+        self._finished.clear()
+        self._touched.clear()
+        self.state = StatusFigures(
+            title=event.title,
+            folder=Path(event.workspace).name,
+            model=event.model,
+            effort=event.effort,
+            service=self.state.service,
+            unsandboxed=event.sandbox == "none",
+            place="" if event.sandbox in _SANDBOXES else event.sandbox,
+        )
+        self.show_approvals(event.approvals)
+
+    def show_approvals(self, mode: str) -> None:
+        """Show the mode, unless it is the usual one."""
+        self.change(approvals="" if mode in ("ask", "normal") else mode)
+
+    def show_branch(self, calls: Sequence[tuple[CallItem, float]], files: Sequence[PaneFileChange]) -> None:
+        """Log and files of another branch: calls with the time they ended (seconds since the epoch)."""
+        log, pane = self._panes.calls, self._panes.files
+        log.clear()
+        for call, ended in calls:
+            at = datetime.fromtimestamp(ended - call.seconds)
+            log.start(call.call, call.tool, call.display, at=at)
+            log.finish(call.call, call.outcome or "interrupted", call.seconds, call.display)
+        pane.clear()
+        pane.record(files)
+
+    def show_head(self, head: str) -> None:
+        """Show the branch of the conversation, unless it is the first."""
+        self.change(head="" if head == MAIN else head)
+
+    def _used(self, event: UsageChanged) -> None:
+        self._own_cost = event.session_cost
+        self.change(
+            context_used=event.context_used,
+            context_window=event.context_window,
+            cache=event.session_cached / event.session_input if event.session_input else None,
+        )
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """What the session costs: its own agent and all it sent. Unknown as soon as one part is."""
+        sent = self.team.cost()
+        self.change(cost=None if self._own_cost is None or sent is None else self._own_cost + sent)
+
+    def _server_log(self, event: ServerLogged) -> None:
+        """A line of a tool server, among the calls."""
+        self._logged += 1
+        key = f"server:{self._logged}"
+        display = Display(event.level[:20], event.text, "")
+        self._panes.calls.start(key, event.level, display, agent=event.server)
+        outcome = "failed" if event.level in _ALARMING else "done"
+        self._panes.calls.finish(key, outcome, None, display)
+
+    def _files_changed(self, event: FilesChanged) -> None:
+        """Changes of a running call wait for its end: its own diff is the better one."""
+        key = _key(event, event.call)
+        if event.more:
+            self._panes.files.count_unnamed(event.more)
+        if not event.call:
+            outside = event.by == "others"
+            self._panes.files.record([_change(file) for file in event.files], outside=outside)
+        elif key in self._finished:
+            self._record_files(self._finished[key], event.files, again=True)
+        else:
+            self._touched[key] = (*self._touched.get(key, ()), *event.files)
+
+    def _record_files(
+        self, event: ToolFinished, seen: tuple[FileChange, ...], *, again: bool = False
+    ) -> None:
+        """What a call changed: as it says itself, and what else was `seen` to change meanwhile."""
+        detail = event.display.detail
+        told: list[PaneFileChange] = []
+        if event.outcome == "done" and isinstance(detail, DiffDetail):
+            told = [PaneFileChange(*each, detail.diff) for each in changed_files(detail.diff)]
+        paths = {change.path for change in told}
+        more = [_change(file) for file in seen if file.path not in paths]
+        if changes := more if again else told + more:
+            self._panes.files.record(changes)
+
+
+def _key(event: Event, call: str) -> str:
+    """A call as the panes know it: agents number their calls each for itself."""
+    return call if event.agent == "main" else f"{event.agent}/{call}"
+
+
+def _change(file: FileChange) -> PaneFileChange:
+    return PaneFileChange(file.path, file.added, file.removed, file.diff, file.kind)
+
+
+def changed_files(diff: str) -> list[tuple[str, int, int]]:
+    """Path, lines added and lines removed of each file of a unified diff. Pure."""
+    from widgets.transcript.diff_reader import DiffHunk, read_diff
+
+    changes = []
+    for file in read_diff(diff):
+        signs = [line.sign for part in file.parts if isinstance(part, DiffHunk) for line in part.lines]
+        if signs and file.path:
+            changes.append((file.path, signs.count("+"), signs.count("-")))
+    return changes

@@ -1,0 +1,99 @@
+"""Images of a conversation: how they are read, and how this terminal shows them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.conversation.attachments import KEPT_IMAGE
+from app.tui.conversation.session_screen import SessionScreenPort
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from app.tui.conversation.sender import MessageSender
+    from app.tui.terminal.answers import TerminalAnswers
+    from tools.senses.thumbnails import Form, Thumbnail
+    from widgets.pictures.shelf import Load
+
+
+class ImagePorts(SessionScreenPort, Protocol):
+    """What showing images asks of the application."""
+
+    console: Console
+    answers: TerminalAnswers
+    drawn: Callable[[str], str]
+    """Has the last word on what is written to the terminal."""
+
+    @property
+    def message_sender(self) -> MessageSender: ...
+
+    @property
+    def direct_write(self) -> Callable[[str], None] | None: ...
+
+    @property
+    def backlog(self) -> int: ...
+
+
+def show_images(app: ImagePorts, wanted: str) -> None:
+    """Draw the images of the session's conversation as the setting says, as far as this terminal can."""
+    from app.tui.terminal.answers import sixel_cell
+    from widgets.pictures.graphics import Graphics, graphics_of
+
+    if not app.session.panes_mounted:
+        return
+    transcript = app.session.transcript
+    pictures = transcript.pictures
+    pictures.load = picture_loader(lambda: app.message_sender.workspace)
+    pictures.write, pictures.backlog = app.direct_write, lambda: app.backlog
+    shown = graphics_of(wanted, os.environ, app.console.color_system)
+    may_have_sixel = wanted == "auto" and shown is Graphics.BLOCKS and app.console.color_system == "truecolor"
+    if (write := app.direct_write) is not None and (may_have_sixel or shown is Graphics.SIXEL):
+        pictures.probe, app.drawn = (lambda: sixel_cell(write, app.answers)), pictures.sixels.shown
+    else:
+        pictures.probe = None
+    if shown is not pictures.graphics:
+        pictures.graphics = shown
+        pictures.renew()
+        transcript.redraw()
+
+
+def picture_loader(workspace: Callable[[], Path]) -> Load:
+    """Reads images of the home, and files by their path from the workspace; None for what cannot be read."""
+
+    async def load(
+        source: str, columns: int, rows: int, form: Form, cell: tuple[int, int]
+    ) -> Thumbnail | None:
+        import asyncio
+
+        from tools.results import ToolError
+        from tools.senses.reading_apart import thumbnail
+
+        data = await asyncio.to_thread(_bytes, source, workspace())
+        try:
+            return await thumbnail(data, columns, rows, form, cell) if data else None
+        except ToolError:
+            return None  # its name stands in the conversation
+
+    return load
+
+
+def _bytes(source: str, workspace: Path) -> bytes:
+    """The bytes of an image; empty for what is no file, or too large a one. Never waits for a pipe."""
+    from agent.api.home import Home
+    from tools.senses.pictures import LARGEST_FILE
+
+    try:
+        if source.startswith(KEPT_IMAGE):
+            path = Home.locate().attachments / source.removeprefix(KEPT_IMAGE)
+        else:
+            path = workspace / Path(source).expanduser()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(file.fileno())
+            return file.read() if stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST_FILE else b""
+    except (OSError, ValueError, RuntimeError):
+        return b""

@@ -1,0 +1,100 @@
+"""Opens the place of a message that a search found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from agent.api.history import Node
+from agent.api.search import Query, calls_of, parse, readable, spans
+from agent.errors import HermesError
+from app.tui.conversation.session_host import SessionRequest
+from tools.safe_text import clean
+from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
+
+if TYPE_CHECKING:
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import BranchViewPort, NoticePort, SessionPort
+    from app.tui.screens.sessions.search import ChosenHit
+
+    class SearchHitPorts(BranchViewPort, NoticePort, SessionPort, SessionScreenPort, Protocol):
+        """What opening a hit asks of the application."""
+
+
+_SEARCHED = 200_000
+"""Characters of a message in which the match is looked for."""
+
+
+async def show_place(app: SearchHitPorts, session: str, node: int | None) -> None:
+    """Open a session at one of its messages, or at its end. Raises `HermesError`."""
+    if node is None:
+        await app.open_session(SessionRequest(resume=session))
+        return
+    from app.tui.screens.sessions.search import ChosenHit
+
+    await show_search_hit(app, ChosenHit(session, node, parse("")))
+
+
+async def show_search_hit(app: SearchHitPorts, chosen: ChosenHit) -> None:
+    """Open the session, on the branch the message lies on, and light the match up. Raises `HermesError`."""
+    client = app.need_client()
+    stored = client.stored
+    node = await stored.node(chosen.session, chosen.node)
+    here = client.id == chosen.session and any(each.id == node.id for each in client.path)
+    if not here:
+        if client.busy:
+            raise HermesError("A turn is running; stop it (esc) before another conversation is opened.")
+        branch = await stored.branch_with(chosen.session, node.id)
+        if client.id == chosen.session:
+            app.say(await app.history_actions.look_at(branch))
+        else:
+            await stored.use_branch(chosen.session, branch)
+            await app.open_session(SessionRequest(resume=chosen.session))
+    transcript = app.session.transcript
+    transcript.focus()
+    words = match_in(node, chosen.query)
+    for wanted in items_of(node, words):
+        if await transcript.navigator.go_to(wanted, words):
+            return
+    app.say("The conversation is open; that message is for the model only and not shown in it.")
+
+
+def match_in(node: Node, query: Query) -> str:
+    """The first match as it stands in a message, of several words side by side all. Pure."""
+    text = clean(readable(node.kind, node.content, node.data))[:_SEARCHED]
+    together = spans(text, parse(f'"{" ".join(query.raw)}"')) if '"' not in "".join(query.raw) else []
+    places = together or spans(text, query)
+    # What goes over a line feed stands nowhere in one row.
+    return text[places[0][0] : places[0][1]].split("\n")[0] if places else ""
+
+
+def items_of(node: Node, words: str) -> list[Callable[[Item], bool]]:
+    """How to tell the item that shows a message, the surest way first. Pure."""
+    text = clean(node.content)
+    match node.kind:
+        case "user":
+            return [lambda item: isinstance(item, UserItem) and item.node == node.id]
+        case "assistant":
+            # Its words may stand in what it asked a tool for, which is shown with the result.
+            asked = [
+                str(call.get("id"))
+                for call, (name, arguments) in zip(_calls(node), calls_of(node.data), strict=False)
+                if words and words.lower() in f"{name} {arguments}".lower()
+            ]
+            answer = [lambda item: isinstance(item, AnswerItem) and item.node == node.id]
+            calls = [lambda item, id=id: isinstance(item, CallItem) and item.call == id for id in asked]
+            return [*answer, *calls] if words.lower() in text.lower() else [*calls, *answer]
+        case "tool":
+            call = str(node.data.get("call", ""))
+            return [
+                # Some providers count calls from one in every message: then only the result tells.
+                lambda item: isinstance(item, CallItem) and item.call == call and item.result == text,
+                lambda item: isinstance(item, CallItem) and item.call == call,
+            ]
+        case _:
+            return [lambda item: isinstance(item, NoticeItem) and item.text == text]
+
+
+def _calls(node: Node) -> list[dict[str, object]]:
+    calls = node.data.get("calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []

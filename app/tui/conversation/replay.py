@@ -1,0 +1,150 @@
+"""A stored conversation as items of the transcript, for a session that is resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from agent.api.attachments import attachments_of
+from agent.api.attachments import shown as shown_with
+from agent.api.history import Node
+from app.tui.conversation.agent_events import ended
+from app.tui.conversation.attachments import sources
+from tools.inner_call import meant_arguments
+from tools.registry import Registry
+from tools.results import Display, Outcome
+from tools.safe_text import clean
+from widgets.transcript.items import (
+    AnswerItem,
+    CallItem,
+    Item,
+    NoticeItem,
+    ReasoningItem,
+    UserItem,
+    source_of,
+)
+
+AGENT_ENDED = "subagent_end"
+AGENT_NOTES = frozenset({"subagent", "subagent_told", AGENT_ENDED})
+"""Kinds of the notices around the work of an agent that was sent, as `agent.session.subagents` writes them."""
+CUT_OFF = "The answer was cut off here."
+"""Below an answer that was stopped, or that a failure or the end of the program cut short."""
+OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
+
+
+def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
+    """The path as it looked when it was live, from its end upwards. What is not asked for costs nothing."""
+    asked, arguments = len(path), dict[str, dict[str, Any]]()
+    for at in range(len(path) - 1, -1, -1):
+        node = path[at]
+        if node.kind == "tool" and asked > at:
+            asked = _asked_by(path, at)
+            arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
+        if node.kind == "compaction":
+            yield _compaction(node, path[:at])
+            continue
+        yield from reversed(_items_of(node, arguments, tools))
+
+
+def call_at(path: Sequence[Node], at: int, tools: Registry) -> CallItem:
+    """The call whose result stands at an index of the path."""
+    asked = _asked_by(path, at)
+    arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
+    return _call(path[at], arguments, tools)
+
+
+def call_in_full(path: Sequence[Node], call: str, tools: Registry) -> str:
+    """What a call of the path was asked and gave back; empty for one that is not on it."""
+    for at in range(len(path) - 1, -1, -1):
+        if path[at].kind == "tool" and path[at].data.get("call") == call:
+            return source_of(next(newest_first(path[: at + 1], tools)))
+    return ""
+
+
+def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> list[Item]:
+    """What one node shows, top to bottom."""
+    match node.kind:
+        case "user" if node.data.get("origin") != "engine":
+            attached = attachments_of(node.data)
+            said = shown_with(clean(node.content), attached)
+            return [UserItem(said, node.id, str(node.data.get("origin", "prompt")), sources(attached))]
+        case "assistant":
+            shown: list[Item] = []
+            reasoning = node.data.get("reasoning")
+            if isinstance(reasoning, str) and reasoning.strip():
+                shown.append(ReasoningItem(clean(reasoning)))
+            if node.content.strip():
+                shown.append(AnswerItem(clean(node.content), node.id))
+            if node.data.get("state") == "interrupted":
+                shown.append(NoticeItem("info", CUT_OFF))
+            return shown
+        case "tool":
+            return [_call(node, arguments, tools)]
+        case "notice" if (kind := node.data.get("kind")) in AGENT_NOTES:
+            # What an agent was asked is its first message, what it is told another, its report the last one.
+            if kind != AGENT_ENDED:
+                return []
+            return [NoticeItem(*ended(str(node.data.get("outcome")), clean(str(node.data.get("error", "")))))]
+        case "notice" if node.data.get("kind") not in ("todos", "mention"):
+            return [NoticeItem(str(node.data.get("kind", "info")), clean(node.content))]
+        case _:
+            return []
+
+
+def _compaction(node: Node, before: Sequence[Node]) -> NoticeItem:
+    """The line of a compaction, with what the model reads since then behind it."""
+    from agent.api.history import folded_into
+
+    return NoticeItem("compaction", clean(node.content), clean(folded_into(node, before)))
+
+
+def _asked_by(path: Sequence[Node], at: int) -> int:
+    """Where the message stands that a result answers; -1 if there is none."""
+    while at >= 0 and path[at].kind != "assistant":
+        at -= 1
+    return at
+
+
+def _calls(calls: Any) -> Iterable[tuple[str, dict[str, Any]]]:
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            arguments = _object(call.get("arguments"))
+            yield str(call.get("id")), meant_arguments(str(call.get("name")), arguments)
+
+
+def _call(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> CallItem:
+    id, tool = str(node.data.get("call", "")), str(node.data.get("tool", ""))
+    outcome, seconds = node.data.get("outcome"), node.data.get("seconds")
+    given = arguments.get(id, {})
+    return CallItem(
+        id,
+        clean(tool),
+        display_of(tool, given, _object(node.content), tools),
+        given,
+        cast(Outcome, outcome) if outcome in OUTCOMES else "interrupted",
+        float(seconds) if isinstance(seconds, (int, float)) else 0.0,
+        clean(node.content),
+        files=files if isinstance(files := node.data.get("files"), int) else 0,
+    )
+
+
+def display_of(tool: str, arguments: dict[str, Any], result: dict[str, Any], tools: Registry) -> Display:
+    """How the call looks; one of a tool that is gone, or changed its ways, gets a plain display."""
+    entry = tools.get(tool)
+    if entry is not None and entry.describe is not None:
+        try:
+            return entry.describe(arguments, result)
+        except Exception:
+            pass
+    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
+    return Display(clean(tool) or "tool", subject, clean(str(result.get("error", "")))[:200])
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,62 @@
+"""The conversation so far on the screen: of a session that opens, of a branch, of one old call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from app.tui.ports import AgentsPort, EventsPort, SessionPort
+
+if TYPE_CHECKING:
+    from agent.api.history import Node
+    from agent.api.session import SessionClient
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from widgets.transcript.items import Item
+
+    class ShownHistoryPorts(AgentsPort, EventsPort, SessionPort, SessionScreenPort, Protocol):
+        """What is asked of the application."""
+
+
+class ShownHistory:
+    """Brings stored messages into the conversation of the session's own agent."""
+
+    def __init__(self, app: ShownHistoryPorts) -> None:
+        self._app = app
+
+    def preview(self, path: Sequence[Node]) -> None:
+        """Show the end of a session that is being opened."""
+        self._app.session.transcript.load(earlier=_said(path))
+
+    def show_branch(self, client: SessionClient) -> None:
+        """Show the branch in use in place of what is shown."""
+        self.preview(tuple(client.path))
+
+    async def show_past(self, client: SessionClient) -> None:
+        """Show what was said in a session that is open now, and the agents it sent."""
+        from agent.api.home import Home
+
+        transcript = self._app.session.transcript
+        transcript.document.archive.folder = Home.locate().root
+        self._app.bridge.show_head(client.branch)
+        path = tuple(client.path)
+        if len(path) > 1:
+            transcript.put_above(_said(path))
+        await self._app.agents.recall(client)
+
+    async def call_in_full(self, call: str) -> str:
+        """A call that only the store still has in full, as text; empty when nobody knows it."""
+        from app.tui.conversation.replay import call_in_full
+        from tools.registry import registry
+
+        if (client := self._app.host.client) is None:
+            return ""
+        path = await client.whole_path()
+        return await asyncio.to_thread(call_in_full, path, call, registry)
+
+
+def _said(path: Sequence[Node]) -> Iterable[Item]:
+    from app.tui.conversation.replay import newest_first
+    from tools.registry import registry
+
+    return newest_first(path, registry)

@@ -1,0 +1,39 @@
+"""Text typed while something else than the prompt has the keys: it goes to the prompt all the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual import events
+from textual.screen import Screen
+
+from app.tui.conversation.conversation_screen import ConversationScreen
+
+if TYPE_CHECKING:
+    from app.tui.ports import KeysPort
+
+
+def lead(screen: Screen[object], event: events.Key | events.Paste) -> None:
+    """Give the prompt of a conversation the keys if the event is text that means nothing where they are.
+
+    A character means something where the line below the panes says so, or the person has chosen that key; and
+    any does in a list that is being filtered, or to a widget that takes text itself.
+    """
+    if not isinstance(screen, ConversationScreen) or screen.prompt.has_focus:
+        return
+    if isinstance(event, events.Key) and not event.is_printable:
+        return
+    key, typed = (event.key, event.character) if isinstance(event, events.Key) else ("a", "a")
+    if (part := screen.focused) is not None and part.check_consume_key(key, typed):
+        return
+    if isinstance(event, events.Key) and (active := screen.active_bindings.get(key)) is not None:
+        chosen = cast("KeysPort", screen.app).keys.changed
+        # A blank or a sign begins no message, so it stays the command that it is in this part.
+        if active.binding.id in chosen or typed in screen.keys_shown() or not (typed or "").isalnum():
+            return
+    screen.set_focus(screen.prompt)
+
+
+def is_text(event: events.Event) -> bool:
+    """Whether it is text rather than an order. Pure."""
+    return isinstance(event, events.Paste) or (isinstance(event, events.Key) and event.is_printable)

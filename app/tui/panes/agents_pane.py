@@ -1,0 +1,8 @@
+"""The agents that were sent. The bridge tells it what happened, as other parts of the screen."""
+
+from __future__ import annotations
+
+from app.tui.panes.pane_kind import PaneKind
+from widgets.panes.agents import AgentsPane
+
+PANE = PaneKind("agents", 20, AgentsPane)

@@ -1,0 +1,62 @@
+"""Rows of the panes for a conversation that goes on elsewhere: its last calls, its files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
+
+from agent.api.checkpoints import PathChange, git_apart
+from agent.api.history import Node
+from app.tui.conversation.replay import call_at
+from app.tui.screens.history.file_changes import FileChanges
+from app.tui.screens.history.timeline_files import diff_of
+from widgets.panes.files import PaneFileChange
+from widgets.transcript.items import CallItem
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionHistory
+
+CALLS = 200
+"""Calls that the log shows of a branch."""
+FILES = 100
+"""Files that the pane shows of a branch."""
+_KINDS = {"added": "added", "changed": "modified", "deleted": "removed"}
+
+
+def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
+    """The last calls of a path, oldest first, each with the time it ended (seconds since the epoch)."""
+    from tools.registry import registry
+
+    tools = [at for at, node in enumerate(path) if node.kind == "tool"][-CALLS:]
+    return [(call_at(path, at, registry), path[at].created) for at in tools]
+
+
+async def panes_of(history: SessionHistory) -> list[PaneFileChange]:
+    """How files differ from the beginning of the session, by what it did. Raises `HermesError`."""
+    return await _rows(history, await _files(history))
+
+
+async def ignored_files(history: SessionHistory, listed: Container[str]) -> list[PaneFileChange]:
+    """The same of files in the workspace that are not `listed`: the watch leaves out only ignored ones."""
+    changes = await _files(history)
+    return await _rows(
+        history, [each for each in changes if each.path not in listed and not each.path.startswith("/")]
+    )
+
+
+async def _files(history: SessionHistory) -> list[PathChange]:
+    """All that leads from the beginning to now, without folders and without what git keeps for itself."""
+    changes = await history.changes(0, (await history.place()).step)
+    sides = ((each, each.after or each.before) for each in git_apart(changes).files)
+    return [each for each, entry in sides if entry is not None and entry.kind.value != "folder"]
+
+
+async def _rows(history: SessionHistory, changes: Sequence[PathChange]) -> list[PaneFileChange]:
+    files = FileChanges(history.contents)
+    found: list[PaneFileChange] = []
+    for change, told in zip(changes[:FILES], await files.described(changes[:FILES]), strict=True):
+        diff, _ = await asyncio.to_thread(diff_of, told, await files.sides(change))
+        kind = _KINDS[told.kind]
+        found.append(PaneFileChange(told.path, told.added or 0, told.removed or 0, diff, kind))  # type: ignore[arg-type]
+    return found

@@ -1,0 +1,8 @@
+"""The log of all tool calls. The bridge tells it what happened, as other parts of the screen."""
+
+from __future__ import annotations
+
+from app.tui.panes.pane_kind import PaneKind
+from widgets.panes.log import LogPane
+
+PANE = PaneKind("log", 30, LogPane)

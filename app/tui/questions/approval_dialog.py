@@ -1,0 +1,109 @@
+"""The dialog for an action that needs a yes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from agent.events import ApprovalAsked, Decision
+from app.tui.questions.approval_words import HIDDEN, marks_in_command, marks_in_notes, one_line, reached, reasons
+from app.tui.screens.choices import Choices
+from app.tui.screens.dialog import Dialog, Hints
+from app.tui.screens.field import Field
+from app.tui.screens.wording import LINE_CHARS, Skinned, line, words
+from tools.safe_text import reveal
+
+ONCE = "Allow once"
+SESSION = "Allow for this session"
+ALWAYS = "Always: {rule}"
+NO = "Deny"
+WHY = "Deny and tell why …"
+RULE_CHARS = 50
+"""Characters of a rule that stand in its choice; all of it stands in the notes."""
+
+DANGEROUS = re.compile(
+    r"(?<![\w./-])(?:"
+    r"sudo|doas|su|rm(?:\s+-\S+)*|rmdir|shred|dd|mkfs\S*|chmod|chown|kill|killall|pkill|truncate|"
+    r"git\s+(?:push(?:\s+\S+){0,20}?\s+(?:-f|--force\S*)|push|reset\s+--hard|clean\s+-\S+)|"
+    r"(?:curl|wget|nc|ssh|scp)|eval|(?:ba|z|da)?sh\s+-c"
+    rf")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{{1,2}}\s*/\S+|{HIDDEN}"
+)
+"""What the eye should not miss where nothing is known of the parts. Only a help for reading."""
+
+
+class ApprovalDialog(Dialog[Decision]):
+    """Says who asks, what exactly would happen, what it would touch and why. No is the default."""
+
+    enters = "deny and tell"
+    leaves = "deny"
+    opens = True
+
+    def __init__(self, request: ApprovalAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
+        super().__init__(spill)
+        self.request = request
+        rule = line(request.rule, LINE_CHARS)
+        shown = rule if len(rule) <= RULE_CHARS else f"{rule[: RULE_CHARS - 1]}…"
+        lasting = [SESSION, ALWAYS.format(rule=shown)] if rule else []
+        self._choices = [ONCE, *lasting, NO, WHY]
+
+    def body(self) -> ComposeResult:
+        request = self.request
+        who, tool = line(request.agent, LINE_CHARS), line(request.tool, LINE_CHARS)
+        yield Static(Content(f"◆ {who} wants to use {tool}"), classes="who")
+        judged = bool(request.parts)
+        in_command = marks_in_command(request) if judged else DANGEROUS
+        yield Skinned(request.headline, reveal, marks=in_command, classes="text subject")
+        yield words(
+            self._notes(),
+            "text notes",
+            marks=marks_in_notes(request) if judged else DANGEROUS,
+            role="dim",
+            gutter=2,
+        )
+        yield Choices(self._choices, chosen=self._choices.index(NO))
+        field = Field(placeholder="why not, for the agent to read", compact=True)
+        field.display = False
+        yield field
+        yield Hints()
+
+    def whole(self) -> str:
+        request = self.request
+        asks = f"{request.agent} wants to use {request.tool}"
+        return f"{asks}\n\n{request.headline}\n\n{self._notes()}"
+
+    def _notes(self) -> str:
+        """Why it asks, what it would touch, and what a no means, a line each."""
+        facts = reached(self.request)
+        notes = [*([facts] if facts else []), *reasons(self.request)]
+        if self.request.rule:
+            notes.append(f"a yes for the session or always covers: {one_line(self.request.rule)}")
+        else:
+            notes.append("it is asked each time: a yes counts once")
+        notes.append("on no: nothing runs; the agent is told and looks for another way")
+        # A glyph is for reasons alone: a reason cannot pass for what is known of network and sandbox.
+        return "\n".join(note if note[:2] in ("▲ ", "· ") else f"  {note}" for note in notes)
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        chosen = event.option_index
+        if chosen == 0:
+            self.dismiss(Decision("once"))
+        elif self._choices[chosen] == NO:
+            self.decline()
+        elif self._choices[chosen] == WHY:
+            field = self.query_one(Input)
+            field.display = True
+            field.focus()
+        else:
+            self.dismiss(Decision("session" if chosen == 1 else "always"))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(Decision("deny", event.value.strip()))
+
+    def decline(self) -> None:
+        self.dismiss(Decision("deny"))

@@ -1,0 +1,38 @@
+"""The question what becomes of a ceiling that stands in the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent.events import CeilingAsked, CeilingReply
+from app.tui.questions import budget_words as budget
+from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+
+if TYPE_CHECKING:
+    from app.tui.screens.dialog import Dialog
+
+
+async def _plain(request: CeilingAsked, terminal: PlainTerminal) -> CeilingReply:
+    terminal.say(f"\n◆ {request.agent} cannot go on. {budget.reached(request)}")
+    for note in budget.after(request):
+        terminal.say(f"  · {note}")
+    hint = f"  [y] {budget.raised_once(request)}  [a number] by that much  [N] stop here: "
+    while True:
+        text = (await terminal.read(hint) or "").lower()
+        if text in ("y", "yes"):
+            return CeilingReply("raised", request.again)
+        if text in ("", "n", "no"):
+            return CeilingReply("stopped")
+        ceiling, wrong = budget.more(text, request)
+        if not wrong:
+            return CeilingReply("raised", ceiling)
+        terminal.say(f"  {wrong}")
+
+
+def _dialog(request: CeilingAsked, spill: Spill) -> Dialog[Any]:
+    from app.tui.questions.ceiling_dialog import CeilingDialog
+
+    return CeilingDialog(request, spill)
+
+
+QUESTION = QuestionKind(CeilingAsked, _dialog, _plain, reads=("app.tui.questions.ceiling_dialog",))

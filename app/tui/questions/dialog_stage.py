@@ -1,0 +1,84 @@
+"""Dialogs on the screen: what the queue of requests asks the application for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from textual.command import CommandPalette
+
+from app.tui.questions.question_kind import kind_of
+from app.tui.questions.request_queue import Reply, Request
+from app.tui.screens.dialog import Dialog
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import EventsPort, TypingPort
+
+    class StagePorts(EventsPort, SessionScreenPort, TypingPort, Protocol):
+        """What dialogs ask of the application."""
+
+        @property
+        def screen(self) -> Screen[Any]: ...
+
+        def set_timer(self, delay: float, callback: Callable[[], object], /) -> object:
+            """Call once after `delay` seconds."""
+            ...
+
+        def push_screen(self, screen: Dialog[Any], callback: Callable[[Any], None], /) -> object:
+            """Show a dialog and hand on what it ends with."""
+            ...
+
+
+log = logging.getLogger(__name__)
+
+
+class DialogStage:
+    """Shows one dialog over whatever is there, and closes it when the engine says it is over."""
+
+    def __init__(self, app: StagePorts) -> None:
+        self._app = app
+        self._shown: Dialog[Any] | None = None
+        self._count = 0
+
+    def typing_for(self) -> float:
+        top = self._app.screen
+        if top is not self._shown and isinstance(top, (Dialog, CommandPalette)):
+            return 0.0  # what is open for a moment is not covered, as if a key had just been pressed
+        return time.monotonic() - self._app.last_key
+
+    def later(self, delay: float, act: Callable[[], object]) -> None:
+        self._app.set_timer(delay, lambda: act())
+
+    def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
+        spill = self._app.spill
+        # The one who asks as the person knows it.
+        who = "Hermes" if request.agent == "main" else self._app.bridge.team.called(request.agent)
+        asked = replace(request, agent=who)
+        try:
+            dialog = kind_of(asked).dialog(asked, spill)
+        except LookupError:
+            log.exception("a question could not be asked")
+            self.later(0, lambda: done(None))
+            return lambda: None
+        self._shown = dialog
+        dialog.say_others(self._count - 1)
+        self._app.push_screen(dialog, done)
+
+        def close() -> None:
+            dialog.dismiss(None)
+
+        return close
+
+    def waiting(self, count: int) -> None:
+        self._count = count
+        if self._shown is not None:
+            self._shown.say_others(count - 1)
+        self._app.bridge.change(questions=count)
+        if self._app.session.panes_mounted:
+            self._app.session.transcript.rest(count > 0)

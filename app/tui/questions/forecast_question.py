@@ -1,0 +1,36 @@
+"""The question whether agents are sent that may take much."""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+from agent.events import Decision, ForecastAsked
+from app.tui.questions import budget_words as budget
+from app.tui.questions.approval_words import one_line
+from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+from app.tui.questions.typed_replies import decision
+
+if TYPE_CHECKING:
+    from app.tui.screens.dialog import Dialog
+
+GOAL = 300
+"""Characters of a goal that are shown."""
+
+
+async def _plain(request: ForecastAsked, terminal: PlainTerminal) -> Decision:
+    terminal.say(f"\n◆ {budget.heading(request)}:\n")
+    for goal in request.forecast.goals:
+        terminal.say(f"  - {one_line(goal)[:GOAL]}")
+    terminal.say("\n" + indent(budget.aligned(list(budget.figures(request))), "  ") + "\n")
+    text = await terminal.read("  [y] send  [s] send, and do not ask again  [N] do not, or say why not: ")
+    return decision(text, lasting="s")
+
+
+def _dialog(request: ForecastAsked, spill: Spill) -> Dialog[Any]:
+    from app.tui.questions.forecast_dialog import ForecastDialog
+
+    return ForecastDialog(request, spill)
+
+
+QUESTION = QuestionKind(ForecastAsked, _dialog, _plain, reads=("app.tui.questions.forecast_dialog",))

@@ -1,0 +1,60 @@
+"""The form of a tool server that a person fills in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent.api.mcp import FormAsked, FormReply
+from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
+
+if TYPE_CHECKING:
+    from agent.api.mcp import FormField
+    from app.tui.screens.dialog import Dialog
+
+NO = "!"
+"""What declines on a plain terminal."""
+
+
+async def _plain(request: FormAsked, terminal: PlainTerminal) -> FormReply:
+    from agent.api.mcp import filled_form
+
+    terminal.say(f"\n◆ The MCP server {request.server} asks you: {request.message}")
+    texts: dict[str, str] = {}
+    for field in request.fields:
+        terminal.say(f"  {field.label}{_hint(field)}")
+        while True:
+            text = await terminal.read(f"  {field.title} (enter for {_otherwise(field)}, {NO} to decline): ")
+            if text is None:
+                return FormReply("cancelled")
+            if text.strip() == NO:
+                return FormReply("declined")
+            texts[field.name] = text.strip() or field.default_text
+            _, wrong = filled_form([field], texts)
+            if not wrong:
+                break
+            terminal.say(f"  {wrong[field.name]}")
+    agreed = await terminal.read("  [y] send it  [N] decline: ")
+    if (agreed or "").strip().lower() not in ("y", "yes"):
+        return FormReply("declined")
+    return FormReply("answered", filled_form(request.fields, texts)[0])
+
+
+def _otherwise(field: FormField) -> str:
+    if field.default_text:
+        return field.default_text
+    return "nothing, though it is needed" if field.required else "nothing"
+
+
+def _hint(field: FormField) -> str:
+    choices = ", ".join(label for _, label in field.choices)
+    warning = " ▲ It seems to ask for a secret, which the server will learn." if field.is_secret else ""
+    return (f" [{choices}]" if choices else "") + warning
+
+
+def _dialog(request: FormAsked, spill: Spill) -> Dialog[Any]:
+    from app.tui.questions.form_dialog import FormDialog
+
+    return FormDialog(request, spill)
+
+
+QUESTION = QuestionKind(FormAsked, _dialog, _plain, reads=("app.tui.questions.form_dialog",))

@@ -1,0 +1,65 @@
+"""Declaration of a kind of question: its dialog, and its form on a plain terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agent.events import Asked
+from tools.parts import PartKind, search_path
+
+if TYPE_CHECKING:
+    from app.tui.screens.dialog import Dialog
+
+Spill = Callable[[str], None]
+"""Puts what is left of a draft back into the prompt."""
+
+
+class PlainTerminal(Protocol):
+    """Where questions are asked line by line."""
+
+    def say(self, text: str) -> None:
+        """Write a line beside the output."""
+        ...
+
+    async def read(self, prompt: str) -> str | None:
+        """One line, or None at the end of input."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionKind:
+    """One kind. `dialog` may import the user interface; its JSON form is that of its event."""
+
+    event: type[Asked]
+    dialog: Callable[[Any, Spill], Dialog[Any]]
+    """The dialog of a request; it ends with the reply, or with None."""
+    plain: Callable[[Any, PlainTerminal], Awaitable[Any]]
+    """Asks on a plain terminal; the reply."""
+    reads: tuple[str, ...] = ()
+    """Modules that the dialog needs, which are read ahead."""
+
+
+QUESTIONS = PartKind("questions", "app.tui.questions", "_question")
+
+
+def kind_of(request: Asked) -> QuestionKind:
+    """The kind of a request. Raises `LookupError` for an event that no kind is declared for."""
+    kinds = _kinds(tuple(search_path()))
+    for event in type(request).__mro__:
+        if event in kinds:
+            return kinds[event]
+    raise LookupError(f"no kind of question is declared for {type(request).__name__}")
+
+
+def kinds() -> list[QuestionKind]:
+    """All kinds there are. Imports them, without their dialogs."""
+    return list(_kinds(tuple(search_path())).values())
+
+
+@cache
+def _kinds(_search_path: tuple[object, ...]) -> dict[type, QuestionKind]:
+    modules, _ = QUESTIONS.load_all()
+    return {module.QUESTION.event: module.QUESTION for module in modules}

@@ -1,0 +1,206 @@
+"""The kinds of agents that can be sent: what each is for, what it may do, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+from rich.text import Text
+from textual import work
+from textual.app import SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agent.api.agents import UNTRUSTED
+from agent.errors import HermesError
+from app.tui.screens.agents.agent_files import AgentKind, limits
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.page import Page
+from app.tui.screens.wording import line
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+
+WAITS = "those of the project wait for hermes config trust"
+NAME_CELLS = 18
+"""Cells of the names; longer ones are cut."""
+
+
+class KindsSource(Protocol):
+    """Where the kinds come from; `app.tui.screens.agents.agent_menu.AgentMenu` is the real one."""
+
+    async def listed(self) -> tuple[list[AgentKind], str]:
+        """All kinds, and what keeps those of the project from counting."""
+        ...
+
+    async def text(self, kind: AgentKind) -> str:
+        """The text of the file of a kind. Raises `HermesError`."""
+        ...
+
+    async def new(self, name: str) -> str:
+        """A text to begin with. Raises `HermesError` if the name is none or taken."""
+        ...
+
+    async def create(self, name: str, text: str) -> None: ...
+
+    async def change(self, kind: AgentKind, text: str) -> str:
+        """Keep another text for a kind; what to tell."""
+        ...
+
+    def edited(self, text: str) -> str:
+        """The text as the person leaves it in their editor, which has the terminal. Raises `HermesError`."""
+        ...
+
+
+class KindsScreen(Page[str | None]):
+    """Ends with the name of a kind to mention, or None."""
+
+    heading = "Kinds of agents"
+    keys = "⏎ mention · n new · e edit · / filter · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "edit", "Open its file in the editor", id="kinds.edit"),
+    ]
+
+    def __init__(self, menu: KindsSource) -> None:
+        self._list = KindRows()
+        super().__init__(self._list)
+        self._menu = menu
+
+    def below(self) -> list[Widget]:
+        return [Static(id="page-about")]
+
+    def on_mount(self) -> None:
+        self._fill()
+
+    @work(exclusive=True, group="list")
+    async def _fill(self, at: str = "") -> None:
+        kinds, problem = await self._menu.listed()
+        self._list.show(kinds, at)
+        self.state(WAITS if problem == UNTRUSTED else problem)
+        self.pointed()
+
+    def pointed(self) -> None:
+        """Tell of the kind under the cursor."""
+        kind = self._list.pointed
+        for place in self.query("#page-about").results(Static):
+            place.update(Content("") if kind is None else about(kind))
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        if (kind := self._list.pointed) is not None:
+            if kind.definition is None:
+                self.notify(line(kind.problems[0]), severity="warning", markup=False)
+            else:
+                self.dismiss(kind.name)
+
+    @work(exclusive=True, group="change")
+    async def action_new(self) -> None:
+        """Ask for a name, begin with the template, keep what the editor leaves."""
+        name = await self.app.push_screen_wait(TextDialog("Name of the new kind: a-z, 0-9 and -"))
+        if name is None or not name.strip():
+            return
+        try:
+            text = self._in_editor(await self._menu.new(name))
+            if text.strip():
+                await self._menu.create(name.strip(), text)
+                self._fill(name.strip())
+        except HermesError as error:
+            self._complain(error)
+
+    @work(exclusive=True, group="change")
+    async def action_edit(self) -> None:
+        """Change the file under the cursor."""
+        kind = self._list.pointed
+        if kind is None:
+            return
+        try:
+            before = await self._menu.text(kind)
+            after = self._in_editor(before)
+            if after not in (before, ""):
+                self.notify(line(await self._menu.change(kind, after)), markup=False)
+                self._fill(kind.name)
+        except HermesError as error:
+            self._complain(error)
+
+    def _in_editor(self, text: str) -> str:
+        try:
+            with self.app.suspend():
+                return self._menu.edited(text)
+        except SuspendNotSupported:
+            raise HermesError("This terminal cannot be left to an editor.") from None
+
+    def _complain(self, error: HermesError) -> None:
+        self.notify(line(str(error)), severity="warning", timeout=8, markup=False)
+
+
+class KindRows(RowList):
+    """A row for each kind: name, what it is for, where it comes from."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Here, as lists of rows have another use for the key.
+        Binding("n", "screen.new", "Write a new kind of agent in the editor", id="kinds.new"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(self._lines, search_text=self._text)
+        self._kinds: Sequence[AgentKind] = ()
+
+    @property
+    def pointed(self) -> AgentKind | None:
+        """The kind under the cursor."""
+        return None if self.cursor is None or self.cursor >= len(self._kinds) else self._kinds[self.cursor]
+
+    def show(self, kinds: Sequence[AgentKind], at: str = "") -> None:
+        """List these, the cursor on the one called `at`, else on the one it was on."""
+        before = self.pointed
+        self._kinds = kinds
+        self.reset(len(kinds))
+        names = [kind.name for kind in kinds]
+        wanted = at or (before.name if before else "")
+        self.move_to(names.index(wanted) if wanted in names else 0)
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        self._tell()
+
+    def repaint(self) -> None:
+        super().repaint()
+        # A filter may have left the cursor on another kind.
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.is_attached and isinstance(self.screen, KindsScreen):
+            self.screen.pointed()
+
+    def _text(self, index: int) -> str:
+        kind = self._kinds[index]
+        return f"{kind.name} {kind.definition.description if kind.definition else ''} {kind.source}"
+
+    def _lines(self, index: int, width: int) -> list[Text]:
+        kind = self._kinds[index]
+        glyph, role = (
+            ("✗", "error") if kind.definition is None else ("▲", "warning") if kind.doubts else (" ", "dim")
+        )
+        left = Text(" ").append(f"{glyph} ", self.ink(role))
+        name = one_line(kind.name)
+        name = name if len(name) <= NAME_CELLS else f"{name[: NAME_CELLS - 1]}…"
+        left.append(f"{name:<{NAME_CELLS}} ", self.ink("text"))
+        words = kind.definition.description if kind.definition else "cannot be sent"
+        left.append(one_line(words), self.ink("dim"))
+        return [spread(left, Text(f" {kind.source} ", self.ink("dim")), width)]
+
+
+def about(kind: AgentKind) -> Content:
+    """What a kind may do or what is wrong with it, and where its file is, in two lines. Pure."""
+    if kind.definition is None:
+        more = len(kind.problems) - 1
+        first = Content.assemble(
+            ("✗ ", "$error"), line(kind.problems[0]), f" And {more} more." if more else ""
+        )
+    elif kind.doubts:
+        first = Content.assemble(("▲ ", "$warning"), line(kind.doubts[0]))
+    else:
+        first = Content(line(limits(kind.definition)))
+    hides = f" · takes the place of: {', '.join(kind.hides)}" if kind.hides else ""
+    return Content.assemble(first, "\n", (line(f"{kind.path}{hides}"), "$text-muted"))

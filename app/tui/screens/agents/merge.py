@@ -1,0 +1,62 @@
+"""The preview of a merge: what an agent changed in its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from agent.api.checkpoints import Choice, RestorePlan
+from app.tui.screens.history.plan_words import MERGE, PlanWords
+from app.tui.screens.history.restoring import RestoreServices, RestoringScreen
+from app.tui.screens.page import HELP
+from widgets.row_text import one_line
+
+
+class MergeScreen(RestoringScreen, inherit_bindings=False):
+    """Ends with what is to become of the files, or None: then nothing is merged.
+
+    `discards` tells whether the person wants the copy thrown away instead.
+    """
+
+    heading = "Before a copy is merged"
+    words: ClassVar[PlanWords] = MERGE
+    keys = "a merge · m mine · t theirs · b both · M T all · ⏎ hunks · ? help · d discard · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "carry_out", "Merge what is chosen", id="merging.carry_out"),
+        Binding("m", "choose('mine')", "Keep mine", id="merging.mine"),
+        Binding("t", "choose('checkpoint')", "Take theirs", id="merging.theirs"),
+        Binding("b", "choose('merge')", "Put both together", id="merging.both"),
+        Binding("M", "choose_all('mine')", "Keep mine everywhere", id="merging.all_mine"),
+        Binding("T", "choose_all('checkpoint')", "Take theirs everywhere", id="merging.all_theirs"),
+        Binding("d", "discard", "Discard the copy", id="merging.discard"),
+        Binding("escape,q", "back", "Back", id="merging.back"),
+        HELP,
+    ]
+    discards = False
+    every = True
+
+    def __init__(
+        self,
+        plan: RestorePlan,
+        services: RestoreServices,
+        choices: Mapping[str, Choice] | None = None,
+        *,
+        agent: str = "",
+        place: str = "",
+    ) -> None:
+        """`agent` is what the person calls the agent whose copy it is, `place` which of how many it is."""
+        super().__init__(plan, services, choices)
+        self._agent = one_line(agent)
+        self._place = place
+
+    def on_mount(self) -> None:
+        if self._agent:
+            # The place first: a long name is cut at its end.
+            place = f"Merge {self._place}:" if self._place else "Merge"
+            self.head.retitle(f"{place} {self._agent}")
+
+    def action_discard(self) -> None:
+        self.discards = True
+        self.dismiss(None)

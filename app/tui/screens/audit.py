@@ -1,0 +1,174 @@
+"""The audit log: what was allowed and refused, as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+
+from agent.api.permissions import AuditEntry, AuditError, AuditReport, AuditTail, asker, verify
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.page import Page
+from app.tui.screens.wording import line
+from widgets.row_list import RowList
+from widgets.row_text import fit
+from widgets.timeline.paint import count
+
+POLL = 0.5
+"""Seconds between two looks at the log."""
+KEPT = 5_000
+"""Entries that can be scrolled back to."""
+GLYPHS = {
+    "allowed": ("✓", "success"),
+    "denied": ("✗", "error"),
+    "expired": ("✗", "warning"),
+    "cancelled": ("■", "warning"),
+    "nobody": ("✗", "warning"),
+}
+"""Glyph and role of each outcome."""
+
+
+class AuditScreen(Page[None]):
+    """Follows the log in `folder` until it is closed."""
+
+    heading = "Audit"
+    keys = "v verify · d refused only · a all · ⏎ in full · / filter · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "verify", "Check that the log is as it was written", id="audit.verify"),
+        Binding("d", "refused(True)", "What was refused", id="audit.refused"),
+        Binding("a", "refused(False)", "Everything", id="audit.all"),
+    ]
+
+    def __init__(self, folder: Path) -> None:
+        self._lines = AuditRows()
+        super().__init__(self._lines)
+        self._folder = folder
+        self._checked = ""
+
+    def on_mount(self) -> None:
+        self._follow()
+
+    @work(exclusive=True, group="follow")
+    async def _follow(self) -> None:
+        tail = AuditTail(self._folder, KEPT)
+        while True:
+            try:
+                self._lines.take(await asyncio.to_thread(tail.read))
+            except AuditError as error:
+                self._lines.explain(str(error))
+            self._tell()
+            await asyncio.sleep(POLL)
+
+    @work(exclusive=True, group="verify")
+    async def action_verify(self) -> None:
+        self._checked = "checking …"
+        self._tell()
+        try:
+            report = await asyncio.to_thread(verify, self._folder)
+        except AuditError as error:
+            self._checked = "could not be checked"
+            self.notify(line(str(error)), severity="error", markup=False)
+        else:
+            self._checked = "as it was written" if report.sound else "not as it was written"
+            if not report.sound or report.notes:
+                self.app.push_screen(DetailScreen("Audit", told(report)))
+        self._tell()
+
+    def action_refused(self, only: bool) -> None:
+        self._lines.show_refused(only)
+        self._tell()
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        self.app.push_screen(DetailScreen("Ruling", self._lines.text(event.index)))
+
+    def _tell(self) -> None:
+        lines = self._lines
+        number = f"{lines.count:,} refused" if lines.refused else count(lines.count, "ruling")
+        following = "following" if lines.follows else ""
+        self.state(" · ".join(filter(None, (number, following, self._checked))))
+
+
+class AuditRows(RowList):
+    """Rulings, a row each; the newest stays in view."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            self._draw_entry, search_text=self._plain, empty="Nothing was asked of the gate yet.", follow=True
+        )
+        self._all: list[AuditEntry] = []
+        self._rows: list[AuditEntry] = []
+        self.refused = False
+        """Whether only what was refused is shown."""
+
+    def text(self, index: int) -> str:
+        """Everything that was taken down."""
+        return json.dumps(self._rows[index].record, indent=2, ensure_ascii=False)
+
+    def take(self, entries: list[AuditEntry]) -> None:
+        """More of them."""
+        if not entries:
+            return
+        self._all = [*self._all, *entries][-KEPT:]
+        shown = [each for each in entries if self._wanted(each)]
+        self._rows += shown
+        if shown:
+            self.appended(len(shown))
+        if over := max(len(self._rows) - KEPT, 0):
+            del self._rows[:over]
+            self.dropped(over)
+
+    def show_refused(self, only: bool) -> None:
+        """Leave out what was allowed, or not."""
+        self.refused = only
+        self._rows = [each for each in self._all if self._wanted(each)]
+        self.empty = (
+            "Nothing was refused. a shows all." if self._all else "Nothing was asked of the gate yet."
+        )
+        self.reset(len(self._rows))
+        if self._rows:
+            self.move_to(len(self._rows) - 1)
+
+    def explain(self, sentence: str) -> None:
+        """There is nothing to show, and why."""
+        self._all, self._rows = [], []
+        self.empty = line(sentence)
+        self.reset(0)
+
+    def _wanted(self, entry: AuditEntry) -> bool:
+        return not self.refused or entry.outcome not in ("allowed", "")
+
+    def _plain(self, index: int) -> str:
+        entry = self._rows[index]
+        return line(
+            f"{entry.tool} {entry.headline} {entry.outcome} {entry.judge} "
+            f"{entry.agent} {entry.agent_name} {entry.session}"
+        )
+
+    def _draw_entry(self, index: int, width: int) -> list[Text]:
+        entry = self._rows[index]
+        glyph, role = GLYPHS.get(entry.outcome, ("·", "dim"))
+        moment = time.strftime("%m-%d %H:%M:%S", time.localtime(entry.time))
+        row = Text(" ", self.ink("text")).append(f"{glyph} ", self.ink(role))
+        row.append(f"{moment} ", self.ink("dim"))
+        row.append(f"{line(entry.judge)[:6]:<7}", self.ink("dim"))
+        row.append(f"{line(entry.tool)[:11]:<12}", self.ink("text"))
+        if who := asker(entry):
+            row.append(f"{line(who)}: ", self.ink("dim"))
+        row.append(line(entry.headline), self.ink("text"))
+        return [fit(row, width - 1)]
+
+
+def told(report: AuditReport) -> str:
+    """What a check found out, a line each. Pure."""
+    lines = [f"{report.records:,} lines in {report.files:,} files", ""]
+    for each in (*report.problems, *report.notes):
+        place = f"{each.file}:{each.line}" if each.line else each.file
+        lines.append(f"{'✗' if each in report.problems else '·'} {place}: {each.sentence}")
+    return "\n".join(lines)

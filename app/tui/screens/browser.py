@@ -1,0 +1,196 @@
+"""The browser screen: the page the agent has open, as a picture and as its text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.color import Color
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from app.tui.screens.counted import CountedPage, CountedRows
+from app.tui.screens.wording import line
+from widgets.row_text import fit
+
+if TYPE_CHECKING:
+    from widgets.pictures.shelf import HeldPicture, PictureShelf
+
+MOST_LINES = 5_000
+"""Lines of a page that are shown; all of it lies on disk."""
+PICTURE_CELLS = 76
+"""Width of the picture; its height follows."""
+GRAPHICS_CELLS = (64, 20)
+"""Columns and rows of the picture in a terminal with graphics, at most."""
+RENEWED = 2.0
+"""Seconds between two looks at whether the agent went on."""
+_LARGEST_PICTURE = 20_000_000
+
+Pixel = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """One line of the page, or one row of its picture: two pixels a cell, upper and lower."""
+
+    text: str
+    pixels: tuple[tuple[Pixel, Pixel], ...] = ()
+    signs: Text | None = None
+    """What stands for the row in a terminal with graphics."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPage:
+    """What is kept of the page that was open last. `found` is false where there is none."""
+
+    found: bool
+    title: str = ""
+    url: str = ""
+    rows: tuple[PageRow, ...] = ()
+
+
+def read_page(folder: Path, picture: Sequence[PageRow] = ()) -> OpenPage:
+    """The page kept in the `browser` folder of a session, below its picture. Blocks."""
+    try:
+        text = (folder / "page.txt").read_text("utf-8", "replace")
+    except OSError:
+        return OpenPage(False)
+    title, _, rest = text.partition("\n")
+    url, _, body = rest.partition("\n")
+    lines = body.strip("\n").split("\n")
+    rows = [PageRow(each) for each in lines[:MOST_LINES]]
+    if len(lines) > MOST_LINES:
+        rows.append(PageRow(f"… {len(lines) - MOST_LINES:,} more lines: {folder / 'page.txt'}"))
+    blank = (PageRow(""),) if picture else ()
+    return OpenPage(True, title, url, (*picture, *blank, *rows))
+
+
+def picture_rows(path: Path, cells: int = PICTURE_CELLS) -> tuple[PageRow, ...]:
+    """A picture as rows of half blocks; empty where it cannot be read. Blocks for some milliseconds."""
+    from PIL import Image
+
+    try:
+        if path.stat().st_size > _LARGEST_PICTURE:
+            return ()
+        with Image.open(path, formats=("JPEG",)) as opened:
+            height = max(2, round(opened.height * cells / opened.width) // 2 * 2)
+            small = opened.convert("RGB").resize((cells, height), Image.Resampling.BOX)
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return ()
+    data = small.tobytes()
+    pixels: list[Pixel] = [(data[at], data[at + 1], data[at + 2]) for at in range(0, len(data), 3)]
+    return tuple(
+        PageRow("", tuple(zip(pixels[top : top + cells], pixels[top + cells : top + 2 * cells], strict=True)))
+        for top in range(0, height * cells, 2 * cells)
+    )
+
+
+class PageRows(CountedRows[PageRow]):
+    """The picture and the lines."""
+
+    def lines(self, index: int, width: int) -> list[Text]:
+        """See `CountedRows.lines`."""
+        row = self.entries[index]
+        if row.signs is not None:
+            return [Text(" ").append_text(row.signs)]
+        if not row.pixels:
+            ink = self.ink("accent" if "[ref=" in row.text else "text")
+            return [fit(Text(" ").append(line(row.text) or " ", ink), width)]
+        text = Text(" ")
+        for upper, lower in row.pixels[: max(width - 2, 1)]:
+            text.append("▀", Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower)))
+        return [text]
+
+
+class BrowserScreen(CountedPage[OpenPage, PageRow]):
+    """Shows what was kept of the page, and again when the agent goes on."""
+
+    heading = "Browser"
+    keys = "p picture · r read again · / filter · y copy · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "count", "Read again", id="browser.read"),
+        Binding("p", "picture", "Picture", id="browser.picture"),
+    ]
+
+    def __init__(self, folder: Path, *, colours: bool = True, shelf: PictureShelf | None = None) -> None:
+        """`folder` is where the session keeps the page; without `colours` there is no picture.
+
+        `shelf` knows what graphics the terminal has; without one there are half blocks.
+        """
+        super().__init__(self._read, PageRows())
+        self._folder = folder
+        self._has_colours = colours
+        self._picture = colours
+        self._shelf = shelf
+        self._held: HeldPicture | None = None
+        self._drawn: tuple[int, tuple[PageRow, ...]] = (0, ())
+        """When the picture was made that is shown, and its rows."""
+
+    def on_mount(self) -> None:
+        self.set_interval(RENEWED, lambda: self.action_count(True))
+
+    def told(self, found: OpenPage) -> tuple[Sequence[PageRow], str]:
+        """The rows, and which page it is."""
+        if not found.found:
+            return (PageRow("No page is open in this session."),), ""
+        return found.rows, " · ".join(filter(None, (line(found.title), line(found.url))))
+
+    def action_picture(self) -> None:
+        """Show the picture, or only the text."""
+        self._picture = self._has_colours and not self._picture
+        self.action_count()
+
+    def on_unmount(self) -> None:
+        self._release()
+
+    async def _read(self) -> OpenPage:
+        rows = await self._rows() if self._picture else ()
+        return await asyncio.to_thread(read_page, self._folder, rows)
+
+    async def _rows(self) -> tuple[PageRow, ...]:
+        """The rows of the picture, made when it is another one than before."""
+        path = self._folder / "page.jpg"
+        try:
+            made = (await asyncio.to_thread(path.stat)).st_mtime_ns
+        except OSError:
+            return ()
+        if made != self._drawn[0]:
+            before = self._held
+            self._drawn = made, await self._graphics(path) or await asyncio.to_thread(picture_rows, path)
+            if self._shelf is not None and before is not None:
+                self._shelf.release(before)
+        return self._drawn[1]
+
+    async def _graphics(self, path: Path) -> tuple[PageRow, ...]:
+        """The picture by the terminal's own graphics; empty where it has none, or cannot read it."""
+        from tools.results import ToolError
+        from tools.senses.reading_apart import thumbnail
+
+        self._held = None
+        form, cell = await self._shelf.ready() if self._shelf is not None else ("blocks", (0, 0))
+        if self._shelf is None or form == "blocks":
+            return ()
+        try:
+            data = await asyncio.to_thread(path.read_bytes)
+            self._held = await self._shelf.hold(await thumbnail(data, *GRAPHICS_CELLS, form, cell))
+        except (OSError, ToolError, ValueError):
+            return ()
+        if not self.is_mounted:
+            self._release()
+        return (
+            tuple(
+                PageRow("", signs=Text.assemble(*((part.text, part.style or "") for part in row)))
+                for row in self._held.rows
+            )
+            if self._held
+            else ()
+        )
+
+    def _release(self) -> None:
+        if self._shelf is not None and self._held is not None:
+            self._shelf.release(self._held)
+        self._held = None

@@ -1,0 +1,273 @@
+"""The context table: what fills the model's window, what was spent, why the cache began anew."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+
+from agent.api.context import SHORT, KeptPassage
+from agent.api.usage import ContextLayer, ContextTable
+from agent.errors import HermesError
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.counted import CountedPage, CountedRows
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.wording import line
+from widgets.panes.figures import UNKNOWN, money, percent, tokens
+from widgets.row_list import RowList
+from widgets.row_text import fit
+
+NAME_CELLS = 20
+COUNT_CELLS = 6
+TOKEN_CELLS = 9
+BUDGET_CELLS = 8
+SHARE_CELLS = 6
+CUT_CELLS = 5
+HASH_CELLS = 9
+LONGEST_BAR = 40
+LONGEST_PASSAGE = 6
+"""Lines of a passage in the table; all of it is shown when it is opened."""
+LONGEST_ASKED = 600
+"""Characters of a passage in the question whether to let it in."""
+RENEWED = 1.0
+"""Seconds between two looks at whether the session went on."""
+
+KEEPS_BACK = (
+    "It reads like an order to an agent ({rules}), so it is kept back; the rest of the file is used. Let in, "
+    "these very words count wherever they stand."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRow:
+    """One entry of the table, as words."""
+
+    kind: Literal["layer", "free", "fact", "heading", "sentence", "blank", "passage"]
+    name: str = ""
+    count: str = ""
+    tokens: str = ""
+    share: float | None = None
+    """Of the window; of what is used while the window is unknown."""
+    budget: str = ""
+    cut: str = ""
+    digest: str = ""
+    """How the hash of its text begins."""
+    below: str = ""
+    """A second line: where it comes from."""
+    note: str = ""
+    """What was done to it; drawn as a warning."""
+    passage: KeptPassage | None = None
+    """What was kept back, in a row of that kind."""
+
+    @property
+    def text(self) -> str:
+        """The row as it is searched and copied."""
+        if self.passage is not None:
+            return f"{self.name}\n{self.passage.text}"
+        share = part(self.share) if self.share is not None else ""
+        words = (self.name, self.count, self.tokens, self.budget and f"of {self.budget}", share, self.cut)
+        return "  ".join(filter(None, (*words, self.digest, self.below, self.note)))
+
+
+class ContextScreen(CountedPage[ContextTable, ContextRow]):
+    """Opens at once, shows the numbers when they are counted, and counts again as the session goes on."""
+
+    heading = "Context and cost"
+    keys = "a let in · ⏎ in full · r count again · / filter · y copy · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "count", "Count again", id="context.count"),
+        Binding("a", "let_in", "Let in", id="context.let-in"),
+    ]
+
+    def __init__(
+        self,
+        count: Callable[[], Awaitable[ContextTable]],
+        standing: Callable[[], object] = lambda: None,
+        let_in: Callable[[KeptPassage], Awaitable[str]] | None = None,
+    ) -> None:
+        """`count` makes the table; it may take a while. `standing` is another one when the session went on.
+
+        `let_in` has a passage that is kept back count, and tells from when. Both raise `HermesError`.
+        """
+        super().__init__(count, ContextRows())
+        self._standing = standing
+        self._counted_at: object = None
+        self._let_in = let_in
+
+    def on_mount(self) -> None:
+        self._counted_at = self._standing()
+        self.set_interval(RENEWED, self._renew)
+
+    def told(self, found: ContextTable) -> tuple[Sequence[ContextRow], str]:
+        """The table, and how full the window is."""
+        return rows_of(found), filled(found)
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        """A passage is shown whole, with every character that cannot be seen spelled out."""
+        event.stop()
+        if (passage := self._passage()) is not None:
+            why = KEEPS_BACK.format(rules=", ".join(passage.rules))
+            text = f"{why}\n\n{passage.digest}\n\n{passage.text}"
+            self.app.push_screen(DetailScreen(passage.place, text, spelled=True))
+
+    @work(exclusive=True, group="let-in")
+    async def action_let_in(self) -> None:
+        passage = self._passage()
+        if passage is None or self._let_in is None:
+            self.notify("Nothing is kept back here; the rows that begin with ◆ are.", markup=False)
+            return
+        more = "" if len(passage.text) <= LONGEST_ASKED else " … (⏎ in the table shows all of it)"
+        said = f"{passage.text[:LONGEST_ASKED]}{more}"
+        question = f"Let in {passage.place}? The agent will follow it:\n\n{said}"
+        if not await self.app.push_screen_wait(ConfirmDialog(question, "Let it in", "Keep it back")):
+            return
+        try:
+            said = await self._let_in(passage)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+            return
+        self.notify(line(said), markup=False)
+
+    def _passage(self) -> KeptPassage | None:
+        cursor = self.rows.cursor
+        return self.listed.entries[cursor].passage if cursor is not None else None
+
+    def _renew(self) -> None:
+        """Count again where the session went on; what is counted stays in view meanwhile."""
+        if (standing := self._standing()) != self._counted_at:
+            self._counted_at = standing
+            self.action_count(quiet=True)
+
+
+class ContextRows(CountedRows[ContextRow]):
+    """The table; a row is a line, and a second one that says where it comes from."""
+
+    def heading(self, width: int) -> Text:
+        head = f" {'layer':<{NAME_CELLS}}{'parts':>{COUNT_CELLS}}{'tokens':>{TOKEN_CELLS}}"
+        head += (
+            f"{'budget':>{BUDGET_CELLS}}{'share':>{SHARE_CELLS}}{'cut':>{CUT_CELLS}}{'hash':>{HASH_CELLS}}"
+        )
+        return fit(Text(head, self.ink("dim")), width)
+
+    def lines(self, index: int, width: int) -> list[Text]:
+        """See `CountedRows.lines`."""
+        row = self.entries[index]
+        match row.kind:
+            case "heading":
+                return [Text(f" {row.name}", self.ink("accent", bold=True))]
+            case "sentence":
+                return self._sentence(row, width)
+            case "blank":
+                return [Text(" ")]
+            case "passage":
+                return self._passage(row, width)
+            case _:
+                return self._figures(row, width)
+
+    def _passage(self, row: ContextRow, width: int) -> list[Text]:
+        """What was kept back: where it stands, then the words as plain text."""
+        assert row.passage is not None
+        said = row.passage.text.split("\n")
+        shown = [Text("     ").append(line(each), self.ink("text")) for each in said[:LONGEST_PASSAGE]]
+        if len(said) > LONGEST_PASSAGE:
+            shown.append(Text(f"     … {len(said) - LONGEST_PASSAGE} more lines", self.ink("dim")))
+        return [fit(each, width) for each in (Text(f"   {row.name}", self.ink("warning")), *shown)]
+
+    def _sentence(self, row: ContextRow, width: int) -> list[Text]:
+        text = Text(line(row.name), self.ink("text"))
+        wrapped = text.wrap(self.app.console, max(width - 4, 1))
+        return [Text(" ").append_text(each) for each in wrapped]
+
+    def _figures(self, row: ContextRow, width: int) -> list[Text]:
+        name = fit(Text(row.name), NAME_CELLS - 1).plain
+        words = f" {name:<{NAME_CELLS}}{row.count:>{COUNT_CELLS}}{row.tokens:>{TOKEN_CELLS}}"
+        share = part(row.share) if row.share is not None else ""
+        words += f"{row.budget:>{BUDGET_CELLS}}{share:>{SHARE_CELLS}}"
+        text = Text(words, self.ink("dim" if row.kind == "free" else "text"))
+        text.append(f"{row.cut:>{CUT_CELLS}}", self.ink("warning"))
+        text.append(f"{row.digest:>{HASH_CELLS}}", self.ink("dim"))
+        if row.kind != "fact" and row.share is not None:
+            cells = min(width - text.cell_len - 4, LONGEST_BAR)
+            text.append("  ").append(
+                bar(row.share, cells), self.ink("dim" if row.kind == "free" else "accent")
+            )
+        lines = [fit(text, width)]
+        if row.below or row.note:
+            below = Text("   ").append(line(row.below), self.ink("dim"))
+            below.append("  " if row.below else "").append(row.note, self.ink("warning"))
+            lines.append(fit(below, width))
+        return lines
+
+
+def part(share: float) -> str:
+    """A share of one as `61%`; what is more than nothing never looks like nothing. Pure."""
+    return "<1%" if 0 < share < 0.005 else percent(share)
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar that is as long as its share of `cells`, in steps of an eighth of a cell. Pure."""
+    eighths = round(min(max(share, 0.0), 1.0) * max(cells, 0) * 8)
+    whole, rest = divmod(max(eighths, 1 if share > 0 and cells > 0 else 0), 8)
+    return "█" * whole + ("", *"▏▎▍▌▋▊▉")[rest]
+
+
+def rows_of(table: ContextTable) -> list[ContextRow]:
+    """The table as rows. Pure."""
+    whole = table.window or table.used or 1
+    rows = [row for layer in table.layers for row in _layer_rows(layer, whole)]
+    if table.free is not None:
+        rows.append(
+            ContextRow("free", "Free room", tokens=f"~{tokens(table.free)}", share=table.free / whole)
+        )
+    used = table.totals
+    share = used.cached / used.input if used.input else None
+    rows += [
+        ContextRow("blank"),
+        ContextRow("heading", "This session"),
+        ContextRow("fact", "Last request", tokens=tokens(table.counted)),
+        ContextRow("fact", "Requests", tokens=str(used.requests)),
+        ContextRow("fact", "Tokens in", tokens=tokens(used.input)),
+        ContextRow("fact", "… from the cache", tokens=tokens(used.cached), share=share),
+        ContextRow("fact", "Tokens out", tokens=tokens(used.output)),
+        ContextRow("fact", "Cost", tokens=money(used.cost)),
+        ContextRow("blank"),
+        ContextRow("heading", "The provider's cache began anew"),
+    ]
+    reasons = [f"{'' if each.declared else 'unannounced: '}{each.reason}" for each in table.breaks]
+    return rows + [ContextRow("sentence", reason) for reason in reasons or ["Never in this session."]]
+
+
+def _layer_rows(layer: ContextLayer, whole: int) -> list[ContextRow]:
+    """A layer, and what was kept back of it."""
+    row = ContextRow(
+        "layer",
+        layer.name,
+        str(layer.count) if layer.count > 1 else "",
+        f"~{tokens(layer.tokens)}",
+        layer.tokens / whole,
+        tokens(layer.budget) if layer.budget is not None else "",
+        "cut" if layer.notes else "",
+        layer.digest[: HASH_CELLS - 1],
+        layer.source,
+        " · ".join(layer.notes),
+    )
+    return [row, *(_passage_row(passage) for passage in layer.passages)]
+
+
+def _passage_row(passage: KeptPassage) -> ContextRow:
+    rules = ", ".join(passage.rules)
+    name = f"◆ {passage.place} kept back · {rules} · {passage.digest[:SHORT]}"
+    return ContextRow("passage", name, passage=passage)
+
+
+def filled(table: ContextTable) -> str:
+    """How full the window is, in a few words. Pure."""
+    if table.window is None:
+        return f"{table.model} · ~{tokens(table.used)} of {UNKNOWN} (window unknown)"
+    share = percent(table.used / table.window)
+    told = " (told by the server)" if table.window_told else ""
+    return f"{table.model} · ~{tokens(table.used)} of {tokens(table.window)}{told} · {share}"

@@ -1,0 +1,298 @@
+"""Base of all dialogs: they wait before they take a key, and end in a typed outcome."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from app.tui.screens.choices import MOST_LINES, Choices
+from app.tui.screens.closable import ClosableModal
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.keyline import BETWEEN, KeyLine
+from app.tui.screens.wording import LINE_CHARS, line
+from widgets.reader import Reader
+from widgets.row_text import letters
+
+Outcome = TypeVar("Outcome")
+
+ARMING_DELAY = 0.35
+"""Seconds before a dialog takes its first key; a key in that time starts them anew."""
+
+WIDTH, SHARE = 84, 0.94
+"""The widest a dialog gets, in cells, and the most of the screen; as in its stylesheet."""
+FRAME = 4
+"""Cells of its border and padding."""
+AROUND = 5
+"""Lines of a dialog beside texts, choices and fields: border, who asks, keys and the line above them."""
+AROUND_LOW = 2
+"""The same where the screen is too low for them: who asks, and keys."""
+PADDING = 2
+"""Cells beside what is inside a dialog without a border."""
+
+
+class Dialog(ClosableModal[Outcome]):
+    """A question in the middle of the session.
+
+    A key typed before the dialog could be read is never an answer: until it is
+    armed, what is typed goes to `spill`, which is the draft it was meant for.
+    So does, beside a list of choices, text that none of its keys is; from then on
+    the draft has all of it, digits and return too, until an arrow or esc leads back.
+    """
+
+    enters: str = "take it"
+    """What enter does with what is written."""
+    leaves: ClassVar[str] = "cancel"
+    """What esc does."""
+    opens: ClassVar[bool] = False
+    """Whether it says that `o` opens everything."""
+    at_once: ClassVar[bool] = False
+    """Whether it takes keys without patience, as the person has just asked for it."""
+    weighs_digits: ClassVar[bool] = False
+    """Whether a digit chooses only after a moment in which nothing follows: a text may begin with it."""
+
+    CSS_PATH: ClassVar = Path(__file__).with_name("dialog.tcss")
+    AUTO_FOCUS: ClassVar[str | None] = ""
+
+    def __init__(self, spill: Callable[[str], None] | None = None) -> None:
+        super().__init__()
+        self._spill = spill or self._to_draft
+        self._to_prompt = False
+        """Whether what is typed goes on to the draft."""
+        self._moved = ""
+        """Letters that moved the choice just now: they were the beginning of a text if one follows."""
+        self._arming: Timer | None = None
+        self._choosing: Timer | None = None
+        """Takes the choice that a digit pointed at."""
+        self._covered: Widget | None = None
+        """What had the keys when another dialog came over this one."""
+        self._frame = Vertical(id="dialog", disabled=True)
+        self.armed = False
+        self._said = ""
+        """The keys as they were said last."""
+
+    def compose(self) -> ComposeResult:
+        with self._frame:
+            yield from self.body()
+
+    def say_others(self, count: int) -> None:
+        """Say on the frame that so many others wait for the person behind this one."""
+        self._frame.border_subtitle = f"{count} more wait{'s' if count == 1 else ''}" if count > 0 else ""
+
+    def body(self) -> ComposeResult:
+        """The widgets inside the frame."""
+        raise NotImplementedError
+
+    def decline(self) -> None:
+        """End with the safe outcome."""
+        raise NotImplementedError
+
+    def entry(self) -> Widget:
+        """What gets the focus once the dialog is armed."""
+        return self.query_one(Choices)
+
+    def whole(self) -> str:
+        """Everything that is asked, with nothing left out."""
+        return "\n\n".join(text.text for text in self.query(Reader))
+
+    def on_mount(self) -> None:
+        if self.at_once:
+            self._arm()
+        else:
+            self._arming = self.set_timer(ARMING_DELAY, self._arm)
+        self._fit()
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def on_screen_suspend(self) -> None:
+        """A dialog above this one is all that is asked now; what had the keys gets them again."""
+        if isinstance(self.app.screen, Dialog):
+            self._covered = self.focused
+            self._frame.visible = False
+
+    def on_screen_resume(self) -> None:
+        if not self._frame.visible:
+            self._frame.visible = True
+            self.set_focus(self._covered)
+
+    def on_descendant_focus(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """Give the texts the room that choices and keys leave them; too low a screen shows no frame."""
+        screen = self.app.size
+        width = min(WIDTH, int(screen.width * SHARE)) - FRAME
+        texts, lists = list(self.query(Reader)), list(self.query(Choices))
+        fields = sum(each.display for each in self.query(Input))
+        taken = len(texts) + sum(each.wrap(width) + 1 for each in lists) + 2 * fields
+        rest, most = screen.height - AROUND - taken, MOST_LINES
+        if low := rest < len(texts):
+            width = screen.width - PADDING
+            room = screen.height - AROUND_LOW - fields
+            most = max(room - len(texts), 1)
+            rest = room - sum(min(each.wrap(width), most) for each in lists)
+        self._frame.set_class(low, "low")
+        for each in lists:
+            each.limit(most)
+        wanted = [text.get_content_height(screen, screen, width) for text in texts]
+        given = shared(rest, wanted)
+        for text, lines in zip(texts, given, strict=True):
+            text.styles.height = text.styles.max_height = lines
+        self._said = hints = self._hints(scrolls=any(map(operator.gt, wanted, given)))
+        for each in self.query(Hints):
+            each.say(hints)
+
+    def _hints(self, *, scrolls: bool) -> str:
+        """The keys that work now."""
+        choices = sum(each.option_count for each in self.query(Choices))
+        if self.armed and self.writes:
+            return f"⏎ send what you wrote{BETWEEN}↑↓ or esc back to the choices"
+        if not choices or any(each.has_focus for each in self.query(Input)):
+            keys = [f"⏎ {self.enters}"]
+        else:
+            digits = f"1–{min(choices, 9)}" if choices > 1 else "1"
+            keys = [f"{digits} or ⏎ choose", *(["o in full"] if self.opens else [])]
+        return BETWEEN.join([*keys, *(["PgUp PgDn scroll"] if scrolls else []), f"esc {self.leaves}"])
+
+    @property
+    def writes(self) -> bool:
+        """Whether the person is writing to the draft rather than choosing."""
+        return self._to_prompt
+
+    def on_key(self, event: events.Key) -> None:
+        if self.armed:
+            if event.key in ("escape", "ctrl+c"):
+                event.stop()
+                self.decline()
+            else:
+                self.takes_typing(event)
+            return
+        event.stop()
+        event.prevent_default()
+        if event.is_printable and event.character:
+            self._to_prompt = True
+            self._spill(event.character)
+        elif event.key in ("enter", "backspace"):
+            self._press(event.key)
+        if self._arming is not None:
+            self._arming.reset()
+
+    def takes_typing(self, event: events.Key) -> bool:
+        """Hand a key on to the draft if it is for that, beside a list of choices; whether it was."""
+        if not self.armed or not any(each.has_focus for each in self.query(Choices)):
+            return False
+        typed = event.character if event.is_printable else None
+        choosing, self._choosing = self._choosing, None
+        if choosing is not None:
+            choosing.stop()
+        elif typed in ("j", "k") and not self.writes:
+            self._moved += typed
+            return False
+        moved, self._moved = self._moved, ""
+        if self.writes and event.key in ("escape", "up", "down", "tab", "shift+tab"):
+            self.back_to_choices()
+        elif typed and (self.writes or choosing is not None or not self._chooses(typed)):
+            self._to_prompt = True
+            self._spill(moved + typed)
+        elif self.writes and event.key in ("enter", "backspace"):
+            self._press(event.key)
+        elif self.weighs_digits and typed and typed.isdigit():
+            self._moved = moved + typed
+            self.query_one(Choices).highlighted = int(typed) - 1
+            self._choosing = self.set_timer(ARMING_DELAY, self._take_pointed)
+        else:
+            return False
+        event.stop()
+        event.prevent_default()
+        self._fit()
+        return True
+
+    def _chooses(self, typed: str) -> bool:
+        """Whether a character means something here: the number of a choice, or what the keys below say."""
+        most = sum(each.option_count for each in self.query(Choices))
+        return typed in letters(self._said) or (typed in "123456789" and int(typed) <= most)
+
+    def _take_pointed(self) -> None:
+        """Take the choice that a digit pointed at: nothing followed it."""
+        self._choosing, self._moved = None, ""
+        self.query_one(Choices).action_select()
+
+    def back_to_choices(self) -> None:
+        """What is typed chooses again."""
+        self._to_prompt = False
+
+    def _press(self, key: str) -> None:
+        """Press a key on what was written: return sends it, and the next one is for the dialog again."""
+        if press := getattr(self.app, "press_on_draft", None):
+            press(key)
+        if key == "enter":
+            self._to_prompt = False
+
+    def _to_draft(self, text: str) -> None:
+        if spill := getattr(self.app, "spill", None):
+            spill(text)
+
+    def on_paste(self, event: events.Paste) -> None:
+        if not self.armed or any(each.has_focus for each in self.query(Choices)):
+            event.stop()
+            self._to_prompt = True
+            self._spill(event.text)
+            self._fit()
+
+    def key_pageup(self) -> None:
+        """Scroll back, the last text first."""
+        any(text.page(-1) for text in reversed(self.query(Reader)))
+
+    def key_pagedown(self) -> None:
+        """Scroll on: the first text to its end, then the next."""
+        any(text.page(1) for text in self.query(Reader))
+
+    def key_o(self) -> None:
+        """Open everything on the full screen; the dialog waits behind it."""
+        self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True))
+
+    def _arm(self) -> None:
+        self.armed = True
+        self._frame.disabled = False
+        self.entry().focus()
+
+
+def shared(room: int, wanted: Sequence[int]) -> list[int]:
+    """How many of `room` lines each text gets: what it wants, else the earlier ones the larger part. Pure."""
+    given: list[int] = []
+    for at, lines in enumerate(wanted):
+        rest = sum(wanted[at + 1 :])
+        most = max(room - rest, room * 3 // 5 if rest else room, 1)
+        given.append(min(lines, most))
+        room -= given[-1]
+    return given
+
+
+class Hints(KeyLine):
+    """The keys of a dialog, which it says itself."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="keys")
+
+
+class ProblemLine(Static):
+    """Why what was written cannot be used; out of sight while it can."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="problem")
+        self.display = False
+
+    def say(self, problem: str) -> None:
+        """Show the sentence; an empty one hides it."""
+        self.update(Content(f"✗ {line(problem, LINE_CHARS)}" if problem else ""))
+        self.display = bool(problem)

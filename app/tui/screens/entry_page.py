@@ -1,0 +1,109 @@
+"""Base of screens that list entries and show the one under the cursor in full beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from rich.text import Text
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.notifications import SeverityLevel
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agent.errors import HermesError
+from app.tui.screens.page import WAYS_OUT
+from app.tui.screens.split import PointedRows, SplitPage
+from app.tui.screens.wording import line
+
+Entry = TypeVar("Entry")
+Outcome = TypeVar("Outcome")
+
+
+class EntryRows(PointedRows, Generic[Entry]):
+    """A row for each entry of a list that is read anew from time to time."""
+
+    def __init__(self, *, key: Callable[[Entry], object], words: Callable[[Entry], str], empty: str) -> None:
+        """`key` tells entries apart, `words` is what a filter looks at."""
+        super().__init__(
+            lambda index, width: self.draw_entry(self.entries[index], width),
+            search_text=lambda index: words(self.entries[index]),
+            empty=empty,
+        )
+        self._key = key
+        self.entries: Sequence[Entry] = ()
+        """The entries that are listed."""
+
+    def draw_entry(self, entry: Entry, width: int) -> list[Text]:
+        """The lines of a row."""
+        raise NotImplementedError
+
+    @property
+    def pointed(self) -> Entry | None:
+        """The entry under the cursor."""
+        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
+
+    def show(self, entries: Sequence[Entry], at: object = None) -> None:
+        """List these, the cursor on the one with the key `at`, else where it was."""
+        index, before = self.cursor or 0, self.pointed
+        keys = [self._key(entry) for entry in entries]
+        if keys == [self._key(entry) for entry in self.entries] and not self.needle:
+            self.entries = entries
+            self.repaint()
+        else:
+            self.entries = entries
+            self.reset(len(entries))
+        if not entries:
+            return
+        index = min(index, len(entries) - 1)
+        wanted = at if at in keys else None if before is None else self._key(before)
+        self.move_to(keys.index(wanted) if wanted in keys and keys[index] != wanted else index)
+
+
+class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
+    """Rows, and `about` the entry under the cursor."""
+
+    ways_on: str = ""
+    """The keys that work without an entry, such as `a add`."""
+
+    def __init__(self, entries: EntryRows[Entry]) -> None:
+        super().__init__(entries)
+        self.listed = entries
+        self.loaded = False
+        """Whether the entries were read."""
+
+    @property
+    def pointed(self) -> Entry | None:
+        """The entry under the cursor."""
+        return self.listed.pointed
+
+    def about(self, entry: Entry) -> Content:
+        """What stands beside the rows."""
+        raise NotImplementedError
+
+    def beside(self) -> Iterable[Widget]:
+        yield VerticalScroll(Static(id="entry-text"), id="entry", can_focus=False)
+
+    def list_entries(self, entries: Sequence[Entry], state: str, at: object = None) -> None:
+        """Show these, and `state` beside the title."""
+        self.listed.show(entries, at)
+        self.state(state)
+        self.set_class(not entries, "bare")
+        self.foot.say(self.keys if entries else " · ".join(filter(None, (self.ways_on, WAYS_OUT))))
+        self.tell()
+        self.loaded = True
+
+    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+        event.stop()
+        self.tell()
+
+    def tell(self) -> None:
+        """Show anew what stands beside the rows."""
+        entry = self.pointed
+        for place in self.query("#entry-text").results(Static):
+            place.update(Content("") if entry is None else self.about(entry))
+
+    def complain(self, error: HermesError, severity: SeverityLevel = "error") -> None:
+        """Say why something could not be done."""
+        self.notify(line(str(error)), severity=severity, markup=False)

@@ -1,0 +1,95 @@
+"""The dialog that adds an extra which something needs; then what was wanted goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import subprocess
+
+from textual import work
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Static
+
+from agent.api.extras import ExtrasChange
+from app.tui.terminal.pip_progress import run as run_pip
+from app.tui.terminal.pip_progress import with_raw_progress
+from app.tui.screens.choices import Choices
+from app.tui.screens.dialog import Dialog, Hints, ProblemLine
+from app.tui.screens.wording import line, words
+from tools.extras import EXTRAS, is_installed
+from tools.umask import person_umask
+
+
+class ExtraDialog(Dialog[bool]):
+    """Ends with True once the extra is installed. Nothing is fetched before a yes."""
+
+    at_once = True
+
+    def __init__(self, name: str, why: str, change: ExtrasChange) -> None:
+        """`why` is the sentence that says what needs it; `change` the command that adds it."""
+        super().__init__()
+        self._name = name
+        self._why = why
+        self._change = change
+        self._runs = False
+
+    def body(self) -> ComposeResult:
+        extra, line_of = EXTRAS[self._name], self._change.line
+        yield Static(Content(f"◆ Add the extra {self._name}?"), classes="who")
+        if obstacle := self._change.obstacle:
+            does = f"Hermes cannot add it itself: {obstacle}. Run this in a shell:"
+        else:
+            does = f"This command runs and fetches about {extra.size} MB:"
+        # Adding it is what is asked here: the sentence need not name the command.
+        why = self._why.replace("`", "").partition("; add it with")[0].rstrip(".")
+        brings = "" if extra.brings in why else f" It brings {extra.brings}."
+        yield words(f"{why}.{brings} {does}", "text")
+        yield words(line_of, "text")
+        progress = Static(id="progress", classes="note")
+        progress.display = False
+        yield progress
+        yield ProblemLine()
+        yield Choices(["Not now"] if obstacle else ["Add it, then go on", "Not now"])
+        yield Hints()
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        if self._change.obstacle or event.option_index == 1:
+            self.decline()
+        elif not self._runs:
+            self._add()
+
+    @work(exclusive=True, group="extra")
+    async def _add(self) -> None:
+        self._runs = True
+        self.query_one(ProblemLine).say("")
+        self._show("asking the package index …")
+        command, size = self._change.command, EXTRAS[self._name].size * 1_000_000
+
+        def install() -> tuple[int, str]:
+            shown = lambda said: self.app.call_from_thread(self._show, said)  # noqa: E731
+            return run_pip(with_raw_progress(command), size, shown, person_umask())
+
+        try:
+            code, said = await asyncio.to_thread(install)
+        except (OSError, subprocess.SubprocessError) as error:
+            code, said = 1, f"The command could not be run: {error}."
+        importlib.invalidate_caches()
+        if code == 0 and is_installed(self._name):
+            self.dismiss(True)
+            return
+        self._runs = False
+        self._show("")
+        last = said.strip().rpartition("\n")[2] or "the package cannot be used after all"
+        self.query_one(ProblemLine).say(f"It could not be added: {last}")
+        self._fit()
+
+    def _show(self, said: str) -> None:
+        if self.is_mounted:
+            progress = self.query_one("#progress", Static)
+            progress.display = bool(said)
+            progress.update(Content(line(said)))
+
+    def decline(self) -> None:
+        self.dismiss(False)

@@ -1,0 +1,188 @@
+"""Help: the keys of where the person is, every command, and the keys that are the same everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+from app.tui.commands.keys import Keys
+from app.tui.commands.registry import NO_KEY, all_commands, grouped
+from app.tui.screens.page import Page
+from widgets.key_names import shown_key
+from widgets.panes.pane import Pane
+from widgets.prompt.keymap import KEYS as PROMPT_KEYS
+from widgets.prompt.widget import Prompt
+from widgets.row_list import RowList
+from widgets.row_text import fit, one_line
+from widgets.transcript.view import Transcript
+
+KEY_CELLS = 18
+"""Cells of the column of keys; two of them stay blank."""
+SLASH_CELLS = 14
+NAME_CELLS = 26
+WIDE = 110
+"""Cells from which on a command and what it does stand on one line."""
+
+EVERYWHERE = (
+    ("⏎", "send; open a card; take a choice"),
+    ("esc", "back; in the prompt: stop the turn"),
+    ("space", "fold or unfold"),
+    ("/", "filter a list; in the prompt: commands"),
+    ("?", "help, where no text is written; F1 anywhere"),
+    ("g G", "first, last"),
+    ("n N", "next, previous match"),
+    ("y", "copy"),
+    ("j k", "down, up (arrows work too)"),
+    ("tab", "next region"),
+)
+"""Keys that mean the same wherever they work."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelpEntry:
+    """One thing that can be done; one without a name is the title of its section."""
+
+    section: str
+    name: str = ""
+    keys: str = ""
+    slash: str = ""
+    about: str = ""
+
+    @property
+    def text(self) -> str:
+        """The entry as it is searched and copied; a title is shown only among all."""
+        return "  ".join(filter(None, (self.keys, self.slash, self.name, self.about))) if self.name else ""
+
+
+class HelpScreen(Page[None]):
+    """One page of keys and commands that can be filtered."""
+
+    heading = "Help"
+    keys = "↑↓ PgUp PgDn move · / filter · y copy · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,question_mark", "back", "Back", id="help.back")]
+
+    def __init__(self, here: Sequence[HelpEntry], keys: Keys) -> None:
+        """`here` is what can be done where the person was, `keys` are those in force."""
+        super().__init__(HelpRows([*titled([*here, *commands(keys), *everywhere()])]))
+
+    def on_mount(self) -> None:
+        self.rows.move_to(1)
+
+
+class HelpRows(RowList):
+    """The entries, each on a line or two."""
+
+    def __init__(self, entries: Sequence[HelpEntry]) -> None:
+        self._entries = entries
+        super().__init__(self._lines, search_text=self._text, count=len(entries))
+
+    def _text(self, index: int) -> str:
+        entry = self._entries[index]
+        return f"{entry.text}  {entry.section}" if entry.text else ""
+
+    def _lines(self, index: int, width: int) -> list[Text]:
+        entry = self._entries[index]
+        if not entry.name:
+            title = Text(f" {entry.section}", self.ink("accent", bold=True))
+            return [Text(" "), fit(title, width)] if index else [fit(title, width)]
+        first, *more = in_column(entry.keys, KEY_CELLS - 2)
+        line = self._lead(first)
+        if entry.slash or entry.about:
+            line.append(f"{entry.slash:<{SLASH_CELLS}}", self.ink("accent"))
+        line.append(entry.name, self.ink("text"))
+        wide = width >= WIDE
+        indent = SLASH_CELLS + NAME_CELLS if wide else 0
+        room = max(width - 2 - KEY_CELLS - indent - 1, 20)
+        about = [*Text(entry.about, self.ink("dim")).wrap(self.app.console, room)] if entry.about else []
+        if wide and about:
+            gap = 1 + KEY_CELLS + indent - line.cell_len
+            line.append(" " * max(gap, 2)).append_text(about.pop(0))
+        below = [
+            self._lead(keys).append(" " * indent).append_text(words)
+            for keys, words in zip_longest(more, about, fillvalue=Text())
+        ]
+        return [fit(each, width) for each in (line, *below)]
+
+    def _lead(self, keys: str | Text) -> Text:
+        """The gutter and the column of the keys."""
+        return Text(f" {keys!s:<{KEY_CELLS}}", self.ink("text"))
+
+
+def in_column(keys: str, cells: int) -> list[str]:
+    """The keys, parted by blanks, as many on each line as have room in `cells`, at least one. Pure."""
+    lines: list[str] = [""]
+    for key in keys.split():
+        if lines[-1] and len(f"{lines[-1]} {key}") > cells:
+            lines.append(key)
+        else:
+            lines[-1] = f"{lines[-1]} {key}".lstrip()
+    return lines
+
+
+def here(screen: Screen[Any], keys: Keys) -> list[HelpEntry]:
+    """What the focused widget and what it lies in do on a key; commands are left out."""
+    if isinstance(screen.focused, Prompt):
+        return [
+            HelpEntry("Here: prompt", key.description, " ".join(map(shown_key, keys.of(key.id))))
+            for key in PROMPT_KEYS
+            if keys.of(key.id)
+        ]
+    found: dict[tuple[DOMNode, str], tuple[Binding, list[str]]] = {}
+    for key, active in screen.active_bindings.items():
+        binding = active.binding
+        hidden = key.startswith(NO_KEY) or not binding.description
+        if not (hidden or isinstance(active.node, App) or binding.action.startswith("app.")):
+            found.setdefault((active.node, binding.action), (binding, []))[1].append(shown_key(key))
+    return [
+        HelpEntry(f"Here: {place(node)}", binding.description, " ".join(pressed))
+        for (node, _), (binding, pressed) in found.items()
+    ]
+
+
+def place(node: DOMNode) -> str:
+    """What a person calls a part of the screen."""
+    match node:
+        case Transcript():
+            return "conversation"
+        case Pane():
+            return one_line(node.title).lower()
+        case Page():
+            return node.heading.lower()
+        case RowList():
+            return "list"
+        case _:
+            name = re.sub(r"Screen$", "", type(node).__name__)
+            return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def commands(keys: Keys) -> Iterator[HelpEntry]:
+    """Every command of the registry."""
+    for group, members in grouped(all_commands()):
+        for each in members:
+            slash = f"/{each.slash}" if each.slash else ""
+            yield HelpEntry(group, each.name, keys.shown(each.id), slash, each.description)
+
+
+def everywhere() -> Iterator[HelpEntry]:
+    """The keys that mean the same wherever they work."""
+    for keys, words in EVERYWHERE:
+        yield HelpEntry("The same everywhere", words, keys)
+
+
+def titled(entries: Sequence[HelpEntry]) -> Iterator[HelpEntry]:
+    """The entries with a title before each section."""
+    section = ""
+    for entry in entries:
+        if entry.section != section:
+            section = entry.section
+            yield HelpEntry(section)
+        yield entry

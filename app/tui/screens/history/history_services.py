@@ -1,0 +1,58 @@
+"""The services of the screens for rewinding and comparing, over the session that is open."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from agent.api.checkpoints import Parted, PathChange, PlanItem
+from agent.api.comparison import BranchComparison
+from agent.api.session import SessionClient
+from app.tui.conversation.replay import newest_first
+from app.tui.screens.history.compare import CompareServices
+from app.tui.screens.history.file_changes import FileChanges
+from app.tui.screens.history.restoring import RestoreServices
+from app.tui.screens.history.rewind import RewindServices
+from app.tui.screens.history.said_messages import SaidMessage
+from widgets.transcript.items import Item
+
+
+def restore_services(client: SessionClient) -> RestoreServices:
+    """For the look at a restore."""
+    history = client.history
+    files = FileChanges(history.contents)
+
+    async def parted(item: PlanItem, merging: bool) -> Parted:
+        return await history.parted(item, merging=merging)
+
+    return RestoreServices(files.described, files.sides, history.merged, parted)
+
+
+def rewind_services(
+    said: Callable[[], Awaitable[Sequence[SaidMessage]]], client: SessionClient
+) -> RewindServices:
+    """For the list of messages."""
+    history = client.history
+    files = FileChanges(history.contents)
+
+    async def changes(position: int) -> Sequence[PathChange]:
+        return await history.changes(position, (await history.place()).step)
+
+    plan = history.plan if client.keeps_files else None
+    return RewindServices(said, changes, plan, files.described)
+
+
+def compare_services(client: SessionClient, left: str, right: str) -> CompareServices:
+    """For two branches, given by their names."""
+    from tools.registry import registry
+
+    files = FileChanges(client.history.contents)
+
+    async def compared() -> tuple[BranchComparison, Sequence[Item], Sequence[Item]]:
+        found = await client.compare(left, right)
+        return (
+            found,
+            list(newest_first(found.left.nodes, registry))[::-1],
+            list(newest_first(found.right.nodes, registry))[::-1],
+        )
+
+    return CompareServices(compared, files.described, files.sides)

@@ -1,0 +1,372 @@
+"""The preview of a restore; conflicts are decided here, path by path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agent.api.checkpoints import (
+    Choice,
+    Merged,
+    Parted,
+    PartialRestore,
+    PathChange,
+    PathKind,
+    PlanItem,
+    PlanState,
+    RestorePlan,
+    Way,
+    WholeError,
+)
+from agent.errors import HermesError
+from app.tui.screens.history.hunks import HunkScreen
+from app.tui.screens.history.plan_words import RESTORE, PlanWords, back, overlapping, some_hunks, tally
+from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
+from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
+from app.tui.screens.split import PAUSE, PointedRows, SplitPage
+from app.tui.screens.wording import line
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+from widgets.timeline.diff_rows import DiffRows
+from widgets.timeline.paint import count, shown_path
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreServices:
+    """What the screen asks for; each raises `HermesError`."""
+
+    describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
+    """Changes with their lines counted."""
+    sides: Callable[[PathChange], Awaitable[Sides]]
+    """Both sides of a change."""
+    merged: Callable[[PlanItem], Awaitable[Merged | None]]
+    """A conflict with both sides put together; None where that makes no sense."""
+    parted: Callable[[PlanItem, bool], Awaitable[Parted]]
+    """A file in hunks, towards both sides put together if so wished; `WholeError` where it has none."""
+
+
+class PlanRows(PointedRows):
+    """A row a path: what would happen to it, and what was chosen where somebody else changed it."""
+
+    def __init__(self, items: Sequence[PlanItem], choices: Mapping[str, Choice], words: PlanWords) -> None:
+        super().__init__(
+            self._row, search_text=lambda at: shown_path(self.items[at].path), empty="Nothing would change."
+        )
+        self.items = items
+        self._words = words
+        self.choices: dict[str, Choice] = dict(choices)
+        self.merges: dict[str, Merged | None] = {}
+        self.parts: dict[str, Parted] = {}
+        """Files in hunks, as they were chosen."""
+        self._changes: Mapping[int, FileDifferenceRow] = {}
+        self._folders = {item.path: item for item in items if _makes_folder(item)}
+        self.reset(len(items))
+
+    def learn(self, changes: Sequence[FileDifferenceRow]) -> None:
+        """The lines that would come and go."""
+        self._changes = dict(enumerate(changes))
+        self.repaint()
+
+    def choice(self, item: PlanItem) -> Choice:
+        """What becomes of a path: a conflict stays and others go back, unless something else was chosen."""
+        return self.choices.get(item.path, "mine" if item.state == "conflict" else "checkpoint")
+
+    def way(self, item: PlanItem) -> Way:
+        """The same, whichever hunks were chosen."""
+        choice = self.choice(item)
+        if isinstance(choice, PartialRestore):
+            return "merge" if choice.merging else "checkpoint"
+        return choice
+
+    def shut_out(self, item: PlanItem) -> str:
+        """The folder a path would stand in, where that is not made because it was left; else empty."""
+        if item.target is None or item.state == "lost" or self.choice(item) == "mine":
+            return ""
+        for above in PurePosixPath(item.path).parents:
+            folder = self._folders.get(str(above))
+            if folder is not None and (folder.state == "lost" or self.choice(folder) == "mine"):
+                return folder.path
+        return ""
+
+    def _row(self, index: int, width: int) -> list[Text]:
+        item, change = self.items[index], self._changes.get(index)
+        if item.state == "change":
+            sign, role = SIGNS[change.kind] if change else ("·", "dim")
+        else:
+            sign, role = ("◆", "warning") if item.state == "conflict" else ("✗", "error")
+        left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(item.path), self.ink("text")))
+        return [spread(left, self._right(item, change).append(" "), width)]
+
+    def _right(self, item: PlanItem, change: FileDifferenceRow | None) -> Text:
+        choice = self.choice(item)
+        if item.state == "lost":
+            return Text("stays as it is", self.ink("dim"))
+        if self.shut_out(item):
+            return Text("stays out with its folder", self.ink("warning"))
+        if isinstance(choice, PartialRestore):
+            parted = self.parts.get(item.path)
+            of = f" of {len(parted.hunks):,}" if parted else ""
+            return Text(f"{len(choice.hunks):,}{of} hunks", self.ink("accent"))
+        if item.state == "change" and choice == "mine":
+            return Text("stays as it is", self.ink("dim"))
+        if item.state == "conflict":
+            words = self._words.chosen[choice]
+            if choice == "merge" and item.path in self.merges:
+                words = overlapping(self.merges[item.path])
+            return Text(words, self.ink("dim" if choice == "mine" else "accent"))
+        right = Text(one_line(change.note) if change else "", self.ink("dim"))
+        if change:
+            right.append(f" +{change.added:,}" if change.added else "", self.ink("added"))
+            right.append(f" −{change.removed:,}" if change.removed else "", self.ink("removed"))
+        return right
+
+
+def _makes_folder(item: PlanItem) -> bool:
+    """Whether a folder comes where none stands."""
+    stands = item.now is not None and item.now.kind is PathKind.FOLDER
+    return item.target is not None and item.target.kind is PathKind.FOLDER and not stands
+
+
+class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
+    """Ends with what is to become of the files, or None: then nothing is done."""
+
+    heading = "Before files are changed"
+    words: ClassVar[PlanWords] = RESTORE
+    every: ClassVar[bool] = False
+    """Whether a choice for all is one for files without a conflict too."""
+    keys = "a carry out · m mine · c checkpoint · b both · ⏎ hunks · M C all · ? help · esc cancel"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
+        Binding("m", "choose('mine')", "Keep mine", id="restoring.mine"),
+        Binding("c", "choose('checkpoint')", "Take the checkpoint", id="restoring.checkpoint"),
+        Binding("b", "choose('merge')", "Merge both", id="restoring.merge"),
+        Binding("M", "choose_all('mine')", "Keep all of mine", id="restoring.all_mine"),
+        Binding("C", "choose_all('checkpoint')", "Take all checkpoints", id="restoring.all_checkpoint"),
+    ]
+
+    def __init__(
+        self, plan: RestorePlan, services: RestoreServices, choices: Mapping[str, Choice] | None = None
+    ) -> None:
+        """`choices` are those made before, when the files have changed under this screen."""
+        order = {"conflict": 0, "lost": 1, "change": 2}
+        self._plan = plan
+        self._list = PlanRows(
+            sorted(plan.shown, key=lambda item: order[item.state]), choices or {}, self.words
+        )
+        super().__init__(self._list)
+        self._services = services
+        self._diff = DiffRows()
+        self._merging = 0
+        self._together = asyncio.Event()
+        """Whether nothing is being put together."""
+        self._together.set()
+        self._wished: set[str] = set()
+        """Paths whose last choice was to put both sides together."""
+
+    def beside(self) -> Iterable[Widget]:
+        yield Static(id="split-about")
+        yield self._diff
+
+    def on_mount(self) -> None:
+        self.state(tally(self._plan))
+        self._count()
+
+    def _wear_skin(self) -> None:
+        super()._wear_skin()
+        self._diff.use(self._list.palette)
+
+    def _having(self, state: PlanState) -> list[PlanItem]:
+        return [item for item in self._list.items if item.state == state]
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        """What was chosen: for each conflict, and for other files where they do not simply go back."""
+        chosen = dict(self._list.choices)
+        chosen.update((item.path, self._list.choice(item)) for item in self._having("conflict"))
+        return chosen
+
+    @work(group="count")
+    async def _count(self) -> None:
+        try:
+            self._list.learn(await self._services.describe([back(item) for item in self._list.items]))
+        except HermesError as error:
+            self.state(str(error))
+
+    # The path under the cursor
+
+    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+        self._look(event.index)
+
+    @work(exclusive=True, group="look")
+    async def _look(self, index: int | None) -> None:
+        about = self.query_one("#split-about", Static)
+        if index is None:
+            about.update(Content(""))
+            self._diff.show("", "")
+            return
+        item = self._list.items[index]
+        about.update(self._about(item))
+        await asyncio.sleep(PAUSE)
+        diff, nothing = await self._difference(item)
+        about.update(self._about(item))
+        self._diff.show(diff, nothing)
+
+    async def _difference(self, item: PlanItem) -> tuple[str, str]:
+        """What would happen to a path, as a diff; else why there is none, if that is not said above."""
+        if item.state == "lost":
+            return "", ""
+        change = FileDifferenceRow(item.path)
+        choice = self._list.choice(item)
+        try:
+            sides = await self._services.sides(back(item))
+            if isinstance(choice, PartialRestore):
+                taken = await asyncio.to_thread((await self._parted(item)).hunks.taken, choice.hunks)
+                sides = Sides(sides.before, taken.decode("utf-8", "replace"))
+            elif item.state == "conflict" and choice == "merge":
+                merged = await self._merged(item)
+                if merged is None:
+                    return "", "These two cannot be put together: one is no text, or is not there."
+                sides = Sides(sides.before, merged.data.decode("utf-8", "replace"))
+        except HermesError as error:
+            return "", line(str(error))
+        return await asyncio.to_thread(diff_of, change, sides)
+
+    async def _parted(self, item: PlanItem) -> Parted:
+        """The hunks of a file, as far as it has some. Raises `HermesError`."""
+        merging = self._list.way(item) == "merge"
+        known = self._list.parts.get(item.path)
+        if known is None or known.merging != merging:
+            known = self._list.parts[item.path] = await self._services.parted(item, merging)
+            self._list.repaint()
+        return known
+
+    async def _merged(self, item: PlanItem) -> Merged | None:
+        if item.path not in self._list.merges:
+            self._list.merges[item.path] = await self._services.merged(item)
+            self._list.repaint()
+        return self._list.merges[item.path]
+
+    def _about(self, item: PlanItem) -> Content:
+        """What is shown below it, and why."""
+        if item.state == "lost":
+            return Content.assemble(("Stays as it is: ", "$error"), line(item.reason))
+        if folder := self._list.shut_out(item):
+            out = f"Stays out with {shown_path(folder)}/, which is left."
+            return Content.assemble((out, "$warning"), f"\n{self.words.left_out}")
+        choice = self._list.choice(item)
+        if isinstance(choice, PartialRestore):
+            parted = self._list.parts.get(item.path)
+            of = len(parted.hunks) if parted else len(choice.hunks)
+            some = some_hunks(len(choice.hunks), of, self.words)
+            return Content.assemble((shown_path(item.path), "bold"), (f" · {some}:", "$text-muted"))
+        if item.state == "change":
+            does = self.words.stays if choice == "mine" else self.words.goes
+            return Content.assemble((shown_path(item.path), "bold"), (f" {does}", "$text-muted"))
+        words = self.words.conflict[choice]
+        merged = self._list.merges.get(item.path)
+        if self._list.choice(item) == "merge" and merged is not None and merged.overlaps:
+            words = f"{count(merged.overlaps, 'overlap')}: both versions stand between marks in the file:"
+        return Content.assemble((f"{line(item.reason).capitalize()}.", "$warning"), f"\n{words}")
+
+    # What can be done
+
+    def action_choose(self, choice: Way) -> None:
+        item = None if self._list.cursor is None else self._list.items[self._list.cursor]
+        if item is None or item.state == "lost":
+            self.notify("Nothing is to be chosen here: this stays as it is.", markup=False)
+        elif choice != "merge":
+            self._choose(item, choice)
+            self._wished.discard(item.path)
+        elif item.state != "conflict":
+            self.notify("Nobody else changed this, so there is nothing to merge.", markup=False)
+        else:
+            self._wished.add(item.path)
+            self._merging += 1
+            self._together.clear()
+            self._merge(item)
+
+    @work(group="merge")
+    async def _merge(self, item: PlanItem) -> None:
+        unmergeable = await self._cannot_merge(item)
+        self._merging -= 1
+        if unmergeable:
+            self.notify(self.words.unmergeable, markup=False)
+        elif item.path in self._wished:
+            self._choose(item, "merge")
+        if not self._merging:
+            self._together.set()
+
+    def _choose(self, item: PlanItem, choice: Way) -> None:
+        self._list.choices[item.path] = choice
+        self._list.repaint()
+        self._look(self._list.cursor)
+
+    async def _cannot_merge(self, item: PlanItem) -> bool:
+        try:
+            return await self._merged(item) is None
+        except HermesError:
+            return True
+
+    def action_choose_all(self, choice: Way) -> None:
+        for item in self._list.items if self.every else self._having("conflict"):
+            self._list.choices[item.path] = choice
+        self._wished.clear()
+        self._list.repaint()
+        self._look(self._list.cursor)
+
+    @work(exclusive=True, group="carry")
+    async def action_carry_out(self) -> None:
+        # What was chosen by a key before this one counts.
+        await self._together.wait()
+        self.dismiss(self.choices)
+
+    @work(exclusive=True, group="open")
+    async def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        if event.rows is not self._list:
+            return
+        item = self._list.items[event.index]
+        change, *_ = await self._services.describe([back(item)])
+        try:
+            parted = await self._parted(item)
+        except HermesError as error:
+            diff, nothing = await self._difference(item)
+            whole = isinstance(error, WholeError)
+            screen = FileScreen(change, "as a whole" if whole and item.state != "lost" else "")
+            await self.app.push_screen(screen)
+            screen.show(diff, line(str(error)) if whole else nothing)
+            return
+
+        def take(taken: frozenset[int]) -> None:
+            self._take(item, parted, taken)
+
+        self.app.push_screen(HunkScreen(change, parted, self._taken(item, parted), take, self.words))
+
+    def _taken(self, item: PlanItem, parted: Parted) -> Collection[int]:
+        """The hunks of a file that go back."""
+        choice = self._list.choice(item)
+        if isinstance(choice, PartialRestore):
+            return choice.hunks
+        return () if choice == "mine" else range(1, len(parted.hunks) + 1)
+
+    def _take(self, item: PlanItem, parted: Parted, taken: frozenset[int]) -> None:
+        """These hunks go back, and no others."""
+        choice: Choice = "mine"
+        if len(taken) == len(parted.hunks):
+            choice = "merge" if parted.merging else "checkpoint"
+        elif taken:
+            choice = parted.part(taken)
+        self._list.parts[item.path] = parted
+        self._list.choices[item.path] = choice
+        self._list.repaint()
+        self._look(self._list.cursor)

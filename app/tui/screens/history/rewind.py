@@ -1,0 +1,165 @@
+"""Going back to before a message: which one, and what that would do to the files."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual import work
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agent.api.checkpoints import PathChange, RestorePlan
+from agent.errors import HermesError
+from app.tui.screens.history.plan_words import back, listing
+from app.tui.screens.history.said_messages import RewindTarget, SaidMessage, back_with
+from app.tui.screens.history.timeline_dialogs import BRING_BACK, WHATS, TimelinePick
+from app.tui.screens.history.timeline_services import FileDifferenceRow
+from app.tui.screens.split import PAUSE, PointedRows, SplitPage
+from app.tui.screens.wording import Skinned, line
+from tools.safe_text import clean
+from widgets.row_list import RowList
+from widgets.row_text import fit, one_line, spread
+from widgets.timeline.paint import ago, count
+
+EMPTY = "You have said nothing on this branch yet. What you send can be taken back here."
+NOT_KEPT = "Files are not kept in this session; only the conversation goes back."
+SHOWN_CHARS = 20_000
+"""Characters of a message that are shown beside the list."""
+FILE_LINES = 200
+COUNTED_ROWS = 40
+"""Messages whose lines are counted without being looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewindServices:
+    """What the screen asks for; each raises `HermesError`."""
+
+    said: Callable[[], Awaitable[Sequence[SaidMessage]]]
+    """The messages of the person on the branch in use, newest first."""
+    changes: Callable[[int], Awaitable[Sequence[PathChange]]]
+    """What this session did to files since a position."""
+    plan: Callable[[int], Awaitable[RestorePlan]] | None
+    """What taking files back to a position would do; None where files are not kept."""
+    describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
+    """Changes with their lines counted."""
+
+
+class SaidRows(PointedRows):
+    """A row a message: its first line, the files that changed since, and when it was sent."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(
+            self._row, search_text=lambda at: one_line(self.said[at].text, 2_000), empty="Reading …"
+        )
+        self.said: Sequence[SaidMessage] = ()
+        self._lines: dict[int, tuple[int, int]] = {}
+        self._now = now
+
+    def show(self, said: Sequence[SaidMessage]) -> None:
+        """List these."""
+        self.said = said
+        self.empty = EMPTY
+        self.reset(len(said))
+
+    def learn(self, index: int, added: int, removed: int) -> None:
+        """So many lines came and went since a message."""
+        self._lines[index] = (added, removed)
+        self.changed(index)
+
+    def _row(self, index: int, width: int) -> list[Text]:
+        said = self.said[index]
+        left = Text.assemble(" ", ("❯ ", self.ink("user")), (one_line(said.text) or "–", self.ink("text")))
+        right = Text()
+        if said.files:
+            right.append(f"± {count(said.files, 'file')}", self.ink("dim"))
+            added, removed = self._lines.get(index, (0, 0))
+            right.append(f" +{added:,}" if added else "", self.ink("added"))
+            right.append(f" −{removed:,}" if removed else "", self.ink("removed"))
+        right.append(f"{ago(self._now() - said.created):>8} ", self.ink("dim"))
+        return [spread(left, fit(right, width * 2 // 3), width)]
+
+
+class RewindScreen(SplitPage[RewindTarget | None]):
+    """Ends with what to go back to, or None."""
+
+    heading = "Go back to before …"
+    keys = "⏎ choose · ↑↓ move · / filter · y copy · ? help · esc stay here"
+
+    def __init__(self, services: RewindServices, now: Callable[[], float] = time.time) -> None:
+        self._said = SaidRows(now)
+        super().__init__(self._said)
+        self._services = services
+
+    def beside(self) -> Iterable[Widget]:
+        with Vertical(id="split-text"):
+            yield Skinned("", focusable=False, margin=0)
+        yield Static(id="split-files")
+
+    def on_mount(self) -> None:
+        self._load()
+
+    @work(exclusive=True, group="load")
+    async def _load(self) -> None:
+        try:
+            said = await self._services.said()
+        except HermesError as error:
+            self.state(str(error))
+            return
+        self._said.show(said)
+        self.offer(bool(said))
+        self.state(f"{count(len(said), 'message')} of yours on this branch" if said else "")
+        for index, each in enumerate(said[:COUNTED_ROWS]):
+            if each.files:
+                await self._count(index, each)
+
+    async def _count(self, index: int, said: SaidMessage) -> None:
+        try:
+            files = await self._services.describe(await self._services.changes(said.step))
+        except HermesError:
+            # Rows then say how many files changed, and not by how much.
+            return
+        self._said.learn(index, sum(f.added or 0 for f in files), sum(f.removed or 0 for f in files))
+
+    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+        self._look(event.index)
+
+    @work(exclusive=True, group="look")
+    async def _look(self, index: int | None) -> None:
+        files = self.query_one("#split-files", Static)
+        text = self.query_one(Skinned)
+        if index is None or index >= len(self._said.said):
+            text.read("")
+            files.update(Content(""))
+            return
+        said = self._said.said[index]
+        text.read(clean(said.text[:SHOWN_CHARS]))
+        if self._services.plan is None:
+            files.update(Content.assemble((NOT_KEPT, "$text-muted")))
+            return
+        await asyncio.sleep(PAUSE)
+        try:
+            plan = await self._services.plan(said.step)
+            changes = await self._services.describe([back(item) for item in plan.shown])
+        except HermesError as error:
+            files.update(Content.assemble((line(str(error)), "$warning")))
+            return
+        files.update(listing(plan, changes, FILE_LINES))
+
+    @work(exclusive=True, group="act")
+    async def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        said = self._said.said[event.index]
+        if self._services.plan is None:
+            self.dismiss(RewindTarget(said.node, said.step, files=False, conversation=True))
+            return
+        question = f"Go back to before “{line(said.text, 200)}”. What should be as it was then?"
+        chosen = await self.app.push_screen_wait(TimelinePick(question, BRING_BACK))
+        if chosen is not None:
+            what = WHATS[chosen]
+            self.dismiss(back_with(said.node, said.step, what))

@@ -1,0 +1,383 @@
+"""The timeline: the whole tree of a session, what was said and changed at each point, and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input
+
+from agent.api.history import BranchHead, NodeMark
+from agent.errors import HermesError
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.field import Field
+from app.tui.screens.history.timeline_dialogs import BRING_BACK, WHATS, TimelinePick
+from app.tui.screens.history.timeline_files import FilesScreen
+from app.tui.screens.history.timeline_preview import FILE_LINES, FILE_LINES_BELOW, Preview
+from app.tui.screens.history.timeline_services import TimelineServices
+from app.tui.screens.history.timeline_words import next_name
+from app.tui.screens.keyline import KeyLine
+from app.tui.screens.page import PAGE_STYLE, Page
+from app.tui.screens.wording import line
+from widgets.row_list import RowList
+from widgets.timeline.layout import FILTERS, Drawing, TimelineFilter, lay_out
+from widgets.timeline.minimap import Minimap
+from widgets.timeline.node_tree import BranchTag, BranchTip, NodeRow, plant
+from widgets.timeline.paint import count, steps_of
+from widgets.timeline.view import Timeline
+
+NEARBY = 200
+"""Messages that are shown while the others are read."""
+WIDE = 100
+"""Columns from which on the preview is beside the tree."""
+PAUSE = 0.05
+"""Seconds the cursor rests before the preview is read."""
+ACTIONS = (
+    "r restore · b branch · B with a note · s switch · l label · * bookmark · "
+    "e export · R rename branch · esc back"
+)
+WAYS = (
+    "⏎ open · space fold · m d compare · f filter · / search · "
+    "n next · z fold all · c close branch · y copy · ? help"
+)
+
+
+class TimelineScreen(Page[None]):
+    """Opens with what is nearest and adds the rest of the tree when it is laid out."""
+
+    CSS_PATH: ClassVar = [PAGE_STYLE, "timeline.tcss"]
+    AUTO_FOCUS = "Timeline"
+    heading = "Timeline"
+    keys = WAYS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "restore", "Restore", id="timeline.restore"),
+        Binding("b", "branch", "Branch from here", id="timeline.branch"),
+        Binding("B", "branch(True)", "Branch, and carry over a note of what is left", id="timeline.carry"),
+        Binding("s", "switch", "Switch to this branch", id="timeline.switch"),
+        Binding("R", "rename", "Rename this branch", id="timeline.rename"),
+        Binding("l", "label", "Label", id="timeline.label"),
+        Binding("asterisk", "bookmark", "Bookmark", id="timeline.bookmark"),
+        Binding("m", "mark", "Compare from here", id="timeline.mark"),
+        Binding("d", "compare", "Compare with the marked point", id="timeline.compare"),
+        Binding("e", "export", "Export", id="timeline.export"),
+        Binding("[", "page(-1)", "Page the message up", show=False, id="timeline.page_up"),
+        Binding("]", "page(1)", "Page the message down", show=False, id="timeline.page_down"),
+    ]
+
+    def __init__(
+        self, services: TimelineServices, *, at: int | None = None, now: Callable[[], float] = time.time
+    ) -> None:
+        """`at` is the id of the node the cursor goes to; without it, to the end of the branch in use."""
+        self._minimap = Minimap()
+        self.timeline = Timeline(self._minimap, now)
+        super().__init__(self.timeline)
+        self._services = services
+        self._at = at
+        self._now = now
+        self._preview = Preview()
+        self.complete = False
+        """Whether the whole tree is shown."""
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        with Horizontal(id="timeline-body"):
+            with Vertical(id="timeline-tree"):
+                with Horizontal():
+                    yield self.timeline
+                    yield self._minimap
+                yield Field(placeholder="words to look for", compact=True, id="timeline-search")
+            yield self._preview
+        yield KeyLine(ACTIONS, id="timeline-actions")
+        yield self.foot
+
+    def on_mount(self) -> None:
+        self.state("reading …")
+        self._load(self._at)
+
+    def on_resize(self) -> None:
+        narrow = self.size.width < WIDE
+        self.set_class(narrow, "narrow")
+        self._preview.fit(FILE_LINES_BELOW if narrow else FILE_LINES)
+
+    def _wear_skin(self) -> None:
+        super()._wear_skin()
+        self._minimap.use(self.timeline.palette)
+
+    # The tree
+
+    @work(exclusive=True, group="load")
+    async def _load(self, at: int | None) -> None:
+        """Read the tree; at first what is nearest to `at` is shown alone."""
+        services = self._services
+        try:
+            heads = await services.heads()
+            if not self.complete:
+                near = await services.nearby(at, NEARBY)
+                self.timeline.adopt(grow(near, heads, (), {}, self.timeline.look), at)
+            rows, marks = await services.outline(), await services.marks()
+            paths, labels = await services.steps(), await services.labels()
+        except HermesError as error:
+            self.state(str(error))
+            return
+        drawing = await asyncio.to_thread(grow, rows, heads, marks, paths, self.timeline.look, labels)
+        # Who has moved meanwhile stays there.
+        known = at is None or self.timeline.nodes.index(at) >= 0
+        self.complete = True
+        self.timeline.adopt(drawing, None if known else at)
+        # What is nearest was drawn without files; a row that is still pointed at gets them now.
+        self._show(self.timeline.pointed)
+
+    def on_timeline_changed(self) -> None:
+        self._say_state()
+        # What is folded under a row counts as its own.
+        self._show(self.timeline.pointed)
+
+    def _say_state(self) -> None:
+        shown, look = self.timeline, self.timeline.look
+        self._preview.set_class(self.complete and not shown.nodes.rows, "none")
+        if self.complete:
+            self.offer(bool(shown.nodes.rows))
+        if self.complete and not shown.nodes.rows:
+            self.state("")
+            return
+        total = count(len(shown.nodes.rows), "message") if self.complete else "reading …"
+        parts = [total, count(len(shown.nodes.tips) or 1, "branch").replace("branchs", "branches")]
+        if look.filter != "all":
+            parts.insert(0, f"only {FILTERS[look.filter]}")
+        if look.needle:
+            parts.insert(0, f"“{look.needle}” in {count(len(shown.found), 'message')}")
+        self.state(" · ".join(parts))
+
+    def on_timeline_counted(self, event: Timeline.Counted) -> None:
+        self._count(event.steps)
+
+    @work(group="count")
+    async def _count(self, steps: frozenset[int]) -> None:
+        try:
+            known = await self._services.counts(steps)
+        except HermesError:
+            # Rows then say which files changed, and not by how much.
+            return
+        self.timeline.learn({step: known.get(step, (0, 0)) for step in steps})
+
+    def on_minimap_jumped(self, event: Minimap.Jumped) -> None:
+        self.timeline.move_to(event.line)
+
+    # The preview
+
+    def on_timeline_pointed(self, event: Timeline.Pointed) -> None:
+        self._show(event.row)
+
+    @work(exclusive=True, group="preview")
+    async def _show(self, row: NodeRow | None) -> None:
+        if row is None:
+            self._preview.show(None, (), 0)
+            self._preview.show_files(())
+            return
+        # A cursor on its way through a thousand rows reads none of them.
+        await asyncio.sleep(PAUSE)
+        # Another drawing may have come meanwhile.
+        drawing = self.timeline.drawing
+        tree, number = drawing.tree, drawing.line_of(row.id)
+        if number < 0:
+            return
+        steps = steps_of(tree, drawing.lines[number])
+        try:
+            node = await self._services.node(row.id)
+            self._preview.show(node, tree.branches_through(tree.index(row.id)), self._now())
+            self._preview.show_files(await self._services.files_of(steps) if steps else ())
+        except HermesError as error:
+            self._preview.complain(line(str(error)))
+
+    def action_page(self, step: int) -> None:
+        self._preview.page(step)
+
+    # Search
+
+    def on_timeline_searching(self) -> None:
+        field = self.query_one("#timeline-search", Input)
+        field.add_class("open")
+        field.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.timeline.search(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.timeline.focus()
+        if not event.value.strip():
+            self._close_search()
+        elif self.timeline.found:
+            self.timeline.reveal(self._nearest())
+        else:
+            self.notify("Nothing of that was said in this session.", markup=False)
+
+    def _nearest(self) -> int:
+        """What was found at the cursor or after it, else the first."""
+        tree, at = self.timeline.nodes, self.timeline.index
+        ahead = (node for node in self.timeline.found if at is not None and tree.rank[node] >= tree.rank[at])
+        return next(ahead, self.timeline.found[0])
+
+    def _close_search(self) -> None:
+        field = self.query_one("#timeline-search", Input)
+        field.value = ""
+        field.remove_class("open")
+        self.timeline.focus()
+
+    def action_back(self) -> None:
+        if self.timeline.look.needle or self.query_one("#timeline-search", Input).has_focus:
+            if self.timeline.look.filter == "matches":
+                self.timeline.change(TimelineFilter())
+            self._close_search()
+        elif self.timeline.compared is not None:
+            self.timeline.compare_from(None)
+        else:
+            self.dismiss(None)
+
+    # What can be done
+
+    @work(exclusive=True, group="act")
+    async def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        row = self.timeline.pointed
+        if row is None:
+            return
+        try:
+            node = await self._services.node(row.id)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+            return
+        self.app.push_screen(DetailScreen(row.text or row.kind, node.content))
+
+    @work(exclusive=True, group="act")
+    async def action_restore(self) -> None:
+        row = self.timeline.pointed
+        if row is None:
+            return
+        question = f"Go back to “{line(row.text or row.kind, 200)}”. What should be as it was then?"
+        chosen = await self.app.push_screen_wait(TimelinePick(question, BRING_BACK))
+        if chosen is not None:
+            what = WHATS[chosen]
+            await self._do(lambda: self._services.restore(row.id, what))
+
+    @work(exclusive=True, group="act")
+    async def action_branch(self, carry_over: bool = False) -> None:
+        row = self.timeline.pointed
+        if row is None:
+            return
+        names = [name for ends in self.timeline.nodes.tips.values() for name in ends]
+        question = "Name of the new branch; the model is told what was done on the one that is left"
+        asked = TextDialog(question if carry_over else "Name of the new branch", next_name(names))
+        name = await self.app.push_screen_wait(asked)
+        if name and name.strip():
+            await self._do(lambda: self._services.fork(row.id, name.strip(), carry_over=carry_over))
+
+    @work(exclusive=True, group="act")
+    async def action_switch(self) -> None:
+        current = self.timeline.nodes.branch
+        head = await self._branch("Several branches lead on from here. Which one?", leave_out=current)
+        if head is not None:
+            await self._do(lambda: self._services.switch(head))
+
+    @work(exclusive=True, group="act")
+    async def action_rename(self) -> None:
+        head = await self._branch("Several branches lead on from here. Which one gets another name?")
+        if head is None:
+            return
+        name = await self.app.push_screen_wait(TextDialog(f"New name of the branch {line(head)}", head))
+        if name and name.strip() and name.strip() != head:
+            await self._do(lambda: self._services.rename(head, name.strip()))
+
+    async def _branch(self, question: str, leave_out: str = "") -> str | None:
+        """The branch the node under the cursor is on; asks where there are several."""
+        at = self.timeline.index
+        if at is None:
+            return None
+        through = self.timeline.nodes.branches_through(at)
+        names = [name for name in through if name != leave_out]
+        if not names:
+            said = "This is the branch in use." if through else "No branch leads through here; b begins one."
+            self.notify(said, markup=False)
+            return None
+        if len(names) == 1 or (not leave_out and names[0] in self.timeline.nodes.tips.get(at, ())):
+            return names[0]
+        chosen = await self.app.push_screen_wait(TimelinePick(question, names[:9]))
+        return None if chosen is None else names[chosen]
+
+    @work(exclusive=True, group="act")
+    async def action_label(self) -> None:
+        row, at = self.timeline.pointed, self.timeline.index
+        if row is None or at is None:
+            return
+        tag = self.timeline.nodes.tags.get(at)
+        label = await self.app.push_screen_wait(
+            TextDialog("Label; empty takes it away", tag.label if tag else "")
+        )
+        if label is not None:
+            await self._do(lambda: self._mark(row.id, label=label))
+
+    @work(exclusive=True, group="act")
+    async def action_bookmark(self) -> None:
+        row, at = self.timeline.pointed, self.timeline.index
+        if row is None or at is None:
+            return
+        tag = self.timeline.nodes.tags.get(at)
+        await self._do(lambda: self._mark(row.id, bookmarked=not (tag and tag.bookmarked)))
+
+    async def _mark(self, node: int, **put: str | bool) -> str:
+        await self._services.mark(node, **put)  # type: ignore[arg-type]
+        return ""
+
+    def action_mark(self) -> None:
+        row = self.timeline.pointed
+        if row is not None:
+            self.timeline.compare_from(None if self.timeline.compared == row.id else row.id)
+
+    def action_compare(self) -> None:
+        row, start = self.timeline.pointed, self.timeline.compared
+        if row is None:
+            return
+        if start is None or start == row.id:
+            self.notify("Press m on one point first, then d on the other.", markup=False)
+            return
+        tree = self.timeline.nodes
+        first = tree.index(start)
+        name = tree.rows[first].text if first >= 0 else ""
+        self.app.push_screen(FilesScreen(self._services, (start, name), (row.id, row.text)))
+
+    @work(exclusive=True, group="act")
+    async def action_export(self) -> None:
+        row = self.timeline.pointed
+        if row is not None:
+            await self._do(lambda: self._services.export(row.id))
+
+    async def _do(self, act: Callable[[], Awaitable[str]]) -> None:
+        try:
+            said = await act()
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+            return
+        if said:
+            self.notify(line(said), markup=False)
+        self._load(None)
+
+
+def grow(
+    rows: Sequence[NodeRow],
+    heads: Sequence[BranchHead],
+    marks: Sequence[NodeMark],
+    paths: Mapping[int, Sequence[str]],
+    look: TimelineFilter,
+    labels: Mapping[int, str] | None = None,
+) -> Drawing:
+    """The tree of a session, laid out. Pure."""
+    tips = [BranchTip(head.name, head.node) for head in heads]
+    tags = [BranchTag(mark.node, mark.label, mark.bookmarked) for mark in marks]
+    return lay_out(plant(rows, tips, heads[0].name if heads else "", tags, paths, labels), look)

@@ -1,0 +1,126 @@
+"""The timeline over the session that is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agent.api.checkpoints import PathChange, git_apart, states, step_apart, step_names, units_of
+from agent.api.history import BranchHead, Node, NodeMark, OutlineRow
+from agent.api.search import first_line
+from agent.api.session import SessionClient
+from app.tui.commands.history_actions import HistoryActions
+from app.tui.screens.history.file_changes import FileChanges
+from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, What
+from tools.safe_text import clean
+
+
+class EngineTimeline:
+    """What `TimelineServices` asks for."""
+
+    def __init__(self, client: SessionClient, history_actions: HistoryActions) -> None:
+        self._client = client
+        self._history = client.history
+        self._history_actions = history_actions
+        self._files = FileChanges(self._history.contents)
+
+    # The tree
+
+    async def nearby(self, at: int | None, count: int) -> Sequence[OutlineRow]:
+        path = self._client.path
+        end = next((index + 1 for index, node in enumerate(path) if node.id == at), len(path))
+        near = path[max(min(end + count // 2, len(path)) - count, 0) :][:count]
+        return [_row(node) for node in near if node.kind != "inner"]
+
+    async def outline(self) -> Sequence[OutlineRow]:
+        return await self._history.outline()
+
+    async def heads(self) -> Sequence[BranchHead]:
+        return await self._history.heads()
+
+    async def marks(self) -> Sequence[NodeMark]:
+        return await self._history.marks()
+
+    async def mark(self, node: int, *, label: str | None = None, bookmarked: bool | None = None) -> NodeMark:
+        return await self._history.mark(node, label=label, bookmarked=bookmarked)
+
+    async def node(self, node: int) -> Node:
+        return await self._history.node(node)
+
+    # Files
+
+    async def steps(self) -> Mapping[int, Sequence[str]]:
+        return {step.number: step_names(step) for step in await self._history.steps()}
+
+    async def labels(self) -> Mapping[int, str]:
+        # What others did in between says nothing about the call.
+        return {step.number: step.label for step in await self._history.steps() if step.kind != "outside"}
+
+    async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
+        wanted = set(steps)
+        found: dict[int, tuple[int, int]] = {}
+        for step in await self._history.steps():
+            if step.number in wanted:
+                told = await self._files.described(step_apart(step).files)
+                if any(each.added is not None for each in told):
+                    found[step.number] = (sum(e.added or 0 for e in told), sum(e.removed or 0 for e in told))
+        return found
+
+    async def files_of(self, steps: Sequence[int]) -> Sequence[FileDifferenceRow]:
+        wanted = set(steps)
+        those = [step for step in await self._history.steps() if step.number in wanted]
+        found = states.difference(those, min(wanted) - 1, max(wanted))
+        told = await self._files.described(git_apart(found, units_of(those)).files)
+        # What several steps did to git is one line each.
+        return [*told, *(FileDifferenceRow(".git", note=step.git) for step in those if step.git)]
+
+    async def difference(self, one: int, other: int) -> Sequence[FileDifferenceRow]:
+        return await self._files.described(await self._changes(one, other))
+
+    async def sides(self, one: int, other: int, path: str) -> Sides:
+        for change in await self._changes(one, other):
+            if change.path == path:
+                return await self._files.sides(change)
+        return Sides(None, None, "This file is the same at both points.")
+
+    async def _changes(self, one: int, other: int) -> Sequence[PathChange]:
+        first, second = await self._history.position_of(one), await self._history.position_of(other)
+        return await self._history.changes(first, second)
+
+    # What can be done
+
+    async def restore(self, node: int, what: What) -> str:
+        return await self._history_actions.back_to(node, what)
+
+    async def fork(self, node: int, name: str, *, carry_over: bool = False) -> str:
+        return await self._history_actions.fork(node, name, carry_over=carry_over)
+
+    async def switch(self, head: str) -> str:
+        return await self._history_actions.switch(head)
+
+    async def rename(self, head: str, name: str) -> str:
+        return await self._history_actions.rename(head, name)
+
+    async def export(self, node: int) -> str:
+        """Write the conversation up to a node as a page that can be read anywhere."""
+        file = await self._client.export(node)
+        return f"Written to {file}; it shows everything up to here, secrets masked."
+
+
+def _row(node: Node) -> OutlineRow:
+    data = node.data
+    step, usage, calls = data.get("step"), data.get("usage"), data.get("calls")
+    tokens = usage.get("output") if isinstance(usage, dict) else None
+    state = data.get("state")
+    return OutlineRow(
+        node.id,
+        node.parent,
+        node.kind,
+        node.created,
+        clean(first_line(node.content[:400])),
+        step if isinstance(step, int) else None,
+        str(data.get("tool") or ""),
+        str(data.get("outcome") or (state if state != "complete" else "") or ""),
+        str(data.get("origin") or ""),
+        tokens if isinstance(tokens, int) else None,
+        len(calls) if isinstance(calls, list) else 0,
+    )

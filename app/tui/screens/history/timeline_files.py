@@ -1,0 +1,184 @@
+"""The files that differ between two points, and what happened to each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agent.errors import HermesError
+from app.tui.screens.closable import ClosableModal
+from app.tui.screens.head import ScreenHeader
+from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, TimelineServices
+from app.tui.screens.keyline import KeyLine
+from app.tui.screens.page import HELP, PAGE_STYLE, Page
+from app.tui.screens.skin_of import palette_of
+from app.tui.screens.wording import line
+from tools.files.diffs import diff_texts
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+from widgets.timeline.diff_rows import DiffRows
+from widgets.timeline.paint import count, shown_path
+
+Point = tuple[int, str]
+"""A node by its id, and its words."""
+SIGNS = {"added": ("A", "added"), "changed": ("M", "accent"), "deleted": ("D", "removed")}
+SAME = "Both points have the same files."
+MOST_CHARS = 4_000_000
+"""Characters of a file that are compared."""
+
+
+class FileRows(RowList):
+    """The files that differ, with the lines that came and went."""
+
+    def __init__(self) -> None:
+        super().__init__(self._row, search_text=lambda at: shown_path(self.files[at].path), empty="Reading …")
+        self.files: Sequence[FileDifferenceRow] = ()
+
+    def show(self, files: Sequence[FileDifferenceRow]) -> None:
+        """List these."""
+        self.files = files
+        self.empty = SAME
+        self.reset(len(files))
+
+    def _row(self, at: int, width: int) -> list[Text]:
+        change = self.files[at]
+        sign, role = SIGNS[change.kind]
+        left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(change.path), self.ink("text")))
+        right = Text(one_line(change.note), self.ink("dim"))
+        right.append(f" +{change.added:,}" if change.added else "", self.ink("added"))
+        right.append(f" −{change.removed:,}" if change.removed else "", self.ink("removed"))
+        return [spread(left, right.append(" "), width)]
+
+
+class FilesScreen(Page[None]):
+    """The files that differ between two points."""
+
+    CSS_PATH: ClassVar = [PAGE_STYLE, "timeline_files.tcss"]
+    heading = "Files between two points"
+    keys = "⏎ open · / filter · x swap the points · y copy · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "swap", "Swap the points", id="files.swap")]
+
+    def __init__(self, services: TimelineServices, one: Point, other: Point) -> None:
+        self._files = FileRows()
+        super().__init__(self._files)
+        self._services = services
+        self._points = (one, other)
+
+    def below(self) -> list[Widget]:
+        return [Static(id="files-points")]
+
+    def on_mount(self) -> None:
+        self._load()
+
+    @work(exclusive=True, group="load")
+    async def _load(self) -> None:
+        (one, first), (other, second) = self._points
+        self.query_one("#files-points", Static).update(
+            Content.assemble(
+                ("from ", "$text-muted"),
+                line(first, 300) or "the beginning",
+                ("\n  to ", "$text-muted"),
+                line(second, 300) or "the beginning",
+            )
+        )
+        self.state("comparing …")
+        try:
+            files = await self._services.difference(one, other)
+        except HermesError as error:
+            self.state(str(error))
+            return
+        self._files.show(files)
+        added = sum(change.added or 0 for change in files)
+        removed = sum(change.removed or 0 for change in files)
+        self.state(f"{count(len(files), 'file')} +{added:,} −{removed:,}" if files else "")
+
+    def action_swap(self) -> None:
+        self._points = (self._points[1], self._points[0])
+        self._load()
+
+    @work(exclusive=True, group="open")
+    async def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        change = self._files.files[event.index]
+        (one, _), (other, _) = self._points
+        screen = FileScreen(change)
+        self.app.push_screen(screen)
+        try:
+            sides = await self._services.sides(one, other, change.path)
+        except HermesError as error:
+            screen.complain(str(error))
+            return
+        diff, nothing = await asyncio.to_thread(diff_of, change, sides)
+        screen.show(diff, nothing)
+
+
+class FileScreen(ClosableModal[None]):
+    """What happened to one file: side by side on wide screens, one column on others."""
+
+    CSS_PATH: ClassVar = PAGE_STYLE
+    AUTO_FOCUS = "DiffRows"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "Back", id="file.back"), HELP]
+    keys: ClassVar[str] = "↑↓←→ move · w wrap · / filter · y copy · ? help · esc back"
+
+    def __init__(self, change: FileDifferenceRow, note: str = "", rows: DiffRows | None = None) -> None:
+        """`note` stands behind what happened to the file."""
+        super().__init__()
+        self._change = change
+        self._note = note
+        self.rows = rows or DiffRows()
+        self.head = ScreenHeader(shown_path(change.path), self.told(figures(change)))
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        yield self.rows
+        yield KeyLine(self.keys)
+
+    def told(self, happened: str) -> str:
+        """What stands at the right end of the title, given what happened to the file."""
+        return " · ".join(filter(None, (happened, self._note)))
+
+    def on_mount(self) -> None:
+        self.rows.use(palette_of(self.app))
+
+    def show(self, diff: str, nothing: str) -> None:
+        """Show the diff, or why there is none."""
+        if self.is_attached:
+            self.rows.show(diff, nothing)
+
+    def complain(self, text: str) -> None:
+        """The file cannot be had."""
+        self.show("", line(text))
+
+
+def figures(change: FileDifferenceRow) -> str:
+    """`+6 −3 · mode 644 → 755`. Pure."""
+    lines = " ".join(
+        f"{sign}{lines:,}" for sign, lines in (("+", change.added), ("−", change.removed)) if lines
+    )
+    return " · ".join(filter(None, (change.kind, lines, change.note)))
+
+
+def diff_of(change: FileDifferenceRow, sides: Sides) -> tuple[str, str]:
+    """The unified diff of a file, and what to say where it has no lines. Pure; may take long."""
+    if sides.note:
+        return "", sides.note
+    before, after = sides.before, sides.after
+    if max(len(before or ""), len(after or "")) > MOST_CHARS:
+        return "", f"Too large to compare here: more than {MOST_CHARS // 1_000_000} million characters."
+    path = shown_path(change.path)
+    diff = diff_texts(
+        before or "",
+        after or "",
+        "/dev/null" if before is None else f"a/{path}",
+        "/dev/null" if after is None else f"b/{path}",
+    )
+    return diff.text, change.note or "The text is the same at both points."

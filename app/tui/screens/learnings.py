@@ -1,0 +1,231 @@
+"""The screen of what failed and what worked: read, search, add, reword, confirm and delete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from agent.api.learnings import LearningNote, standing
+from agent.errors import HermesError
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.sessions.sessions import age
+from app.tui.screens.wording import line
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+
+if TYPE_CHECKING:
+    from agent.api.learnings import Learning, LearningBook, LearningChange, Status
+
+MEANS = {
+    "candidate": "Seen once; nobody vouches for it yet. c makes it a learning.",
+    "learning": "In force: the call is held back once with what worked.",
+    "confirmed": "In force: the call is held back once with what worked.",
+    "refuted": "In force, but what happened spoke against it at least as often.",
+    "stale": "What it depends on has changed since; told with the error, and no call is held back.",
+    "retired": "Refuted twice, and no longer told. c brings it back.",
+}
+ORDER: tuple[Status, ...] = ("learning", "candidate", "stale", "retired")
+INKS = {"confirmed": "success", "learning": "success", "refuted": "warning", "stale": "warning"}
+EMPTY = "Nothing was learned yet. What fails and is mended within a turn is kept by itself; a adds one."
+WRITTEN = {"agent": "Written by the agent", "person": "Written by you", "observed": "Read off the calls"}
+
+
+class LearningSource(NamedTuple):
+    """The message at which something was learned, which the person wants to see."""
+
+    session: str
+    node: int | None
+
+
+class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
+    """Ends with the message whose session is to be opened, or None."""
+
+    heading = "Learnings"
+    keys = (
+        "a add · e fix · c confirm · x delete · u undo · s state · ⏎ where it came from · / filter · "
+        "? help · esc back"
+    )
+    ways_on = "a add · s state"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "add", "Add a learning", id="learnings.add"),
+        Binding("e", "edit", "Say in other words what works", id="learnings.edit"),
+        Binding("c", "confirm", "Vouch for the learning", id="learnings.confirm"),
+        Binding("x,delete", "remove", "Delete the learning", id="learnings.remove"),
+        Binding("u", "undo", "Take back the last change made here", id="learnings.undo"),
+        Binding("s", "status", "Show all states, or one", id="learnings.status"),
+    ]
+
+    def __init__(self, book: LearningBook, now: Callable[[], float] = time.time, at: str = "") -> None:
+        """`at`: the pattern of the learning it begins with."""
+        self._first = at
+        super().__init__(LearningRows(now))
+        self._book = book
+        self._now = now
+        self._status: Status | None = None
+        self._all: Sequence[Learning] = ()
+        self._undo: list[LearningChange] = []
+
+    def about(self, entry: Learning) -> Content:
+        return about(entry, self._now())
+
+    def on_mount(self) -> None:
+        self._load()
+
+    @work(exclusive=True, group="list")
+    async def _load(self, at: int = 0) -> None:
+        try:
+            self._all = await self._book.look()
+        except HermesError as error:
+            self.complain(error)
+        first = next((each.id for each in self._all if each.pattern == self._first), 0)
+        self._show(at or first)
+        self._first = ""
+
+    def _show(self, at: int = 0) -> None:
+        rows = [each for each in self._all if self._status in (None, each.status)]
+        self.rows.empty = (
+            EMPTY if self._status is None else f"No learning is {named(self._status)}; s shows others."
+        )
+        state = counted(self._all) if self._status is None else f"{len(rows)} {named(self._status)}"
+        self.list_entries(rows, state, at)
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        learning = self.pointed
+        if learning is None:
+            return
+        if not learning.session:
+            self.notify("You wrote this one down; no session has it.", markup=False)
+            return
+        self.dismiss(LearningSource(learning.session, learning.node))
+
+    def action_status(self) -> None:
+        """All states, then each by itself."""
+        order = (None, *ORDER)
+        self._status = order[(order.index(self._status) + 1) % len(order)]
+        self._show()
+
+    @work(exclusive=True, group="change")
+    async def action_add(self) -> None:
+        pattern = await self.app.push_screen_wait(TextDialog("What fails? The command, as it is typed."))
+        if not pattern or not pattern.strip():
+            return
+        fix = await self.app.push_screen_wait(TextDialog("What works instead?"))
+        if fix and fix.strip():
+            await self._change(self._book.add(LearningNote(pattern=pattern, fix=fix)))
+
+    @work(exclusive=True, group="change")
+    async def action_edit(self) -> None:
+        if (learning := self.pointed) is None:
+            return
+        fix = await self.app.push_screen_wait(TextDialog("What works", learning.fix))
+        if fix is not None and fix.strip():
+            await self._change(self._book.reword(learning.id, fix))
+
+    @work(exclusive=True, group="change")
+    async def action_confirm(self) -> None:
+        if (learning := self.pointed) is not None:
+            await self._change(self._book.confirm(learning.id))
+
+    @work(exclusive=True, group="change")
+    async def action_remove(self) -> None:
+        if (learning := self.pointed) is not None:
+            await self._change(self._book.remove(learning.id))
+
+    @work(exclusive=True, group="change")
+    async def action_undo(self) -> None:
+        if not self._undo:
+            self.notify("Nothing was changed here yet.", markup=False)
+            return
+        change = self._undo.pop()
+        try:
+            await self._book.take_back(change)
+        except HermesError as error:
+            self.complain(error, "warning")
+        self._load(change.before.id if change.before is not None else 0)
+
+    async def _change(self, change: Awaitable[LearningChange]) -> None:
+        try:
+            done = await change
+        except HermesError as error:
+            self.complain(error, "warning")
+            return
+        if done.before != done.after:
+            self._undo.append(done)
+        if done.after is None:
+            self.notify("Deleted; u brings it back.", markup=False)
+        self._load(done.after.id if done.after is not None else 0)
+
+
+class LearningRows(EntryRows["Learning"]):
+    """A row for each: how it stands, what fails and what works, how often it held, its age."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(key=lambda learning: learning.id, words=_words, empty=EMPTY)
+        self._now = now
+
+    def draw_entry(self, entry: Learning, width: int) -> list[Text]:
+        how = standing(entry)
+        left = Text(" ").append(f"{how:<10}", self.ink(INKS.get(how, "dim")))
+        left.append(one_line(entry.pattern), self.ink("text"))
+        left.append(" → ", self.ink("dim")).append(one_line(entry.fix), self.ink("text"))
+        right = Text(f" {counts(entry)}{age(self._now() - entry.created_at):>10} ", self.ink("dim"))
+        return [spread(left, right, width)]
+
+
+def _words(learning: Learning) -> str:
+    of_it = (learning.pattern, learning.error_type, learning.fix, learning.context)
+    return one_line(" ".join((standing(learning), *of_it, *learning.tags)), 4_000)
+
+
+def counts(learning: Learning) -> str:
+    """How often it was confirmed and refuted, such as `✓3 ✗1`. Pure."""
+    marks = (("✓", learning.confirmed), ("✗", learning.refuted))
+    return " ".join(f"{mark}{count}" for mark, count in marks if count)
+
+
+def named(status: Status) -> str:
+    """What a state is called at the head. Pure."""
+    return "in force" if status == "learning" else status
+
+
+def counted(learnings: Sequence[Learning]) -> str:
+    """How many there are of each state, such as `4 in force · 2 candidate`. Pure."""
+    found: dict[Status, int] = {status: sum(each.status == status for each in learnings) for status in ORDER}
+    return " · ".join(f"{count} {named(status)}" for status, count in found.items() if count)
+
+
+def about(learning: Learning, now: float) -> Content:
+    """One in full: what fails, what works, how sure that is and where it came from. Pure."""
+    how = standing(learning)
+    seen = [
+        (word, one_line(learning.evidence.get(name, ""), 2_000))
+        for name, word in (("failed", "Failed"), ("error", "Said"), ("worked", "Worked"))
+    ]
+    session = f" in session {line(learning.session)}" if learning.session else ""
+    told = (
+        f"Told {learning.times_used} times, confirmed {learning.confirmed}, refuted {learning.refuted}.",
+        "Holds in every project." if not learning.project else "Holds in this project.",
+        f"{WRITTEN[learning.origin]} {age(now - learning.created_at)}{session}.",
+    )
+    tags = " ".join(f"#{one_line(tag, 40)}" for tag in learning.tags)
+    parts = [
+        one_line(learning.pattern, 2_000),
+        (f"\n{one_line(learning.error_type, 400)}\n\n", "$text-muted"),
+        ("What works: ", "$text-muted"),
+        one_line(learning.fix, 2_000),
+        f"\n{one_line(learning.context, 2_000)}" if learning.context else "",
+        (f"\n{tags}" if tags else "", "$text-muted"),
+        (f"\n\n{how.capitalize()}. {MEANS[how]}\n\n", "$text-muted"),
+        *((f"{word}: {text}\n", "$text-muted") for word, text in seen if text),
+        ("\n" if any(text for _, text in seen) else "", "$text-muted"),
+        ("\n".join(told), "$text-muted"),
+    ]
+    return Content.assemble(*parts)

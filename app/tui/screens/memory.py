@@ -1,0 +1,268 @@
+"""The memory screen: read, search, add, edit and delete notes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from rich.text import Text
+from textual import work
+from textual.app import SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from agent.api.memory import SCOPES, MemoryFileError, MemoryOperation, MemoryWriteError, Origin, usage, vetted
+from agent.errors import HermesError
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.sessions.sessions import age
+from app.tui.screens.wording import line
+from app.tui.terminal.editor import edit
+from tools.safe_text import clean
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+
+if TYPE_CHECKING:
+    from agent.api.memory import MemoryContents, MemoryFiles, Scope
+
+MOST_SHOWN = 8_000
+"""Characters of an entry that are shown beside the list; a file that a person wrote may hold more."""
+HOLDS = {
+    "memory": "Shown in every session on this machine.",
+    "user": "Who you are; shown in every session on this machine.",
+    "project": "Shown in sessions of this project only.",
+}
+
+
+class MemorySource(NamedTuple):
+    """The message at which an entry was written, which the person wants to see."""
+
+    session: str
+    node: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """One entry of one scope."""
+
+    scope: Scope
+    text: str
+    origin: Origin | None
+    blocked: bool
+    """Whether the prompt leaves it out because it reads like an attack."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """All scopes as they are now."""
+
+    rows: tuple[MemoryRow, ...]
+    room: tuple[str, ...]
+    """How full each scope is, such as `user 120/1,375`."""
+    problems: tuple[str, ...]
+
+
+def read_memory(files: MemoryFiles) -> MemoryState:
+    """Every entry of every scope; a file that cannot be read is a problem, and the others are read."""
+    rows: list[MemoryRow] = []
+    room: list[str] = []
+    problems: list[str] = []
+    for scope in SCOPES:
+        try:
+            memory = files.file(scope).read()
+        except MemoryFileError as error:
+            problems.append(str(error))
+            continue
+        rows += _rows(scope, memory)
+        room.append(f"{scope} {usage(memory.entries, memory.limit)}")
+    return MemoryState(tuple(rows), tuple(room), tuple(problems))
+
+
+def _rows(scope: Scope, memory: MemoryContents) -> list[MemoryRow]:
+    shown, _ = vetted(memory)
+    return [
+        MemoryRow(scope, text, memory.origins.of(text), text != seen)
+        for text, seen in zip(memory.entries, shown, strict=True)
+    ]
+
+
+class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
+    """Ends with the message whose session is to be opened, or None."""
+
+    heading = "Memory"
+    keys = (
+        "a add · e edit · x delete · u undo · s scope · ⏎ where it came from · / filter · ? help · esc back"
+    )
+    ways_on = "a add · s scope"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "add", "Add a note", id="memory.add"),
+        Binding("e", "edit", "Edit the note", id="memory.edit"),
+        Binding("x,delete", "remove", "Delete the note", id="memory.remove"),
+        Binding("u", "undo", "Take back the last change made here", id="memory.undo"),
+        Binding("s", "scope", "Show all scopes, or one", id="memory.scope"),
+    ]
+
+    def __init__(self, files: MemoryFiles, now: Callable[[], float] = time.time, at: str = "") -> None:
+        """`at`: the text of the entry it begins with."""
+        self._first = at
+        super().__init__(MemoryRows(now))
+        self._files = files
+        self._now = now
+        self._scope: Scope | None = None
+        self._shown = MemoryState((), (), ())
+        self._undo: list[tuple[Scope, MemoryOperation]] = []
+
+    def about(self, entry: MemoryRow) -> Content:
+        return about(entry, self._now())
+
+    def on_mount(self) -> None:
+        self._load(self._first)
+
+    @work(exclusive=True, group="list")
+    async def _load(self, at: str = "") -> None:
+        self._shown = await asyncio.to_thread(read_memory, self._files)
+        self._show(at)
+        for problem in self._shown.problems:
+            self.notify(line(problem), severity="error", markup=False)
+
+    def _show(self, at: str = "") -> None:
+        rows = [row for row in self._shown.rows if self._scope in (None, row.scope)]
+        room = [each for each in self._shown.room if self._scope is None or each.startswith(self._scope)]
+        self.list_entries(rows, " · ".join(room), at)
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        row = self.pointed
+        if row is None:
+            return
+        if row.origin is None or not row.origin.session:
+            self.notify("This note was written by hand; no session has it.", markup=False)
+            return
+        self.dismiss(MemorySource(row.origin.session, row.origin.node))
+
+    def action_scope(self) -> None:
+        """All scopes, then each by itself."""
+        order = (None, *SCOPES)
+        self._scope = order[(order.index(self._scope) + 1) % len(order)]
+        self._show()
+
+    @work(exclusive=True, group="change")
+    async def action_add(self) -> None:
+        scope = self._scope or (row.scope if (row := self.pointed) else "memory")
+        text = await self.app.push_screen_wait(TextDialog(f"New note ({scope}). {HOLDS[scope]}"))
+        if text and text.strip():
+            content = text.strip()
+            await self._write(scope, MemoryOperation("add", content), content)
+
+    @work(exclusive=True, group="change")
+    async def action_edit(self) -> None:
+        row = self.pointed
+        if row is None:
+            return
+        try:
+            new = await self._edited(row.text)
+        except HermesError as error:
+            self.complain(error)
+            return
+        if new is not None and new.strip() and new.strip() != row.text:
+            content = new.strip()
+            await self._write(row.scope, MemoryOperation("replace", content, row.text), content)
+
+    async def _edited(self, text: str) -> str | None:
+        if "\n" not in text and clean(text) == text:
+            return await self.app.push_screen_wait(TextDialog("The note", text))
+        try:
+            with self.app.suspend():
+                return edit(text)
+        except SuspendNotSupported:
+            raise HermesError(
+                "This terminal cannot be left to an editor; try `hermes memory edit`."
+            ) from None
+
+    @work(exclusive=True, group="change")
+    async def action_remove(self) -> None:
+        if (row := self.pointed) is not None:
+            await self._write(row.scope, MemoryOperation("remove", old_text=row.text), "")
+
+    @work(exclusive=True, group="change")
+    async def action_undo(self) -> None:
+        if not self._undo:
+            self.notify("Nothing was changed here yet.", markup=False)
+            return
+        scope, operation = self._undo.pop()
+        await self._write(scope, operation, operation.content, undoing=True)
+
+    async def _write(
+        self, scope: Scope, operation: MemoryOperation, at: str, *, undoing: bool = False
+    ) -> None:
+        try:
+            written = await self._files.write(scope, [operation], Origin(self._now(), by="person"))
+        except (MemoryWriteError, HermesError) as error:
+            self.notify(line(str(error)), severity="warning", markup=False)
+            return
+        if written.changed and not undoing:
+            self._undo.append((scope, inverse(operation)))
+            if operation.action == "remove":
+                self.notify("Deleted; u brings it back.", markup=False)
+        if written.after.note:
+            self.notify(line(written.after.note), markup=False)
+        self._load(at)
+
+
+class MemoryRows(EntryRows[MemoryRow]):
+    """A row for each entry: its scope, its text, its age."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(
+            key=lambda row: row.text,
+            words=lambda row: f"{row.scope} {one_line(row.text, 4_000)}",
+            empty="Nothing is remembered yet. a adds a note; the agent adds what it learns.",
+        )
+        self._now = now
+
+    def draw_entry(self, entry: MemoryRow, width: int) -> list[Text]:
+        left = Text(" ").append(f"{'✗' if entry.blocked else ' '} ", self.ink("error"))
+        left.append(f"{entry.scope:<8}", self.ink("dim")).append(one_line(entry.text), self.ink("text"))
+        when = age(self._now() - entry.origin.created) if entry.origin else ""
+        return [spread(left, Text(f" {when} ", self.ink("dim")), width)]
+
+
+def inverse(operation: MemoryOperation) -> MemoryOperation:
+    """What takes an operation back. Pure."""
+    match operation.action:
+        case "add":
+            return MemoryOperation("remove", old_text=operation.content)
+        case "remove":
+            return MemoryOperation("add", operation.old_text)
+        case _:
+            return MemoryOperation("replace", operation.old_text, operation.content)
+
+
+def about(row: MemoryRow, now: float) -> Content:
+    """An entry in full, and where it came from. Pure."""
+    text = clean(row.text)
+    more = f"\n… {len(text) - MOST_SHOWN:,} more characters" if len(text) > MOST_SHOWN else ""
+    held = (
+        (("✗ The prompt leaves it out: it reads like an instruction to an agent.\n\n", "$error"),)
+        if row.blocked
+        else ()
+    )
+    return Content.assemble(
+        *held,
+        text[:MOST_SHOWN],
+        more,
+        "\n\n",
+        (f"{HOLDS[row.scope]}\n{origin_words(row.origin, now)}", "$text-muted"),
+    )
+
+
+def origin_words(origin: Origin | None, now: float) -> str:
+    """Who wrote an entry, when and where. Pure."""
+    if origin is None:
+        return "Nobody knows where it came from."
+    who = {"agent": "Written by the agent", "person": "Written by you"}.get(origin.by, "Found in the file")
+    where = f" in session {line(origin.session)}" if origin.session else ""
+    return f"{who} {age(now - origin.created)}{where}."

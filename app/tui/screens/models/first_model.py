@@ -1,0 +1,88 @@
+"""The first start: a model is chosen where none is, and the tour with the scripted one begins by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from agent.errors import HermesError
+
+if TYPE_CHECKING:
+    from agent.api.models import NoModelError
+    from agent.api.session import SessionClient
+    from app.tui.conversation.active_conversation import ConversationPort
+    from app.tui.conversation.session_host import SessionHost, SessionRequest
+    from app.tui.ports import DialogPort, SendingPort, TypingPort
+
+    class FirstModelPorts(ConversationPort, DialogPort, SendingPort, TypingPort, Protocol):
+        """What choosing the first model asks of the application."""
+
+        tour: bool
+        """Whether the first session is the tour."""
+
+
+async def open_with_model(app: FirstModelPorts, host: SessionHost, wish: SessionRequest) -> SessionClient:
+    """Open a session, with a model that the person chooses now if none was or it cannot be used.
+
+    Raises `HermesError`: that of the first try when the person leaves.
+    """
+    first: HermesError | None = None
+    problem: NoModelError | None = None
+    while True:
+        try:
+            return await host.open(wish)
+        except HermesError as error:
+            # Read by the opening itself, aside; here it would hold up a key.
+            from agent.api.models import NoModelError, UnusableModelError, detect
+
+            failed = str(error)
+            if isinstance(error, NoModelError):
+                problem, failed = error, ""
+            elif problem is None:
+                if not isinstance(error, UnusableModelError) or host.client is not None:
+                    raise
+                problem = NoModelError(servers=await detect())
+            first = first or error
+        if (model := await _chosen(app, problem, failed)) is None:
+            raise first
+        wish = wish._replace(model=model)
+
+
+async def _chosen(app: FirstModelPorts, problem: NoModelError, failed: str) -> str | None:
+    """The name of the model the person chooses once they pause in typing; None if they leave."""
+    from app.tui.conversation import active_conversation
+    from app.tui.questions.request_queue import TYPING_PAUSE
+    from app.tui.screens.models.model_menu import ModelMenu
+    from app.tui.screens.models.onboarding import OnboardingScreen
+
+    menu = ModelMenu(app.message_sender.workspace)
+    offers = await menu.offers()
+
+    while (left := TYPING_PAUSE - (time.monotonic() - app.last_key)) > 0:  # noqa: ASYNC110 - keys are counted, not waited for
+        await asyncio.sleep(left)
+    dialog = OnboardingScreen(
+        problem,
+        app.spill,
+        offers=offers,
+        setup=menu,
+        hold=app.message_sender.send,
+        draft=app.draft,
+        failed=failed,
+    )
+    conversation = active_conversation.transcript(app)
+    conversation.welcome(False)
+    try:
+        model = await app.push_screen_wait(dialog)
+    finally:
+        conversation.welcome(True)
+    app.tour = model == "demo"
+    return model
+
+
+def begin_tour(client: SessionClient) -> None:
+    """Ask for the tour, unless the person has said something in this session: any message begins it."""
+    from agent.api.models import TOUR_REQUEST
+
+    if not client.busy and not client.queue and not any(node.kind == "user" for node in client.path):
+        client.submit(TOUR_REQUEST)

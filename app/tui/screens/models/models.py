@@ -1,0 +1,304 @@
+"""The model picker: what can be chosen, what it costs, and why something cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import ClassVar, Protocol
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agent.api.models import ModelChoice, ModelInfo, merged
+from agent.errors import HermesError
+from app.tui.screens.models.key_dialog import KeyDialog
+from app.tui.screens.models.model_menu import Offers
+from app.tui.screens.models.obtaining import Setup, obtained
+from app.tui.screens.page import Page
+from app.tui.screens.wording import line
+from widgets.panes.figures import UNKNOWN, tokens
+from widgets.row_list import RowList
+from widgets.row_text import fit, spread
+
+WINDOW_CELLS = 8
+PRICE_CELLS = 16
+NOTE_CELLS = 24
+"""Cells of the last column, on wide screens only."""
+WIDE = 100
+ANY = "Any model can be named: provider/model, local:/path/to/file.gguf, or demo."
+BUSY = "A turn is running; stop it (esc) before another model goes on."
+
+
+class ModelsSource(Protocol):
+    """Where the models come from; `app.tui.screens.models.model_menu.ModelMenu` is the real one."""
+
+    async def listed(self) -> list[ModelChoice]: ...
+
+    async def found(self) -> list[ModelChoice]: ...
+
+    async def keep(self, name: str) -> str: ...
+
+    async def offers(self) -> Offers: ...
+
+
+class ModelsScreen(Page[str | None]):
+    """Ends with the name of a model, or None. Whatever takes time comes in later."""
+
+    heading = "Models"
+    keys = "⏎ use · d by default · e new key · / filter, or name another · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "keep", "Use by default in new sessions", id="models.keep"),
+        Binding("e", "new_key", "Enter another key of its provider", id="models.new_key"),
+    ]
+
+    def __init__(
+        self,
+        current: str,
+        menu: ModelsSource,
+        busy: Callable[[], bool] = lambda: False,
+        *,
+        setup: Setup | None = None,
+    ) -> None:
+        """`current` is the label of the model that answers now; `setup` gets what a model misses."""
+        self._list = ModelRows(current)
+        super().__init__(self._list)
+        self._menu = menu
+        self._busy = busy
+        self._setup = setup
+
+    def below(self) -> list[Widget]:
+        return [Static(id="page-about")]
+
+    def on_mount(self) -> None:
+        self._fill()
+
+    @work(exclusive=True, group="list")
+    async def _fill(self) -> None:
+        """The list first; what runs on this machine joins it when it has answered."""
+        self.state("looking for servers on this machine …")
+        for source in (self._menu.listed, self._menu.found):
+            if not await self._add(source):
+                return
+        self.state(BUSY if self._busy() else "")
+
+    async def _add(self, source: Callable[[], Awaitable[list[ModelChoice]]]) -> bool:
+        try:
+            self._list.add(await source())
+        except HermesError as error:
+            self.state(str(error))
+            return False
+        return True
+
+    def on_model_rows_pointed(self, event: ModelRows.Pointed) -> None:
+        words = ANY if event.choice is None else about(event.choice)
+        self.query_one("#page-about", Static).update(Content(line(words)))
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        choice = self._list.pointed
+        if choice is not None and choice.problem and self._setup is not None:
+            self._get(choice)
+            return
+        name = self._chosen()
+        if name and self._busy():
+            self.notify(BUSY, severity="warning", markup=False)
+        elif name:
+            self.dismiss(name)
+
+    @work(exclusive=True, group="get")
+    async def _get(self, choice: ModelChoice) -> None:
+        """Get what a model misses: a key, or its weights."""
+        assert self._setup is not None
+        name = await obtained(self.app, choice, await self._menu.offers(), self._setup)
+        if name:
+            self.dismiss(name)
+        elif name is None:
+            self.notify(line(choice.problem), severity="warning", markup=False)
+
+    @work(exclusive=True, group="get")
+    async def action_new_key(self) -> None:
+        """Replace the key of a provider, which may have been refused, and go on with the model."""
+        name = choice.name if (choice := self._list.pointed) is not None else ""
+        found = [each for each in (await self._menu.offers()).providers if name.startswith(f"{each.name}/")]
+        if not found or self._setup is None:
+            self.notify("This model takes no key that could be entered here.", markup=False)
+        elif await self.app.push_screen_wait(KeyDialog(found[0], self._setup)) is not None:
+            if choice is not None and not choice.problem and not self._busy():
+                self.dismiss(name)
+            else:
+                self.notify("The key is kept; choose the model to go on with it.", markup=False)
+
+    @work(exclusive=True, group="keep")
+    async def action_keep(self) -> None:
+        name = self._chosen()
+        if not name:
+            return
+        try:
+            said = await self._menu.keep(name)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+            return
+        self.notify(line(said), markup=False)
+        self._list.make_default(name)
+
+    def _chosen(self) -> str:
+        """The name under the cursor; empty, and said why, if it cannot be used."""
+        choice = self._list.pointed
+        if choice is None:
+            name = self._list.needle.strip()
+            if not name:
+                self.notify("Press / and type provider/model first.", markup=False)
+            return name
+        if choice.problem:
+            self.notify(line(choice.problem), severity="warning", markup=False)
+            return ""
+        return choice.name
+
+
+class ModelRows(RowList):
+    """A row for each model, and a last one for a name that is on no list."""
+
+    class Pointed(Message):
+        """The cursor is on another model; None is the row for a name that is typed."""
+
+        def __init__(self, choice: ModelChoice | None) -> None:
+            super().__init__()
+            self.choice = choice
+
+    def __init__(self, current: str) -> None:
+        super().__init__(self._lines, search_text=self._text)
+        self._current = current
+        self._choices: list[ModelChoice] = []
+        self._told: object = self
+        self.reset(1)
+
+    @property
+    def pointed(self) -> ModelChoice | None:
+        """The model under the cursor."""
+        row = self.cursor
+        return self._choices[row] if row is not None and row < len(self._choices) else None
+
+    def add(self, more: list[ModelChoice]) -> None:
+        """More models; the cursor stays on its model, at first it is on the current one."""
+        before, first = self.pointed, not self._choices
+        self._choices = merged([*self._choices, *more])
+        self.reset(len(self._choices) + 1)
+        wanted = self._current if first or before is None else before.label
+        labels = [choice.label for choice in self._choices]
+        if wanted in labels:
+            self.move_to(labels.index(wanted))
+        self.cursor_moved()
+
+    def make_default(self, name: str) -> None:
+        """Mark another model as the default."""
+        self._choices = [replace(each, default=each.name == name) for each in self._choices]
+        self.repaint()
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        pointed = self.pointed
+        if self._told is not pointed:
+            self._told = pointed
+            self.post_message(self.Pointed(pointed))
+
+    def repaint(self) -> None:
+        super().repaint()
+        if self.is_running:
+            self.cursor_moved()
+
+    def heading(self, width: int) -> Text:
+        ends = f"{'window':>{WINDOW_CELLS}}{'in / out per M':>{PRICE_CELLS}}"
+        return spread(
+            Text("   model", self.ink("dim")), Text(f"{ends}{self._pad('', width)} ", self.ink("dim")), width
+        )
+
+    def _pad(self, note: str, width: int) -> str:
+        return f"  {note:<{NOTE_CELLS}}" if width >= WIDE else ""
+
+    def _text(self, index: int) -> str:
+        if index >= len(self._choices):
+            return self.needle
+        choice = self._choices[index]
+        return choice.name if not choice.missing_key else f"{choice.name}  {choice.missing_key}"
+
+    def _lines(self, index: int, width: int) -> list[Text]:
+        if index >= len(self._choices):
+            return [self._another(width)]
+        choice = self._choices[index]
+        current = choice.label == self._current
+        glyph = "▶" if current else "⊘" if choice.problem else " "
+        role = "accent" if current else "dim" if choice.problem else "text"
+        left = Text(f" {glyph} {line(choice.name)}", self.ink(role))
+        note = fit(Text(note_of(choice, current)), NOTE_CELLS).plain
+        info = choice.info
+        figures = f"{tokens(info.context_window):>{WINDOW_CELLS}}{price(info):>{PRICE_CELLS}}"
+        right = Text(f" {figures}{self._pad(note, width)} ", self.ink("dim" if choice.problem else "text"))
+        if width < WIDE and note and not current:
+            left.append(f"  {note}", self.ink("dim"))
+        return [spread(left, right, width)]
+
+    def _another(self, width: int) -> Text:
+        needle = self.needle.strip()
+        words = f"   go on with “{line(needle)}”" if needle else "   another: / and its name, provider/model"
+        return fit(Text(words, self.ink("text" if needle else "dim")), width)
+
+
+def note_of(choice: ModelChoice, current: bool) -> str:
+    """A word or two on the state of a model. Pure."""
+    words = []
+    if current:
+        words.append("current")
+    if choice.default:
+        words.append("default")
+    if choice.missing_key:
+        words.append(f"no {choice.missing_key}")
+    elif choice.problem:
+        words.append("not fetched yet" if choice.name == "local" else "not usable")
+    elif choice.origin == "server":
+        words.append("on this machine")
+    return " · ".join(words)
+
+
+def price(info: ModelInfo) -> str:
+    """Dollars per million tokens, in and out: `$3 / $15`; unknown is `–`. Pure."""
+    if info.input_price is None and info.output_price is None:
+        return UNKNOWN
+    if not info.input_price and not info.output_price:
+        return "free"
+    return f"{dollars(info.input_price)} / {dollars(info.output_price)}"
+
+
+def dollars(amount: float | None) -> str:
+    """`$3`, `$0.25`, `$0.0028`; unknown is `–`. Pure."""
+    if amount is None:
+        return UNKNOWN
+    shown = f"{amount:.4f}".rstrip("0").rstrip(".")
+    whole, _, part = shown.partition(".")
+    return f"${whole}.{part:0<2}" if part else f"${whole}"
+
+
+def about(choice: ModelChoice) -> str:
+    """All that is known of a model, in a line or two. Pure."""
+    if choice.problem:
+        return choice.problem
+    info = choice.info
+    parts = [
+        choice.name,
+        f"window {tokens(info.context_window)} tokens" if info.context_window else "window unknown",
+        "told by the server" if "context_window" in info.told else "",
+        f"longest reply {tokens(info.max_output)}" if info.max_output else "",
+    ]
+    prices = (info.input_price, info.output_price, info.cached_price)
+    if prices.count(None) == len(prices):
+        parts.append("price unknown")
+    elif not any(prices):
+        parts.append("free")
+    else:
+        each = zip(("in", "out", "from the cache"), map(dollars, prices), strict=True)
+        parts.append("per million tokens: " + ", ".join(f"{what} {price}" for what, price in each))
+    return " · ".join(filter(None, parts))

@@ -1,0 +1,197 @@
+"""The first start: no model is chosen yet, and each way on is gone from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from textual import work
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Static
+
+from agent.api.models import KeyProvider, NoModelError, Weights
+from agent.errors import HermesError
+from app.tui.screens.choices import Choices
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.dialog import Dialog, Hints, ProblemLine
+from app.tui.screens.models.fetch import FetchDialog, gigabytes
+from app.tui.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
+from app.tui.screens.models.model_menu import Offers
+from app.tui.screens.models.models import ModelsScreen
+from app.tui.screens.models.obtaining import Setup
+from app.tui.screens.models.provider_models import ProviderModels
+from app.tui.screens.wording import line, words
+
+TOUR = "Take the tour with a scripted model; it runs right away"
+NAME_ONE = "Name a model: provider/name …"
+SERVER = "Name a server: its address, and its key if it wants one …"
+KEY = "Enter a key of a provider: "
+MODELS_SHOWN = 4
+"""Models offered of each server that runs here."""
+PROVIDERS_NAMED = 3
+NONE_YET = "No model is chosen yet."
+WORDS = "What you type meanwhile is kept, and sent when a model is there."
+
+
+class Way(NamedTuple):
+    """One way to a model."""
+
+    title: str
+    act: Literal["use", "key", "models", "fetch", "name", "server"]
+    model: str = ""
+    weights: Weights | None = None
+    provider: KeyProvider | None = None
+    stands: bool = False
+    """Whether the choice may stand on it at first."""
+
+
+class OnboardingScreen(Dialog[str | None]):
+    """Ends with the name of a model, or None. What was typed meanwhile is kept by the application."""
+
+    leaves = "quit"
+    weighs_digits = True
+
+    def __init__(
+        self,
+        problem: NoModelError,
+        spill: Callable[[str], None] = lambda _text: None,
+        *,
+        offers: Offers = Offers(),  # noqa: B008 - frozen
+        setup: Setup | None = None,
+        hold: Callable[[str], None] = lambda _text: None,
+        draft: Callable[[], str] = str,
+        failed: str = "",
+    ) -> None:
+        """`hold` takes a message that waits for the model; `draft` gives what is written and not sent.
+
+        `failed` says why the model that was chosen before could not be used.
+        """
+        super().__init__(spill)
+        self._draft = draft
+        self._failed = failed
+        self._problems = problem.problems
+        self._chose = False
+        self._offers = offers
+        self._setup = setup
+        self._hold = hold
+        self._ways = ways(problem, offers)
+
+    @property
+    def writes(self) -> bool:
+        """Digits choose only while nothing is written, or once an arrow led back to the choices."""
+        return (self._to_prompt or not self._chose) and bool(self._draft())
+
+    def back_to_choices(self) -> None:
+        super().back_to_choices()
+        self._chose = True
+
+    def body(self) -> ComposeResult:
+        yield Static(Content("◆ Which model should answer?"), classes="who")
+        yield words(WORDS if self._failed else f"{NONE_YET} {WORDS}", "text")
+        yield ProblemLine()
+        stands = next((at for at, way in enumerate(self._ways) if way.stands), len(self._ways) - 1)
+        yield Choices([way.title for way in self._ways], chosen=stands)
+        yield Hints()
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        self._go(self._ways[event.option_index])
+
+    @work(exclusive=True, group="way")
+    async def _go(self, way: Way) -> None:
+        model = way.model
+        kept = False
+        match way.act:
+            case "name":
+                dialog = TextDialog("Model, as provider/name", check=self._problem_of)
+                model = (await self.app.push_screen_wait(dialog) or "").strip()
+                kept = True
+            case "server" if self._setup is not None:
+                found = await self.app.push_screen_wait(ServerDialog(self._setup))
+                model = await self._choose(found.name, found.models) if found is not None else ""
+                kept = True
+            case "fetch" if way.weights is not None and self._setup is not None:
+                dialog = FetchDialog(way.weights, self._setup, self._hold)
+                model, kept = ("local", True) if await self.app.push_screen_wait(dialog) else ("", False)
+            case "key":
+                provider = await self.app.push_screen_wait(ProviderDialog(self._offers.providers))
+                model, kept = await self._with_key(provider) if provider is not None else "", True
+            case "models" if way.provider is not None:
+                model, kept = await self._choose(way.provider.name, ()), True
+            case _:
+                kept = model == "local"
+        if not model:
+            return
+        if kept:
+            await self._keep(model)
+        self.dismiss(model)
+
+    async def _with_key(self, provider: KeyProvider) -> str:
+        """A model of a provider, once it took a key; empty if the person thought better of it."""
+        if self._setup is None:
+            return ""
+        check = await self.app.push_screen_wait(KeyDialog(provider, self._setup))
+        return "" if check is None else await self._choose(provider.name, check.models)
+
+    async def _problem_of(self, model: str) -> str:
+        return (
+            await self._setup.problem_of(model.strip()) if self._setup is not None and model.strip() else ""
+        )
+
+    async def _choose(self, provider: str, names: tuple[str, ...]) -> str:
+        if self._setup is None:
+            return ""
+        menu = ProviderModels(provider, names, self._setup)
+        return await self.app.push_screen_wait(ModelsScreen("", menu)) or ""
+
+    async def _keep(self, model: str) -> None:
+        """Begin with it the next time, too."""
+        if self._setup is None:
+            return
+        try:
+            await self._setup.keep(model)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="warning", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(ProblemLine).say(self._failed or " ".join(self._problems))
+
+    def decline(self) -> None:
+        self.dismiss(None)
+
+
+def ways(problem: NoModelError, offers: Offers) -> list[Way]:
+    """The ways on, the surest first. Pure."""
+    found = [
+        Way(f"{server.name}/{model} – runs on this machine", "use", f"{server.name}/{model}", stands=True)
+        for server in problem.servers
+        for model in server.models[:MODELS_SHOWN]
+    ]
+    for each in offers.providers:
+        if each.is_set:
+            found.append(
+                Way(f"Choose a model of {each.name}; its key is set", "models", provider=each, stands=True)
+            )
+    found += _local(offers)
+    if offers.providers:
+        named = ", ".join(each.name for each in offers.providers[:PROVIDERS_NAMED])
+        found += [Way(f"{KEY}{named}, …", "key"), Way(SERVER, "server")]
+    return [*found, Way(NAME_ONE, "name"), Way(TOUR, "use", "demo")]
+
+
+def _local(offers: Offers) -> list[Way]:
+    if offers.local:
+        return [Way("Use the local model; it is here", "use", "local", stands=True)]
+    if offers.problem or offers.weights is None:
+        return []
+    titles = ("Fetch the local model{} and use it", "Fetch a smaller one{}, for machines with little memory")
+    return [
+        Way(title.format(_size(each)), "fetch", weights=each, stands=at == 0)
+        for at, (title, each) in enumerate(zip(titles, (offers.weights, offers.small), strict=True))
+        if each is not None
+    ]
+
+
+def _size(weights: Weights) -> str:
+    return f" ({gigabytes(weights.size)})" if weights.size else f" {weights.title}"

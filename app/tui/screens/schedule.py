@@ -1,0 +1,265 @@
+"""The screen of jobs on time: next and last run, outcome, cost and log; run now, pause, remove."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from agent.errors import HermesError
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.wording import line
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+
+if TYPE_CHECKING:
+    from agent.api.schedule import Job, JobBook, JobRun
+
+EMPTY = "No jobs yet. Press `a` to add one, ask the agent for one, or run `hermes cron add` for all options."
+LOGGED = 12
+"""Runs of a job that are shown."""
+MOST_RUNS = 200
+"""Runs that the log of a job shows."""
+INKS = {"done": "success", "failed": "error", "interrupted": "error", "running": "accent"}
+MARKS = {"done": "✓", "failed": "✗", "interrupted": "■", "running": "▶", "waiting": "○", "skipped": "⊘"}
+
+UNDELIVERED = ("waiting", "failed")
+"""States of a delivery that are shown."""
+
+
+class ScheduleScreen(EntryPage[None, "Job"]):
+    """Jobs, those due first; beside them what the one under the cursor means and what its runs came to."""
+
+    heading = "Schedule"
+    keys = "a add · r run · p pause · x delete · u undo · ⏎ log · / filter · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "add", "Make a job", id="schedule.add"),
+        Binding("r", "run_now", "Run the job now", id="schedule.run"),
+        Binding("p", "pause", "Pause the job, or let it go on", id="schedule.pause"),
+        Binding("x,delete", "remove", "Delete the job and its log", id="schedule.remove"),
+        Binding("u", "undo", "Take back the last change made here", id="schedule.undo"),
+    ]
+
+    def __init__(self, book: JobBook, begin: Callable[[], None]) -> None:
+        """`begin` starts what carries out a run that was asked for."""
+        self._rows = JobRows()
+        super().__init__(self._rows)
+        self._book = book
+        self._begin = begin
+        self._undo: list[Callable[[], Awaitable[object]]] = []
+        self._wanted = ""
+        """The job that the cursor is to be on when it is listed."""
+
+    def about(self, entry: Job) -> Content:
+        return about(entry, self._rows.runs.get(entry.id, ()))
+
+    def on_mount(self) -> None:
+        self._load()
+        self.set_interval(5, self._load)
+
+    @work(exclusive=True, group="list")
+    async def _load(self) -> None:
+        try:
+            jobs = await self._book.jobs()
+            self._rows.runs = {job.id: await self._book.runs(job.id, LOGGED) for job in jobs}
+        except HermesError as error:
+            # "No jobs yet" would be a lie.
+            self._rows.empty = line(str(error))
+            self.ways_on = ""
+            self.list_entries((), "cannot be read")
+            return
+        self._rows.empty = EMPTY
+        active = sum(job.standing == "active" for job in jobs)
+        self.ways_on = "a add · u undo" if self._undo else "a add"
+        wanted, self._wanted = self._wanted, ""
+        self.list_entries(jobs, f"{active} active · {len(jobs) - active} at rest" if jobs else "", wanted)
+
+    @work(exclusive=True, group="change")
+    async def action_run_now(self) -> None:
+        if (job := self.pointed) is not None and await self._did(self._book.ask_for(job.id)):
+            self._begin()
+            self.notify("It begins; its outcome shows here.", markup=False)
+
+    @work(exclusive=True, group="change")
+    async def action_add(self) -> None:
+        when = await self.app.push_screen_wait(
+            TextDialog("When? 30m, every 2h, 0 9 * * 1-5, or a time such as 2030-01-31T09:00.")
+        )
+        if not when or not when.strip():
+            return
+        try:
+            words = explained(when)
+        except HermesError as error:
+            self.complain(error, "warning")
+            return
+        what = await self.app.push_screen_wait(TextDialog(f"{words}. What is to be done then?"))
+        if not what or not what.strip():
+            return
+        here = await asyncio.to_thread(Path.cwd)
+        made: list[Job] = []
+
+        async def add() -> None:
+            made.append(await self._book.add({"schedule": when, "prompt": what, "cwd": str(here)}))
+
+        if await self._did(add()):
+            self._undo.append(lambda: self._book.remove(made[0].id))
+            self._wanted = made[0].id
+
+    @work(exclusive=True, group="change")
+    async def action_pause(self) -> None:
+        if (job := self.pointed) is None:
+            return
+        change, back = self._book.pause, self._book.resume
+        if job.state != "active":
+            change, back = back, change
+        if await self._did(change(job.id)):
+            self._undo.append(lambda: back(job.id))
+
+    @work(exclusive=True, group="change")
+    async def action_remove(self) -> None:
+        if (job := self.pointed) is None:
+            return
+        runs: list[JobRun] = []
+
+        async def remove() -> None:
+            runs.extend(await self._book.runs(job.id, MOST_RUNS))
+            await self._book.remove(job.id)
+
+        if await self._did(remove()):
+            self._undo.append(lambda: self._book.put_back(job, runs))
+            self.notify("Deleted; u takes it back.", markup=False)
+
+    @work(exclusive=True, group="change")
+    async def action_undo(self) -> None:
+        if not self._undo:
+            self.notify("Nothing was changed here yet.", markup=False)
+            return
+        await self._did(self._undo.pop()())
+
+    @work(exclusive=True, group="change")
+    async def on_row_list_activated(self, event: RowList.Activated) -> None:
+        """All that the runs of the job said."""
+        event.stop()
+        if (job := self.pointed) is not None:
+            runs = await self._book.runs(job.id, MOST_RUNS)
+            self.app.push_screen(DetailScreen(f"Log of {job.title}", logged(runs)))
+
+    async def _did(self, change: Awaitable[object]) -> bool:
+        try:
+            await change
+        except HermesError as error:
+            self.complain(error, "warning")
+            return False
+        self._load()
+        return True
+
+
+class JobRows(EntryRows["Job"]):
+    """A row for each: state, what it is called, when it is due next."""
+
+    def __init__(self) -> None:
+        super().__init__(key=lambda job: job.id, words=_words, empty=EMPTY)
+        self.runs: Mapping[str, Sequence[JobRun]] = {}
+        """The last runs of each job, newest first, by its id."""
+
+    def draw_entry(self, entry: Job, width: int) -> list[Text]:
+        last = next(iter(self.runs.get(entry.id, ())), None)
+        state = "failed" if entry.problem else last.state if last is not None else ""
+        # Apart from the space, so that a skin which underlines an error underlines its mark alone.
+        left = Text(" ").append(MARKS.get(state, "·"), self.ink(INKS.get(state, "dim"))).append(" ")
+        left.append(one_line(entry.title), self.ink("text" if entry.standing == "active" else "dim"))
+        due = when(entry.next) if entry.standing == "active" else entry.standing
+        right = Text(" ").append(due, self.ink("error" if entry.problem else "dim")).append(" ")
+        return [spread(left, right, width)]
+
+
+def _words(job: Job) -> str:
+    return one_line(f"{job.title} {job.intent.schedule} {job.intent.prompt} {job.standing}", 4_000)
+
+
+def when(seconds: float | None) -> str:
+    """A time of this machine's zone, as `Mon 23 Nov 09:00`. Pure."""
+    return "never" if seconds is None else datetime.fromtimestamp(seconds).strftime("%a %d %b %H:%M")
+
+
+def about(job: Job, runs: Sequence[JobRun]) -> Content:
+    """What a job means, and what its runs came to. Pure."""
+    intent = job.intent
+    more = [f"missed: {intent.missed}", f"overlap: {intent.overlap}", f"deliver: {intent.deliver}"]
+    more += [f"repeat: {job.runs} of {intent.repeat}"] if intent.repeat is not None else []
+    parts: list[str | tuple[str, str]] = [
+        one_line(intent.prompt or intent.script, 2_000),
+        (f"\n\n{one_line(job.explained, 600)} ({one_line(intent.zone, 60)})\n", "$text-muted"),
+        (f"{one_line(job.problem, 600)}\n" if job.problem else "", "$text-error"),
+        (one_line(" · ".join(more), 600), "$text-muted"),
+        (f"\nallowed: {one_line(', '.join(intent.allow), 600)}" if intent.allow else "", "$text-muted"),
+        (f"\nin {one_line(intent.cwd, 200)}" if intent.cwd else "", "$text-muted"),
+        "\n\n",
+    ]
+    for run in runs:
+        parts.append((f"{MARKS[run.state]} ", f"${INKS.get(run.state, 'text-muted')}"))
+        parts.append(f"{_headed(run)}\n")
+        if run.delivery in UNDELIVERED:
+            parts.append((f"  delivery {run.delivery}\n", "$text-muted"))
+        if text := one_line(run.error or run.output, 300):
+            parts.append((f"  {text}\n", "$text-muted"))
+    if not runs:
+        parts.append(("It has not run yet.\n", "$text-muted"))
+    return Content.assemble(*parts)
+
+
+def explained(schedule: str) -> str:
+    """A schedule in words. Raises `HermesError`."""
+    from agent.api.schedule import Question, ask, machine_zone
+
+    return ask(Question(schedule, machine_zone(), datetime.now().isoformat(), 1)).text
+
+
+def logged(runs: Sequence[JobRun]) -> str:
+    """All that runs said, newest first. Pure."""
+    if not runs:
+        return "It has not run yet."
+    parts = [
+        "\n".join(
+            filter(
+                None,
+                [
+                    f"{MARKS[run.state]} {_headed(run)}",
+                    f"  delivery {run.delivery}" if run.delivery in UNDELIVERED else "",
+                    *(f"  refused: {each}" for each in run.receipt.get("refused") or ()),
+                    run.error.strip(),
+                    run.output.rstrip(),
+                ],
+            )
+        )
+        for run in runs
+    ]
+    return "\n\n".join(parts)
+
+
+def _headed(run: JobRun) -> str:
+    """When a run was due, what came of it, and why it began where it was not due. Pure."""
+    why = "" if run.why == "due" else f"{run.why}, "
+    return f"{when(run.due / 1000)}  {why}{run.state}{took(run)}"
+
+
+def took(run: JobRun) -> str:
+    """What a run took, such as `, 4 s, 1,200 tokens, $0.01`. Pure."""
+    tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
+    refused = run.receipt.get("refused") or ()
+    words = [
+        "" if run.started is None or run.ended is None else f"{run.ended - run.started:.0f} s",
+        f"{tokens:,} tokens" if tokens else "",
+        f"${cost:.2f}" if cost and cost >= 0.01 else f"${cost:.4f}" if cost else "",
+        f"{len(refused)} refused" if refused else "",
+    ]
+    return "".join(f", {word}" for word in words if word)

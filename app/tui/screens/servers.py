@@ -1,0 +1,279 @@
+"""The screen of MCP servers: how they do, their tools and log, and what waits for the person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from agent.errors import HermesError
+from app.tui.screens.confirm import ChangeDialog, ConfirmDialog
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.difference import difference_parts
+from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.sign_in_dialog import SignInDialog
+from app.tui.screens.wording import line
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+
+if TYPE_CHECKING:
+    from agent.api.mcp import ServerState, ToolState
+    from agent.api.servers import Servers
+
+POLL = 1.0
+"""Seconds between two looks at how they do."""
+EMPTY = (
+    "This session has no MCP servers. `hermes mcp add NAME -- COMMAND` adds one, `hermes mcp list` lists all."
+)
+LOOKS = {
+    "ready": ("●", "success"),
+    "starting": ("◌", "accent"),
+    "idle": ("○", "dim"),
+    "failed": ("✗", "error"),
+    "parked": ("✗", "error"),
+    "sign-in": ("◆", "warning"),
+    "not agreed": ("◆", "warning"),
+    "off": ("–", "dim"),
+}
+MEANS = {
+    "ready": "It runs.",
+    "starting": "It is being started.",
+    "idle": "It starts when one of its tools is called.",
+    "failed": "It is tried again when it is used.",
+    "parked": "It failed several times in a row, and is tried again after a pause.",
+    "sign-in": "It asks for a sign-in; i signs in.",
+    "not agreed": "This project brings it, and nobody agreed to it yet; a agrees.",
+    "off": "It is switched off in the settings.",
+}
+LOG_SHOWN = 6
+"""Lines of the log beside a server; l shows all that are kept."""
+
+
+class ServersScreen(EntryPage[None, "ServerState"]):
+    """Looks again and again while it is open."""
+
+    heading = "MCP servers"
+    keys = (
+        "r restart · a agree to what waits · i sign in · o sign out · l log · ⏎ tools in full · / filter · "
+        "? help · esc back"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "restart", "Restart the server", id="servers.restart"),
+        Binding("a", "agree", "Agree to the server, or to tools that wait", id="servers.agree"),
+        Binding("i", "sign_in", "Sign in to the server", id="servers.sign_in"),
+        Binding("o", "sign_out", "Sign out of the server", id="servers.sign_out"),
+        Binding("l", "log", "Its log", id="servers.log"),
+    ]
+
+    def __init__(self, servers: Servers) -> None:
+        super().__init__(ServerRows())
+        self._servers = servers
+
+    def about(self, entry: ServerState) -> Content:
+        return about(entry)
+
+    def on_mount(self) -> None:
+        self._look()
+        self.set_interval(POLL, self._look)
+
+    @work(exclusive=True, group="look")
+    async def _look(self) -> None:
+        try:
+            states = await self._servers.states()
+        except HermesError as error:
+            self.state(line(str(error)))
+            return
+        self.list_entries(states, counted(states))
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        if (server := self.pointed) is not None:
+            self.app.push_screen(
+                DetailScreen(f"Tools of {server.name}", tools_in_full(server), spelled=True, diffs=True)
+            )
+
+    def action_log(self) -> None:
+        if (server := self.pointed) is not None:
+            text = "\n".join(server.log) or "It has written nothing into its log in this session."
+            self.app.push_screen(DetailScreen(f"Log of {server.name}", text))
+
+    @work(exclusive=True, group="change")
+    async def action_restart(self) -> None:
+        if (server := self.pointed) is not None:
+            self.notify(f"{line(server.name)} is started anew.", markup=False)
+            await self._done(self._servers.restart(server.name), f"{line(server.name)} runs again.")
+
+    @work(exclusive=True, group="change")
+    async def action_agree(self) -> None:
+        server = self.pointed
+        if server is None:
+            return
+        if not waits(server):
+            self.notify("Nothing of it waits for you.", markup=False)
+            return
+        dialog = ChangeDialog(asked(server), difference(server), "Agree", "Leave it")
+        if await self.app.push_screen_wait(dialog):
+            agreed = self._servers.agree(server.name, server.seen)
+            await self._done(agreed, f"Agreed to {line(server.name)}.")
+
+    @work(exclusive=True, group="change")
+    async def action_sign_in(self) -> None:
+        server = self.pointed
+        if server is None:
+            return
+        if not server.signs_in:
+            self.notify(
+                "It is started on this machine; only servers with an address are signed in to.", markup=False
+            )
+            return
+        if told := await self.app.push_screen_wait(SignInDialog(self._servers, server.name)):
+            self.notify(line(told), markup=False)
+        self._look()
+
+    @work(exclusive=True, group="change")
+    async def action_sign_out(self) -> None:
+        server = self.pointed
+        if server is None:
+            return
+        if not server.signed_in:
+            self.notify(f"Nobody is signed in to {line(server.name)}.", markup=False)
+            return
+        question = f"Sign out of {server.name}?\n\nWhat signing in gave is forgotten, and the server ends."
+        if await self.app.push_screen_wait(ConfirmDialog(question, "Sign out")):
+            await self._done(self._servers.sign_out(server.name), f"Signed out of {line(server.name)}.")
+
+    async def _done(self, change: Awaitable[object], words: str) -> None:
+        try:
+            await change
+        except HermesError as error:
+            self.complain(error, "warning")
+        else:
+            self.notify(words, markup=False)
+        self._look()
+
+
+class ServerRows(EntryRows["ServerState"]):
+    """A row for each: how it does, its name, how many tools it has, how fast it answered."""
+
+    def __init__(self) -> None:
+        super().__init__(key=lambda server: server.name, words=_words, empty=EMPTY)
+
+    def draw_entry(self, entry: ServerState, width: int) -> list[Text]:
+        mark, ink = LOOKS.get(entry.health.state, ("·", "dim"))
+        left = Text(" ").append(f"{mark} ", self.ink(ink)).append(one_line(entry.name), self.ink("text"))
+        if entry.parked:
+            count = len(entry.parked)
+            left.append(f"  ▲ {count} wait{'s' if count == 1 else ''}", self.ink("warning"))
+        if entry.health.reason and entry.health.state != "ready":
+            left.append(f"  {one_line(entry.health.reason)}", self.ink("dim"))
+        speed = f"  {milliseconds(entry.health.answered_in)}" if entry.health.calls else ""
+        count = len(entry.tools)
+        holds = f"{count} tool{'' if count == 1 else 's'}" if entry.offer else entry.health.state
+        right = Text(f" {holds}{speed} ", self.ink("dim"))
+        return [spread(left, right, width)]
+
+
+def _words(server: ServerState) -> str:
+    return one_line(" ".join((server.name, server.place, server.health.state, *server.tools)), 4_000)
+
+
+def waits(server: ServerState) -> bool:
+    """Whether a person may agree to something of it. Pure."""
+    return server.health.state == "not agreed" or bool(server.parked)
+
+
+def counted(states: Sequence[ServerState]) -> str:
+    """How many run, failed and wait, such as `2 ready · 1 failed`. Pure."""
+    failed = sum(each.health.state in ("failed", "parked") for each in states)
+    found = (
+        (sum(each.health.state == "ready" for each in states), "ready"),
+        (failed, "failed"),
+        (sum(waits(each) for each in states), "waiting for you"),
+    )
+    return " · ".join(f"{count} {what}" for count, what in found if count) or f"{len(states)} servers"
+
+
+def milliseconds(seconds: float) -> str:
+    """A time as it is read, such as `12 ms` or `3.4 s`. Pure."""
+    return f"{seconds * 1_000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def about(server: ServerState) -> Content:
+    """One in full: how it does, its tools, what waits, the end of its log. Pure."""
+    health = server.health
+    means = MEANS.get(health.state, "").format(name=server.name)
+    facts = [f"{health.state.capitalize()}. {means}"]
+    if health.reason and health.state != "sign-in":
+        facts.append(f"Last error: {one_line(health.reason, 600)}.")
+    if server.retry_in:
+        facts.append(f"Left alone for {server.retry_in:.0f} s more.")
+    if server.signed_in and health.state != "sign-in":
+        facts.append("You are signed in; o signs out.")
+    if health.protocol:
+        facts.append(f"Protocol {line(health.protocol)}, start {health.starts} within {health.took:.1f} s.")
+    if health.calls:
+        answers = f"{health.calls} answer{'' if health.calls == 1 else 's'}"
+        facts.append(f"{answers}, the last within {milliseconds(health.answered_in)}.")
+    where = {"project": "of the project", "plugin": "of a plugin"}.get(server.origin, "of your settings")
+    ready = [tool for tool in server.offer if not tool.why]
+    return Content.assemble(
+        one_line(server.name),
+        (f"  {where}\n{one_line(server.place, 400)}\n\n", "$text-muted"),
+        "\n".join(facts) + "\n",
+        *(part for tool in server.offer if tool.why for part in _parked(tool)),
+        ("\nTools\n" if ready else "", "$accent"),
+        *(part for tool in ready for part in _tool(tool)),
+        ("\nPrompts\n" if server.prompts else "", "$accent"),
+        one_line(", ".join(server.prompts), 2_000) + ("\n" if server.prompts else ""),
+        *((f"\n✗ {one_line(problem, 400)}", "$error") for problem in server.problems),
+        ("\nLog\n" if server.log else "", "$accent"),
+        ("\n".join(one_line(each, 300) for each in server.log[-LOG_SHOWN:]), "$text-muted"),
+    )
+
+
+def _parked(tool: ToolState) -> list[str | tuple[str, str]]:
+    return [
+        (f"\n▲ {one_line(tool.name)}", "$warning"),
+        f" {one_line(tool.why, 400)}\n",
+        *difference_parts(tool.difference, "⏎ shows all"),
+    ]
+
+
+def _tool(tool: ToolState) -> list[str | tuple[str, str]]:
+    said = one_line(tool.description, 160)
+    return [one_line(tool.name), (f"  {said}\n" if said else "\n", "$text-muted")]
+
+
+def asked(server: ServerState) -> str:
+    """What is asked before a person agrees. Outside text. Pure."""
+    parts = []
+    if server.health.state == "not agreed":
+        lines = (server.place, *server.terms)
+        parts.append("\n".join([f"This project brings the MCP server {server.name}:", *lines]))
+        parts.append("May it be used?")
+    for tool in server.offer:
+        if tool.why:
+            parts.append(f"▲ {tool.name} {tool.why}.")
+            if not tool.difference:
+                parts.append(f"It says:\n{tool.description or '(nothing)'}")
+    parts.append("What it says is read by the model; it comes from that server.")
+    return "\n\n".join(parts)
+
+
+def difference(server: ServerState) -> str:
+    """The lines that changed in tools since they were agreed to, as unified diffs. Outside text. Pure."""
+    return "\n".join(tool.difference for tool in server.offer if tool.why and tool.difference)
+
+
+def tools_in_full(server: ServerState) -> str:
+    """All tools with their whole descriptions, and what changed in them. Outside text. Pure."""
+    blocks = [
+        f"{tool.name}{f' ▲ {tool.why}' if tool.why else ''}\n{tool.description or '(no description)'}"
+        + (f"\n\n{tool.difference}" if tool.difference else "")
+        for tool in server.offer
+    ]
+    return "\n\n".join(blocks) or "Nothing is known of its tools yet; r starts it."

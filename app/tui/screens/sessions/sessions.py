@@ -1,0 +1,263 @@
+"""The list of sessions: search, preview, resume, rename, delete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from agent.api.history import Node, Session
+from agent.api.session import StoredSessions
+from agent.errors import HermesError
+from app.tui.screens.closable import ClosableModal
+from app.tui.screens.confirm import ConfirmDialog, TextDialog
+from app.tui.screens.field import Field
+from app.tui.screens.head import ScreenHeader
+from app.tui.screens.keyline import KeyLine
+from app.tui.screens.marked_list import MarkedList
+from app.tui.screens.page import HELP
+from app.tui.screens.wording import line
+from tools.safe_text import clean, truncate
+
+EMPTY = "No sessions yet. What is said in one is kept, and listed here."
+BACK = "esc back"
+KEYS = f"⏎ resume · / search · r rename · d delete · {BACK}"
+BESIDE = 72
+"""Columns from which on there is room for a preview beside the list."""
+SHOWN = 200
+"""Sessions on the list; older ones are found by searching."""
+PREVIEWED = 40
+"""Nodes at the end of a session that the preview shows."""
+PREVIEW_CHARS = 1_500
+SEARCH_DELAY = 0.15
+"""Seconds without a key before the store is searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session on the list; `snippet` is the text around what the search found."""
+
+    session: Session
+    snippet: str = ""
+
+
+class SessionsScreen(ClosableModal[str | None]):
+    """Ends with the id of the session to go on with, or None."""
+
+    CSS_PATH = "sessions.tcss"
+    AUTO_FOCUS = "OptionList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back"),
+        Binding("slash", "search", "search"),
+        Binding("r", "rename", "rename"),
+        Binding("d,delete", "delete", "delete"),
+        Binding("j", "move(1)", "Down", show=False),
+        Binding("k", "move(-1)", "Up", show=False),
+        Binding("g", "edge(0)", "First", show=False),
+        Binding("G", "edge(-1)", "Last", show=False),
+        HELP,
+    ]
+
+    def __init__(self, stored: StoredSessions, current: str, now: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._stored = stored
+        self._current = current
+        self._now = now
+        self._rows: dict[str, SessionRow] = {}
+        self._pause: Timer | None = None
+        self._listed: str | None = None
+        self._previewed: str | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the list shows what was searched for, and beside it the session under the cursor."""
+        row = self._highlighted()
+        shown = row is None or row.session.id == self._previewed
+        return self._listed == self.query_one(Input).value and shown
+
+    def compose(self) -> ComposeResult:
+        yield ScreenHeader("Sessions")
+        yield Field(placeholder="/ search in everything that was said", compact=True, id="sessions-search")
+        with Horizontal():
+            yield MarkedList(id="sessions-list", compact=True)
+            with VerticalScroll(id="sessions-preview", can_focus=False):
+                yield Static(id="sessions-text")
+        yield KeyLine(KEYS)
+
+    def on_mount(self) -> None:
+        self._fill("")
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter that is no key here begins a search."""
+        typed, field = event.character or "", self.query_one(Input)
+        if typed.isalnum() and not field.has_focus and event.key not in self.active_bindings:
+            event.stop()
+            field.focus()
+            field.insert_text_at_cursor(typed)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width < BESIDE, "narrow")
+
+    @work(exclusive=True, group="list")
+    async def _fill(self, text: str) -> None:
+        try:
+            rows = await self._found(text) if text.strip() else await self._newest()
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+            return
+        self._rows = {row.session.id: row for row in rows}
+        self._previewed = None
+        listed = self.query_one(OptionList)
+        listed.clear_options()
+        now = self._now()
+        listed.add_options([Option(label(row, now, self._current), id=row.session.id) for row in rows])
+        self.set_class(not rows, "none")
+        self.query_one(KeyLine).say(KEYS if rows else f"/ search · {BACK}" if text.strip() else BACK)
+        if rows:
+            listed.highlighted = 0
+        else:
+            hint = "Nothing found; try fewer words." if text.strip() else EMPTY
+            self.query_one("#sessions-text", Static).update(Content(hint))
+        self._listed = text
+
+    async def _newest(self) -> list[SessionRow]:
+        return [SessionRow(session) for session in await self._stored.newest(SHOWN)]
+
+    async def _found(self, text: str) -> list[SessionRow]:
+        hits = await self._stored.search(text)
+        snippets: dict[str, str] = {}
+        for hit in hits.hits:
+            snippets.setdefault(hit.session, hit.snippet)
+        return [SessionRow(await self._stored.session(id), snippet) for id, snippet in snippets.items()]
+
+    @work(exclusive=True, group="preview")
+    async def _preview(self, session: str) -> None:
+        try:
+            nodes = await self._stored.ending(session, PREVIEWED)
+        except HermesError as error:
+            self.query_one("#sessions-text", Static).update(Content(line(str(error))))
+            return
+        self.query_one("#sessions-text", Static).update(preview(nodes))
+        self._previewed = session
+        self.query_one("#sessions-preview", VerticalScroll).scroll_end(animate=False)
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if event.option_id is not None:
+            self._preview(event.option_id)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self._pause is not None:
+            self._pause.stop()
+        self._pause = self.set_timer(SEARCH_DELAY, lambda: self._fill(event.value))
+
+    def on_input_submitted(self) -> None:
+        self.query_one(OptionList).focus()
+
+    def action_back(self) -> None:
+        search = self.query_one(Input)
+        if search.has_focus or search.value:
+            search.value = ""
+            self.query_one(OptionList).focus()
+        else:
+            self.dismiss(None)
+
+    def action_search(self) -> None:
+        self.query_one(Input).focus()
+
+    def action_move(self, step: int) -> None:
+        listed = self.query_one(OptionList)
+        (listed.action_cursor_down if step > 0 else listed.action_cursor_up)()
+
+    def action_edge(self, end: int) -> None:
+        listed = self.query_one(OptionList)
+        (listed.action_last if end else listed.action_first)()
+
+    @work(exclusive=True, group="change")
+    async def action_rename(self) -> None:
+        row = self._highlighted()
+        if row is None:
+            return
+        title = await self.app.push_screen_wait(TextDialog("New title", row.session.title))
+        if title is None:
+            return
+        try:
+            await self._stored.rename(row.session.id, title)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+        self._fill(self.query_one(Input).value)
+
+    @work(exclusive=True, group="change")
+    async def action_delete(self) -> None:
+        row = self._highlighted()
+        if row is None:
+            return
+        if row.session.id == self._current:
+            self.notify("This session is open; start a new one first (/new).", severity="warning")
+            return
+        question = f"Delete “{title_of(row.session)}” and everything said in it? This cannot be undone."
+        if not await self.app.push_screen_wait(ConfirmDialog(question, "Delete it", "Keep it")):
+            return
+        try:
+            await self._stored.delete(row.session.id)
+        except HermesError as error:
+            self.notify(line(str(error)), severity="error", markup=False)
+        self._fill(self.query_one(Input).value)
+
+    def _highlighted(self) -> SessionRow | None:
+        listed = self.query_one(OptionList)
+        if listed.highlighted is None:
+            return None
+        return self._rows.get(listed.get_option_at_index(listed.highlighted).id or "")
+
+
+def title_of(session: Session) -> str:
+    """The title, or what stands for it in a session without one."""
+    return line(session.title) or "untitled"
+
+
+def label(row: SessionRow, now: float, current: str) -> Content:
+    """Two lines: the title, and when and where; or what was found. Pure."""
+    session = row.session
+    mark = " ▶ " if session.id == current else "   "
+    below = (
+        line(row.snippet) if row.snippet else f"{age(now - session.updated)} · {Path(session.workspace).name}"
+    )
+    return Content.assemble(mark, title_of(session), "\n   ", (below, "$text-muted"))
+
+
+def preview(nodes: Sequence[Node]) -> Content:
+    """The end of a conversation as plain text. Pure."""
+    parts: list[str | tuple[str, str]] = []
+    for node in nodes:
+        text = clean(node.content).strip()
+        if not text or (node.kind == "user" and node.data.get("origin") == "engine"):
+            continue
+        if node.kind == "user":
+            parts.append((f"❯ {truncate(text, PREVIEW_CHARS)}\n\n", "$accent"))
+        elif node.kind == "assistant":
+            parts.append(f"{truncate(text, PREVIEW_CHARS)}\n\n")
+        elif node.kind == "tool":
+            parts.append((f"· {line(str(node.data.get('tool', 'tool')))}\n\n", "$text-muted"))
+    return Content.assemble(*parts) if parts else Content("Nothing was said yet.")
+
+
+def age(seconds: float) -> str:
+    """`3 min ago`. Pure."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now"

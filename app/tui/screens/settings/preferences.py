@@ -1,0 +1,148 @@
+"""The settings of the person who sits here: read, changed, and put into effect."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from agent.errors import ConfigError, HermesError
+
+if TYPE_CHECKING:
+    from agent.api.config import LoadedSettings, Settings
+    from agent.api.home import Home
+    from app.tui.commands.keys import Keys
+    from app.tui.conversation.images import ImagePorts
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import KeysPort, NoticePort, SessionPort
+    from app.tui.screens.skins.appearance import AppearancePort
+    from app.tui.terminal.output_filter import TerminalAttention
+
+    class PreferencePorts(
+        AppearancePort, ImagePorts, NoticePort, SessionPort, SessionScreenPort, KeysPort, Protocol
+    ):
+        """What follows the settings."""
+
+        attention: TerminalAttention
+
+        def use_keys(self, keys: Keys) -> None:
+            """Let these keys be in force."""
+            ...
+
+
+AT_ONCE = ("display", "keys", "approvals", "watcher")
+"""Sections whose settings take effect as soon as they are changed."""
+BUT = ("display.personality",)
+"""Settings in them that are part of a session from its start."""
+
+
+def takes_effect_at_once(key: str) -> bool:
+    """Whether a change of the dotted `key` is felt in the session that is open."""
+    return key.partition(".")[0] in AT_ONCE and key not in BUT
+
+
+class Snapshot(NamedTuple):
+    """The settings at one moment."""
+
+    loaded: LoadedSettings
+    """What is in force."""
+    own: LoadedSettings
+    """What it would be if only the person's own file counted."""
+    file: Path
+
+
+class Preferences:
+    """Changes go to the person's own `config.yaml`; what the open session can take, it takes at once."""
+
+    def __init__(self, app: PreferencePorts) -> None:
+        self._app = app
+
+    async def read(self) -> Snapshot:
+        """All settings as they are now. What is wrong with a file is told in the result."""
+        return await asyncio.to_thread(self._load)
+
+    async def change(self, key: str, text: str) -> None:
+        """Set a setting to what `text` means for it. Raises `ConfigError`; nothing is changed then."""
+        from agent.api.config import set_setting
+
+        if key == "display.skin":
+            await self._app.appearance.read(text)
+        elif key == "display.personality" and text:
+            _require_personality(text)
+        await self._write(key, lambda home: set_setting(home, key, text))
+
+    async def reset(self, key: str) -> None:
+        """Take a setting out of the file, so that its default holds. Raises `ConfigError`."""
+        from agent.api.config import unset_setting
+
+        await self._write(key, lambda home: unset_setting(home, key))
+
+    async def _write(self, key: str, write: Callable[[Home], object]) -> None:
+        await asyncio.to_thread(lambda: write(_home()))
+        loaded = (await self.read()).loaded
+        adopt(self._app, loaded.settings)
+        await self._tell_session(key, loaded.settings)
+
+    async def _tell_session(self, key: str, settings: Settings) -> None:
+        app, client = self._app, self._app.host.client
+        try:
+            if key == "display.skin":
+                await app.appearance.wear(settings.display.skin)
+            elif key == "approvals.mode" and client is not None:
+                await client.set_mode(settings.approvals.mode)
+            elif key == "display.wrap_code":
+                app.session.transcript.navigator.wrap_code(settings.display.wrap_code)
+            elif (
+                key == "watcher.enabled" and client is not None and client.watches != settings.watcher.enabled
+            ):
+                await client.watch(settings.watcher.enabled)
+        except HermesError as error:
+            app.complain(str(error))
+
+    def _load(self) -> Snapshot:
+        from agent.api.config import load
+        from agent.api.home import from_home
+
+        home, client = _home(), self._app.host.client
+        workspace = client.workspace if client is not None else None
+        return Snapshot(load(home, os.environ, workspace), load(home, {}), Path(from_home(home.config)))
+
+
+def _require_personality(name: str) -> None:
+    from themes.personalities import personality
+
+    try:
+        personality(name)
+    except KeyError as error:
+        raise ConfigError(str(error.args[0])) from None
+
+
+def _home() -> Home:
+    from agent.api.home import Home
+
+    return Home.locate()
+
+
+def adopt(app: PreferencePorts, settings: Settings) -> None:
+    """Let the application follow its own settings; what is wrong with the keys is told as a notice."""
+    from app.tui.commands.keys import resolve
+    from app.tui.conversation.images import show_images
+
+    display = settings.display
+    session = app.session
+    if session.prompt.vi != display.vi:
+        session.prompt.vi = display.vi
+    app.appearance.move(display.motion)
+    app.attention.enabled = display.notifications
+    show_images(app, display.pictures)
+    keys = resolve(settings.keys)
+    new = [problem for problem in keys.problems if problem not in app.keys.problems]
+    app.use_keys(keys)
+    session.prompt.hints.stop_key = keys.shown("turn.stop")
+    session.prompt.bind_keys(keys.for_prompt())
+    for problem in new[:3]:
+        app.complain(problem)
+    if len(new) > 3:
+        app.complain(f"{len(new) - 3} more keys are not as you set them; /settings tells which.")

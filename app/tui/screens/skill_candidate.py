@@ -1,0 +1,70 @@
+"""A skill from elsewhere before it is installed: files, findings and instructions, then a question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from app.tui.screens.closable import ClosableModal
+from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.head import ScreenHeader
+from app.tui.screens.keyline import KeyLine
+from app.tui.screens.page import HELP
+from app.tui.screens.skill_report import candidate_lines, content_lines, hanging
+from app.tui.screens.wording import Skinned, line
+from tools.safe_text import reveal
+
+if TYPE_CHECKING:
+    from agent.api.skill_hub import Candidate
+
+
+class CandidateScreen(ClosableModal[bool]):
+    """Ends with whether the skill is to be installed. Every character is shown or spelled out."""
+
+    CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
+    AUTO_FOCUS = "Reader"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "back"),
+        Binding("i", "install", "install"),
+        HELP,
+    ]
+
+    def __init__(self, candidate: Candidate) -> None:
+        super().__init__()
+        self._candidate = candidate
+        lines = [*candidate_lines(candidate), "", *content_lines(candidate)]
+        self.reader = Skinned("\n".join(lines), reveal, wrap=True, focusable=True, margin=1, gutter=hanging)
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether it may be installed at all."""
+        return self._candidate.decision() != "no"
+
+    def compose(self) -> ComposeResult:
+        yield ScreenHeader(
+            line(f"{self._candidate.name} · {self._candidate.trust} · {self._candidate.scan.verdict}")
+        )
+        yield self.reader
+        yield KeyLine("i install · ↑↓ move · esc back" if self.is_allowed else "↑↓ move · esc back")
+
+    def action_leave(self) -> None:
+        self.dismiss(False)
+
+    def action_install(self) -> None:
+        if not self.is_allowed:
+            text = f"{self._candidate.name} is {self._candidate.scan.verdict}, and its source is not trusted."
+            self.notify(line(text), severity="warning", markup=False)
+            return
+        count, files = len(self._candidate.scan.findings), len(self._candidate.hashes)
+        told = f"The scan found {count or 'nothing'}" + (
+            f" thing{'s' * (count != 1)} to look at." if count else "."
+        )
+        question = f"Install {self._candidate.name} with {files} file{'s' * (files != 1)}? {told}"
+        self.app.push_screen(ConfirmDialog(question, "Install"), self._answered)
+
+    def _answered(self, is_yes: bool | None) -> None:
+        if is_yes:
+            self.dismiss(True)

@@ -1,0 +1,164 @@
+"""Skills of other places: searched, looked at, installed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from agent.errors import HermesError
+from app.tui.screens.confirm import TextDialog
+from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.skill_candidate import CandidateScreen
+from app.tui.screens.wording import line
+from tools.safe_text import clean
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+from widgets.timeline.paint import count
+
+if TYPE_CHECKING:
+    from agent.api.skill_hub import Candidate, SearchResult, SkillOffer
+
+WHAT = "What to look for, or which skill: words, owner/repository/folder, an address, ./folder"
+
+
+class SkillMarket(Protocol):
+    """Where skills come from. All methods touch network and disk, and raise `HermesError`."""
+
+    def find(self, text: str) -> SearchResult:
+        """The one skill that an identifier names, or what a search for the words finds."""
+        ...
+
+    def candidate(self, offer: SkillOffer) -> AbstractContextManager[Candidate]:
+        """A skill in quarantine."""
+        ...
+
+    def install(self, candidate: Candidate) -> None:
+        """Take it into the home."""
+        ...
+
+
+class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
+    """Ends with the name of the skill that was installed last, or None."""
+
+    heading = "Skills from elsewhere"
+    keys = "⏎ fetch and look · s search · / filter · ? help · esc back"
+    ways_on = "s search"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "search", "Search for other words, or name a skill", id="skill-offers.search"),
+    ]
+
+    def __init__(self, market: SkillMarket, text: str) -> None:
+        """`text` is what is looked for first."""
+        super().__init__(OfferRows())
+        self._market = market
+        self._text = text
+        self._installed: str | None = None
+        self.busy = True
+        """Whether a source is being asked."""
+
+    def about(self, entry: SkillOffer) -> Content:
+        return about(entry)
+
+    def on_mount(self) -> None:
+        self._find()
+
+    @work(exclusive=True, group="ask")
+    async def _find(self) -> None:
+        self._begin("asking …")
+        self.listed.show(())
+        try:
+            found = await asyncio.to_thread(self._market.find, self._text)
+        except HermesError as error:
+            self._end((), "nothing was found")
+            self.complain(error)
+            return
+        number = count(len(found.offers), "skill")
+        self._end(found.offers, f"{number} for {one_line(self._text) or 'everything'}")
+        for problem in found.problems[:3]:
+            self.notify(line(problem), severity="warning", markup=False)
+
+    def _begin(self, state: str) -> None:
+        self.busy = True
+        self.state(state)
+
+    def _end(self, offers: Sequence[SkillOffer], state: str) -> None:
+        self.list_entries(offers, state)
+        self.busy = False
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        offer = self.pointed
+        if offer is not None and not self.busy:
+            self._look(offer)
+
+    @work(exclusive=True, group="ask")
+    async def _look(self, offer: SkillOffer) -> None:
+        offers = self.listed.entries
+        before = count(len(offers), "skill")
+        self._begin(f"fetching {one_line(offer.name)} …")
+        stack = ExitStack()
+        try:
+            candidate = await asyncio.to_thread(stack.enter_context, self._market.candidate(offer))
+            self._end(offers, before)
+            if await self.app.push_screen_wait(CandidateScreen(candidate)):
+                await asyncio.to_thread(self._market.install, candidate)
+                self._installed = candidate.name
+                self.notify(
+                    line(f"Installed {candidate.name}; sessions that begin now know it."), markup=False
+                )
+        except HermesError as error:
+            self._end(offers, before)
+            self.complain(error)
+        finally:
+            await asyncio.shield(asyncio.to_thread(stack.close))
+
+    def action_search(self) -> None:
+        self.app.push_screen(TextDialog(WHAT, self._text, enters="search"), self._asked)
+
+    def _asked(self, text: str | None) -> None:
+        if text is not None:
+            self._text = text
+            self._find()
+
+    def action_back(self) -> None:
+        self.dismiss(self._installed)
+
+
+class OfferRows(EntryRows["SkillOffer"]):
+    """A row for each skill: its name, what it is for, and its source."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            key=lambda offer: (offer.source, offer.item, offer.name),
+            words=lambda offer: f"{offer.name} {offer.source} {one_line(offer.description, 2_000)}",
+            empty="No source has such a skill.",
+        )
+
+    def draw_entry(self, entry: SkillOffer, width: int) -> list[Text]:
+        left = Text(" ").append(f"{one_line(entry.name):<24} ", self.ink("text"))
+        left.append(one_line(entry.description), self.ink("dim"))
+        return [spread(left, Text(f" {one_line(entry.source)} ", self.ink("dim")), width)]
+
+
+def about(offer: SkillOffer) -> Content:
+    """What a source says of a skill. Pure."""
+    parts: list[tuple[str, str] | str] = [
+        (f"{clean(offer.name)}", "bold"),
+        (f" · {clean(offer.source)}\n", "$text-muted"),
+        f"{clean(offer.description) or 'The source says nothing about it.'}\n\n",
+    ]
+    for title, value in (("Where", offer.address), ("Called", offer.item), ("Version", offer.version)):
+        if value:
+            parts += [(f"{title}: ", "$text-muted"), f"{clean(value)}\n"]
+    parts += [(f"{clean(note)}\n", "$warning") for note in offer.notes]
+    parts.append(
+        ("\nNothing is installed before you have seen its files and what a scan finds.", "$text-muted")
+    )
+    return Content.assemble(*parts)

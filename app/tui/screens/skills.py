@@ -1,0 +1,242 @@
+"""The skills there are: to read, search, run, switch on and off, and what a scan finds in each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from agent.api.home import from_home
+from agent.errors import HermesError
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.wording import line
+from tools.safe_text import clean
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+
+if TYPE_CHECKING:
+    from agent.api.skills import Skill, SkillFinding, SkillScan, SkillSet
+
+MOST_SHOWN = 6_000
+"""Characters of the instructions that are shown beside the list."""
+MOST_FINDINGS = 12
+"""Findings that are shown beside the list."""
+MARKS = {"used": "●", "off": "○", "shadowed": "◌", "broken": "✗"}
+
+SkillStanding = Literal["used", "off", "shadowed", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillRow:
+    """A skill, or a folder that wants to be one."""
+
+    name: str
+    scope: str
+    description: str
+    standing: SkillStanding
+    folder: Path
+    reason: str = ""
+    """Why it is not used, in half a sentence."""
+    skill: Skill | None = None
+    """None for a broken one."""
+
+
+class SkillShelf(Protocol):
+    """Where the screen gets skills from. All methods touch the disk."""
+
+    def load(self) -> SkillSet: ...
+
+    def scan(self, skill: Skill) -> SkillScan: ...
+
+    def switch(self, name: str, on: bool) -> None:
+        """Use a skill from now on, or no longer. Raises `HermesError`."""
+        ...
+
+
+def rows_of(found: SkillSet) -> list[SkillRow]:
+    """Everything that was found, by name; what is used comes before what it hides. Pure."""
+    rows = [_row(each, "used", "") for each in found.skills]
+    rows += [_row(each.skill, "off", each.reason) for each in found.off]
+    rows += [_row(each, "shadowed", "a nearer skill has its name") for each in found.shadowed]
+    rows += [
+        SkillRow(clean(each.folder.name), each.scope, each.reason, "broken", each.folder, each.reason)
+        for each in found.broken
+    ]
+    order = list(MARKS)
+    return sorted(rows, key=lambda row: (row.name, order.index(row.standing)))
+
+
+def _row(skill: Skill, standing: SkillStanding, reason: str) -> SkillRow:
+    return SkillRow(skill.name, skill.scope, skill.description, standing, skill.folder, reason, skill)
+
+
+class SkillsScreen(EntryPage[str | None, SkillRow]):
+    """Ends with the name of the skill that is to be run, or None."""
+
+    heading = "Skills"
+    keys = "⏎ read · r run · space on/off · i install · / filter · ? help · esc back"
+    ways_on = "i install"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "run", "Begin a message that runs the skill", id="skills.run"),
+        Binding("i", "app.order('program.install_skill')", "Install from elsewhere", id="skills.install"),
+        Binding("space", "switch", "Use the skill, or no longer", id="skills.switch"),
+    ]
+
+    def __init__(self, shelf: SkillShelf, at: str = "") -> None:
+        """`at`: the name of the skill it begins with."""
+        self._first = at
+        super().__init__(SkillRows())
+        self._shelf = shelf
+        self._scans: dict[Path, SkillScan] = {}
+        self.told = ""
+        """The skill whose scan is shown."""
+
+    def about(self, entry: SkillRow) -> Content:
+        return about(entry, self._scans.get(entry.folder))
+
+    def on_mount(self) -> None:
+        self._load(self._first)
+
+    def on_screen_resume(self) -> None:
+        """What was installed meanwhile is listed too."""
+        if self.loaded:
+            self._load()
+
+    @work(exclusive=True, group="list")
+    async def _load(self, at: str = "") -> None:
+        found = await asyncio.to_thread(self._shelf.load)
+        rows = rows_of(found)
+        self.list_entries(rows, _counted(rows), at)
+        for note in (*found.notes, *found.renewed):
+            self.notify(line(note), severity="warning", markup=False)
+
+    def tell(self) -> None:
+        super().tell()
+        if (row := self.pointed) is not None and row.skill is not None:
+            self._scan(row.skill)
+
+    @work(exclusive=True, group="scan")
+    async def _scan(self, skill: Skill) -> None:
+        if skill.folder not in self._scans:
+            self._scans[skill.folder] = await asyncio.to_thread(self._shelf.scan, skill)
+        row = self.pointed
+        if row is not None and row.skill is skill:
+            super().tell()
+            self.told = skill.name
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        row = self.pointed
+        if row is not None and row.skill is not None:
+            title = f"{row.name} · {row.scope} · {from_home(row.folder)}"
+            self.app.push_screen(DetailScreen(title, row.skill.body))
+
+    def action_run(self) -> None:
+        row = self.pointed
+        if row is None:
+            return
+        if row.standing != "used":
+            self.notify(line(f"{row.name} is not used: {row.reason}."), severity="warning", markup=False)
+            return
+        self.dismiss(row.name)
+
+    @work(exclusive=True, group="change")
+    async def action_switch(self) -> None:
+        row = self.pointed
+        if row is None or row.standing not in ("used", "off"):
+            return
+        try:
+            await asyncio.to_thread(self._shelf.switch, row.name, row.standing == "off")
+        except HermesError as error:
+            self.complain(error)
+            return
+        self._load(row.name)
+
+
+class SkillRows(EntryRows[SkillRow]):
+    """A row for each skill: whether it is used, its scope, its name, what it is for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            key=lambda row: row.name,
+            words=lambda row: f"{row.scope} {row.name} {one_line(row.description, 2_000)}",
+            empty="There are no skills here. i installs one; the agent writes others.",
+        )
+
+    def draw_entry(self, entry: SkillRow, width: int) -> list[Text]:
+        ink = {"used": "success", "broken": "error"}.get(entry.standing, "dim")
+        shown = "text" if entry.standing == "used" else "dim"
+        left = Text(" ").append(f"{MARKS[entry.standing]} ", self.ink(ink))
+        left.append(f"{entry.name:<20} ", self.ink(shown)).append(
+            one_line(entry.description), self.ink("dim")
+        )
+        return [spread(left, Text(f" {entry.scope} ", self.ink("dim")), width)]
+
+
+def _counted(rows: Sequence[SkillRow]) -> str:
+    parts = [
+        (sum(row.standing == standing for row in rows), words)
+        for standing, words in (
+            ("used", "used"),
+            ("off", "off"),
+            ("shadowed", "shadowed"),
+            ("broken", "broken"),
+        )
+    ]
+    return " · ".join(f"{count:,} {words}" for count, words in parts if count)
+
+
+def about(row: SkillRow, scan: SkillScan | None) -> Content:
+    """What is to be known of a skill. Pure; `scan` is None while it is under way."""
+    parts: list[tuple[str, str] | str] = [(row.name, "bold"), (f" · {row.scope}\n", "$text-muted")]
+    if row.reason:
+        parts.append((f"Not used: {clean(row.reason)}.\n", "$warning"))
+    skill = row.skill
+    if skill is None:
+        return Content.assemble(*parts, (f"\n{clean(from_home(row.folder))}", "$text-muted"))
+    parts.append(f"{clean(row.description)}\n\n")
+    parts += _facts(skill)
+    parts += _findings(scan)
+    parts.append(clean(skill.body[:MOST_SHOWN]))
+    if len(skill.body) > MOST_SHOWN:
+        parts.append(f"\n… {len(skill.body) - MOST_SHOWN:,} more characters")
+    parts.append((f"\n\n{clean(from_home(row.folder))}", "$text-muted"))
+    return Content.assemble(*parts)
+
+
+def _facts(skill: Skill) -> list[tuple[str, str] | str]:
+    facts: list[tuple[str, str] | str] = []
+    for title, values in (
+        ("Allows", skill.allowed_tools or ()),
+        ("Needs", skill.required_variables),
+        ("Odd", skill.warnings),
+    ):
+        if values:
+            facts += [(f"{title}: ", "$text-muted"), f"{', '.join(map(clean, values))}\n"]
+    return facts
+
+
+def _findings(scan: SkillScan | None) -> list[tuple[str, str] | str]:
+    """The verdict and what led to it."""
+    if scan is None:
+        return [("Scan: …\n\n", "$text-muted")]
+    tone = {"safe": "$success", "caution": "$warning", "dangerous": "$error"}[scan.verdict]
+    parts: list[tuple[str, str] | str] = [("Scan: ", "$text-muted"), (f"{scan.verdict}\n", tone)]
+    for each in scan.findings[:MOST_FINDINGS]:
+        parts.append((f"{each.severity} ", _tone(each)))
+        parts.append(f"{clean(each.file)}{f':{each.line}' if each.line else ''} {clean(each.why)}\n")
+    if len(scan.findings) > MOST_FINDINGS:
+        parts.append((f"and {len(scan.findings) - MOST_FINDINGS} more\n", "$text-muted"))
+    return [*parts, "\n"]
+
+
+def _tone(finding: SkillFinding) -> str:
+    return {"critical": "$error", "high": "$warning"}.get(finding.severity, "$text-muted")

@@ -1,0 +1,272 @@
+"""The look of the running application: the skin it wears, what the terminal can show of it, and motion.
+
+Reading skins is done in threads; putting one on happens at once, on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from textual.filter import LineFilter, Monochrome, NoColor
+
+from agent.api.home import Home, from_home
+from agent.errors import ConfigError
+from themes.depth import Depth, adapted, detect
+from themes.skin import Skin
+from themes.skin_problem import SkinProblem
+from widgets.palette import Palette, textual_theme
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.theme import Theme
+
+    from agent.api.config import DisplaySettings
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.ports import NoticePort
+    from themes.contrast import ContrastFinding
+    from themes.loader import LoadedSkin
+    from themes.skin_changes import SkinFileState
+
+    class AppearancePorts(NoticePort, SessionScreenPort, Protocol):
+        """What is dressed beside the application itself."""
+
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks at the file of the skin that is worn."""
+RARE_LOOK_SECONDS = 2.0
+"""The same while it has none."""
+SETTLING_SECONDS = 0.1
+"""Seconds a file must stay the same before it is read: editors write in more than one step."""
+
+
+@runtime_checkable
+class PaletteUser(Protocol):
+    """A screen that draws in the styles of a palette, beside what its style sheet says."""
+
+    def use(self, palette: Palette) -> None:
+        """Draw in these styles from now on."""
+        ...
+
+
+class Appearance:
+    """What the application looks like, and everything that changes it."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        ports: AppearancePorts,
+        skin: Skin,
+        folder: Path | None,
+        environ: Mapping[str, str],
+    ) -> None:
+        """`folder` holds the person's own skins; `environ` tells what the terminal can show."""
+        self._app = app
+        self._ports = ports
+        self.folder = folder
+        self.depth: Depth = detect(environ)
+        self.skin = skin
+        """The skin that is worn, as its file has it."""
+        self.shown = adapted(skin, self.depth)
+        """The same as this terminal can show it."""
+        self._never_moves = bool(environ.get("HERMES_REDUCED_MOTION"))
+        self.motion = not self._never_moves
+        self._changes = 0
+        self._theme = ""
+        self._read_from: dict[str, SkinFileState] = {}
+        """By name of a skin, what its file was just before it was read for the last time."""
+
+    @property
+    def palette(self) -> Palette:
+        """The styles everything is drawn in."""
+        return Palette(self.shown)
+
+    def filters(self, filters: Iterable[LineFilter]) -> list[LineFilter]:
+        """Of Textual's `filters` those that suit the terminal; without colours, one that takes all out."""
+        if self.depth != "none":
+            return list(filters)
+        # Shades of grey are colours too, and on the terminal's own background nobody knows which can be read.
+        return [*(each for each in filters if not isinstance(each, Monochrome)), NoColor()]
+
+    # Skins
+
+    def begin(self) -> None:
+        """Wear the first skin, before any style sheet is read: read again for a theme it costs a frame."""
+        if self.shown.colors["background"].startswith("ansi_"):
+            return  # `show` does it, as colours of the terminal need another filter
+        theme = self._register()
+        self._app.set_reactive(type(self._app).theme, theme.name)
+        self._app.set_class(True, f"-theme-{theme.name}", update=False)
+        self._app.set_class(theme.dark, "-dark-mode", update=False)
+        self._app.set_class(not theme.dark, "-light-mode", update=False)
+        self._app.stylesheet.set_variables(self._app.get_css_variables())
+        self._ports.session.use(self.palette)
+
+    def start(self) -> None:
+        """Wear the first skin now that everything is mounted, if `begin` could not."""
+        if not self._theme:
+            self.show(self.skin)
+
+    def show(self, skin: Skin) -> None:
+        """Draw everything with `skin`. Whatever is still being read for `wear` comes too late then."""
+        self._changes += 1
+        self.skin, self.shown = skin, adapted(skin, self.depth)
+        before = self._theme
+        self._app.theme = self._register().name
+        self._app.unregister_theme(before)
+        palette = self.palette
+        self._ports.session.use(palette)
+        for screen in self._app.screen_stack:
+            if screen is not self._ports.session and isinstance(screen, PaletteUser):
+                screen.use(palette)
+
+    def _register(self) -> Theme:
+        # A theme is put on only when its name is new, and an edited skin has the name it had.
+        theme = replace(textual_theme(self.shown), name=f"hermes-{self.skin.name}-{self._changes}")
+        self._app.register_theme(theme)
+        self._theme = theme.name
+        return theme
+
+    async def read(self, name: str) -> LoadedSkin:
+        """The skin called `name` and what is wrong with it. Raises `ConfigError` if there is none."""
+        _, loaded = await asyncio.to_thread(_read, name, self.folder)
+        return _of_name(name, loaded)
+
+    async def wear(self, name: str) -> None:
+        """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
+        loaded = await self.try_on(name)
+        if loaded is not None and loaded.problems:
+            self._ports.complain(told(loaded.problems))
+
+    async def try_on(self, name: str) -> LoadedSkin | None:
+        """As `wear`, but says nothing; None when another skin was asked for in the meantime."""
+        self._changes += 1
+        asked = self._changes
+        state, loaded = await asyncio.to_thread(_read, name, self.folder)
+        _of_name(name, loaded)
+        if asked != self._changes:
+            return None
+        self._read_from[name] = state
+        if loaded.skin != self.skin:
+            self.show(loaded.skin)
+        return loaded
+
+    async def keep(self, name: str) -> None:
+        """Make the skin the one that is worn from now on, and say where that is written.
+
+        Raises `ConfigError` when the settings cannot be changed; the file is untouched then.
+        """
+        from agent.api.config import set_setting
+
+        home = Home.locate()
+        await asyncio.to_thread(set_setting, home, "display.skin", name)
+        self._ports.say(f"Kept: display.skin is {name} in {from_home(home.config)}.")
+
+    async def follow(self, display: DisplaySettings) -> None:
+        """Look as the settings say. A skin that is not there is told and changes nothing."""
+        self.move(display.motion)
+        try:
+            await self.wear(display.skin)
+        except ConfigError as error:
+            self._ports.complain(f"display.skin: {error}")
+
+    # Motion
+
+    def move(self, motion: bool) -> None:
+        """Whether anything moves. `HERMES_REDUCED_MOTION` in the environment has the last word."""
+        self.motion = motion and not self._never_moves
+        self._app.animation_level = "full" if self.motion else "none"
+        self._ports.session.move(self.motion)
+
+    # Edits of the file that is worn
+
+    async def watch(self) -> None:
+        """Follow edits of the person's own skins until cancelled."""
+        if self.folder is None:
+            return
+        if self.skin.name not in self._read_from:
+            # It may have been edited since it was put on, while the rest of the program still started.
+            await self._read_again(edited=False)
+        while True:
+            name, changes = self.skin.name, self._changes
+            state = await self._state(name)
+            # Of a skin that was put on without being read, the first look is all there is to compare with.
+            known = self._read_from.setdefault(name, state)
+            # Put on during the look, it may have been read after it.
+            if state != known and changes == self._changes:
+                await self._settled(name, state)
+                await self._read_again()
+            await asyncio.sleep(LOOK_SECONDS if state else RARE_LOOK_SECONDS)
+
+    async def _state(self, name: str) -> SkinFileState:
+        from themes.skin_changes import file_state
+
+        return await asyncio.to_thread(file_state, self.folder, name) if self.folder else ()
+
+    async def _settled(self, name: str, state: SkinFileState) -> None:
+        while True:
+            await asyncio.sleep(SETTLING_SECONDS)
+            before, state = state, await self._state(name)
+            if state == before:
+                return
+
+    async def _read_again(self, *, edited: bool = True) -> None:
+        name, before = self.skin.name, self._changes
+        state, loaded = await asyncio.to_thread(_read, name, self.folder)
+        if before != self._changes:
+            return
+        self._read_from[name] = state
+        try:
+            _of_name(name, loaded)
+        except ConfigError as error:
+            self._ports.complain(f"{error} The look stays as it was.")
+            return
+        if loaded.problems and (edited or loaded.skin != self.skin):
+            self._ports.complain(f"{told(loaded.problems)} The look stays as it was.")
+        elif not loaded.problems and loaded.skin != self.skin:
+            self.show(loaded.skin)
+            self._ports.say(f"{name} was read again.")
+
+
+class AppearancePort(Protocol):
+    """What the application looks like."""
+
+    @property
+    def appearance(self) -> Appearance: ...
+
+
+def _read(name: str, folder: Path | None) -> tuple[SkinFileState, LoadedSkin]:
+    """The skin, and what its file was before it was read: whatever is written from then on is seen."""
+    from themes.loader import load_skin
+    from themes.skin_changes import file_state
+
+    state = file_state(folder, name) if folder else ()
+    return state, load_skin(name, folder)
+
+
+def _of_name(name: str, loaded: LoadedSkin) -> LoadedSkin:
+    """What was loaded for `name`. Raises `ConfigError` if it is another skin, as there is none of it."""
+    if loaded.skin.name != name:
+        problem = loaded.problems[0]
+        raise ConfigError(_capital(problem.message) if problem.origin == "skin" else str(problem))
+    return loaded
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def told(problems: tuple[SkinProblem, ...]) -> str:
+    """The first of several problems in full, and how many there are beside it. Pure."""
+    more = len(problems) - 1
+    return f"{problems[0]}" + (f" ({more} more in this file.)" if more else "")
+
+
+async def findings(skin: Skin) -> list[ContrastFinding]:
+    """What is hard to read in `skin`, measured off the event loop."""
+    from themes.contrast import check
+
+    return await asyncio.to_thread(check, skin)

@@ -1,0 +1,316 @@
+"""Editing the colours of a skin, with a preview and figures of contrast, and saving it as one's own.
+
+Only the preview wears what is edited: a page that cannot be read any more could not be mended on itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from rich.style import Style
+from rich.text import Text
+from textual import events, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from agent.api.home import Home, from_home
+from agent.errors import ConfigError, HermesError
+from app.tui.screens.closable import ClosableScreen
+from app.tui.screens.confirm import ConfirmDialog, TextDialog
+from app.tui.screens.field import Field
+from app.tui.screens.head import ScreenHeader
+from app.tui.screens.keyline import KeyLine
+from app.tui.screens.skins import skin_files
+from app.tui.screens.skins.preview import SkinPreview
+from app.tui.screens.skins.skin_draft import SkinDraft, color_of
+from app.tui.screens.wording import line
+from themes.contrast import ContrastFinding, check, tightest
+from themes.depth import adapted
+from themes.skin import ROLES, Skin
+from widgets.palette import Palette
+from widgets.palette import color_of as rich_color
+from widgets.row_list import RowList
+from widgets.row_text import spread
+
+if TYPE_CHECKING:
+    from app.tui.ports import DialogPort
+    from app.tui.screens.skins.appearance import Appearance, AppearancePort
+
+    class SkinEditorPorts(AppearancePort, DialogPort, Protocol):
+        """What editing a skin asks of the application."""
+
+
+NAMES = tuple(ROLES)
+SWATCH = "██"
+
+
+async def edit(app: SkinEditorPorts, name: str = "") -> None:
+    """Open the editor on the skin called `name`, or on the one that is worn; a saved one is worn and kept.
+
+    Raises `HermesError` when there is no such skin, or the choice cannot be kept.
+    """
+    looks = app.appearance
+    skin = (await looks.read(name)).skin if name else looks.skin
+    saved = await app.push_screen_wait(SkinEditorScreen(looks, skin))
+    if saved is not None:
+        await looks.wear(saved)
+        await looks.keep(saved)
+
+
+class RoleList(RowList):
+    """Every role with its colour, its value, and its figure of contrast."""
+
+    def __init__(self, draft: SkinDraft) -> None:
+        super().__init__(
+            self._row, search_text=lambda index: f"{NAMES[index]} {ROLES[NAMES[index]]}", count=len(NAMES)
+        )
+        self._draft = draft
+        self._figures: dict[str, ContrastFinding] = {}
+        self._told: str | None = None
+
+    @property
+    def role(self) -> str | None:
+        """The role under the cursor."""
+        return None if self.cursor is None else NAMES[self.cursor]
+
+    def show(self, draft: SkinDraft, figures: dict[str, ContrastFinding]) -> None:
+        """Show the colours of this draft."""
+        before = [self._shown(role) for role in NAMES]
+        self._draft, self._figures = draft, figures
+        for index, role in enumerate(NAMES):
+            if self._shown(role) != before[index]:
+                self.changed(index)
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        self._tell()
+
+    def repaint(self) -> None:
+        super().repaint()
+        # A filter may have left the cursor on another role.
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._told != self.role and self.is_attached and isinstance(self.screen, SkinEditorScreen):
+            self._told = self.role
+            self.screen.show_role()
+
+    def _shown(self, role: str) -> object:
+        """All that the row of a role depends on."""
+        return self._draft.color(role), role in self._draft.changes, self._figures.get(role)
+
+    def _row(self, index: int, width: int) -> list[Text]:
+        role = NAMES[index]
+        color, finding = self._draft.color(role), self._figures.get(role)
+        hard = finding is not None and not finding.enough
+        left = Text(" ").append("▲ " if hard else "  ", self.ink("warning"))
+        left.append(SWATCH, Style(color=rich_color(color)) + Style(bgcolor=self.ink("text").bgcolor))
+        left.append(f" {role:<19}", self.ink("text", bold=role in self._draft.changes))
+        left.append(color.removeprefix("ansi_"), self.ink("accent" if role in self._draft.changes else "dim"))
+        figure = "" if finding is None else f"{int(finding.ratio * 10) / 10}:1 "
+        return [spread(left, Text(figure, self.ink("warning" if hard else "dim")), width)]
+
+
+class SkinEditorScreen(ClosableScreen[str | None]):
+    """Ends with the name under which the skin was saved last, None if it was not."""
+
+    CSS_PATH = "skin_editor.tcss"
+    AUTO_FOCUS = "RoleList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back"),
+        Binding("s,ctrl+s", "save", "save"),
+        Binding("r", "reset", "reset"),
+    ]
+
+    def __init__(self, looks: Appearance, skin: Skin) -> None:
+        super().__init__()
+        self._looks = looks
+        self.draft = SkinDraft.of(skin)
+        self._saved: str | None = None
+        # Held, because what waits may come round when the screen is being taken down.
+        self._head = ScreenHeader("Skin editor")
+        self._roles = RoleList(self.draft)
+        self._preview = SkinPreview(self._worn(self.draft.skin))
+        self._about = Static(id="editor-about")
+        self._value = Field(compact=True, id="editor-value", select_on_focus=True)
+        self._says = Static(id="editor-says")
+        self._keys = KeyLine()
+
+    def compose(self) -> ComposeResult:
+        yield self._head
+        with Horizontal(id="editor-sides"):
+            with Vertical(id="editor-roles"):
+                yield self._roles
+            yield self._preview
+        yield self._about
+        yield self._value
+        yield self._says
+        yield self._keys
+
+    def on_mount(self) -> None:
+        self.use(self._looks.palette)
+        self._show(self.draft)
+
+    def use(self, palette: Palette) -> None:
+        """Draw in these styles from now on."""
+        self._roles.use(palette)
+
+    def _worn(self, skin: Skin) -> Skin:
+        return adapted(skin, self._looks.depth)
+
+    # Showing
+
+    def _show(self, draft: SkinDraft) -> None:
+        """Make `draft` the one that is edited, and show it everywhere."""
+        self.draft = draft
+        count = len(draft.changes)
+        state = f"{count} change{'s' * (count != 1)}, not saved" if count else "nothing changed"
+        self._head.say(f"{draft.base.name} · {state}")
+        self._roles.show(draft, tightest(draft.skin))
+        self._preview.show(self._worn(draft.skin))
+        self.show_role()
+
+    def show_role(self) -> None:
+        """The cursor is on another role: show what it is for and what it is now."""
+        role = self._roles.role
+        value = self._value
+        if role is None:
+            return
+        about = Content.assemble((role, "bold"), (f"  {ROLES[role]}", "$text-muted"))
+        self._about.update(about)
+        if not value.has_focus:
+            with value.prevent(Input.Changed):
+                value.value = self.draft.color(role)
+            self._judge(self.draft, role)
+        self._show_keys()
+
+    def _show_keys(self) -> None:
+        typing = self._value.has_focus
+        keys = "⏎ take it · esc as it was" if typing else "⏎ change · r reset · s save · / filter · esc back"
+        self._keys.say(keys)
+
+    def _judge(self, draft: SkinDraft, role: str) -> None:
+        """Say what is hard to read about the colour of `role`."""
+        hard = [each for each in check(draft.skin) if role in (each.role, each.background)]
+        more = f" And {len(hard) - 1} more." if len(hard) > 1 else ""
+        self._say(Content.assemble(("▲ ", "$warning"), f"{hard[0]}{more}") if hard else Content(""))
+
+    def _say(self, words: Content) -> None:
+        self._says.update(words)
+
+    # Changing a colour
+
+    def on_row_list_activated(self) -> None:
+        value = self._value
+        value.focus()
+
+    def on_descendant_focus(self, _event: events.DescendantFocus) -> None:
+        self._show_keys()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        role = self._roles.role
+        if role is None or not event.input.has_focus:
+            return
+        try:
+            tried = self.draft.with_color(role, color_of(event.value))
+        except ConfigError as error:
+            self._say(Content.assemble(("✗ ", "$error"), line(str(error))))
+            return
+        self._preview.show(self._worn(tried.skin))
+        self._judge(tried, role)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        role = self._roles.role
+        if role is None:
+            return
+        try:
+            draft = self.draft.with_color(role, color_of(event.value))
+        except ConfigError as error:
+            self._say(Content.assemble(("✗ ", "$error"), line(str(error))))
+            return
+        self._leave_value(draft)
+
+    def _leave_value(self, draft: SkinDraft) -> None:
+        self._roles.focus()
+        self.call_after_refresh(self._show, draft)
+
+    def action_reset(self) -> None:
+        if role := self._roles.role:
+            self._show(self.draft.reset(role))
+
+    # Saving and leaving
+
+    @work(exclusive=True, group="save")
+    async def action_save(self) -> None:
+        try:
+            await self._save()
+        except HermesError as error:
+            self._say(Content.assemble(("✗ ", "$error"), line(str(error))))
+
+    async def _save(self) -> None:
+        name = await self._ask_name()
+        if name is None:
+            return
+        home = Home.locate()
+        taken = await asyncio.to_thread(skin_files.own_file, home, name)
+        same = taken is not None and name == self.draft.base.name
+        if same and not self.draft.changes:
+            self._say(Content("Nothing is changed, so there is nothing to save."))
+            return
+        if not await self._may_write(name, taken is not None, same):
+            return
+        draft, skin = self.draft, self.draft.skin
+        if taken is not None and same:
+            path = taken
+            await asyncio.to_thread(skin_files.recolor, path, dict(draft.changes))
+        else:
+            path = await asyncio.to_thread(skin_files.replace, home, name, skin)
+        saved = (await self._looks.read(name)).skin
+        self._saved = name
+        if not self.is_attached:
+            return
+        self._show(SkinDraft.of(saved))
+        self._say(Content(f"✓ Saved in {line(from_home(path))}; it is worn when you leave."))
+
+    async def _ask_name(self) -> str | None:
+        text = self.draft.base.name
+        label = "Save as a skin of your own, called"
+        while True:
+            typed = await self.app.push_screen_wait(TextDialog(label, text))
+            if typed is None:
+                return None
+            try:
+                return skin_files.valid_name(typed)
+            except ConfigError as error:
+                label, text = str(error), typed
+
+    async def _may_write(self, name: str, taken: bool, same: bool) -> bool:
+        if same:
+            count = len(self.draft.changes)
+            colours = f"{count} colour{'s' * (count != 1)}"
+            question = f"Change {colours} in your skin {name}? The rest of its file stays."
+            yes = "Change them"
+        elif taken:
+            question, yes = f"You have a skin {name} already. Write its file anew?", "Write it anew"
+        elif skin_files.hides_builtin(name):
+            question = f"{name} comes with Hermes. Your own skin of that name would take its place."
+            yes = "Let mine take its place"
+        else:
+            return True
+        return bool(await self.app.push_screen_wait(ConfirmDialog(question, yes)))
+
+    @work(exclusive=True, group="save")
+    async def action_back(self) -> None:
+        if self._value.has_focus:
+            self._leave_value(self.draft)
+            return
+        count = len(self.draft.changes)
+        question = f"{count} change{'s' * (count != 1)} of {self.draft.base.name} are not saved."
+        if not count or await self.app.push_screen_wait(ConfirmDialog(question, "Drop and leave", "Stay")):
+            self.dismiss(self._saved)

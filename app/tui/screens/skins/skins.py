@@ -1,0 +1,185 @@
+"""Choosing a skin: moving through the list already shows each."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from agent.errors import HermesError
+from app.tui.screens.closable import ClosableModal
+from app.tui.screens.head import ScreenHeader
+from app.tui.screens.keyline import KeyLine
+from app.tui.screens.skins.appearance import findings, told
+from app.tui.screens.skins.preview import SkinPreview
+from app.tui.screens.wording import line
+from themes.contrast import ContrastFinding
+from themes.loader import ListedSkin, LoadedSkin, list_skins
+from widgets.palette import Palette
+from widgets.row_list import RowList
+from widgets.row_text import one_line, spread
+
+if TYPE_CHECKING:
+    from app.tui.ports import DialogPort
+    from app.tui.screens.skins.appearance import Appearance, AppearancePort
+
+    class SkinPorts(AppearancePort, DialogPort, Protocol):
+        """What choosing and editing skins asks of the application."""
+
+
+WIDTHS = [(0, "-narrow"), (82, "-wide")]
+"""Classes of the screen from so many columns on; a narrow one is nothing but the list."""
+PAUSE = 0.03
+"""Seconds the cursor rests on a skin before it is put on, so that running through the list stays quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkinChoice:
+    """What came of the list."""
+
+    name: str
+    edit: bool = False
+    """Whether the skin is to be opened in the editor instead of kept."""
+
+
+async def choose(app: SkinPorts, name: str = "") -> None:
+    """Put on the skin called `name`, or let the person choose one, and keep it. Raises `HermesError`."""
+    before = app.appearance.skin
+    if not name:
+        choice = await app.push_screen_wait(SkinsScreen(app.appearance))
+        if choice is None or choice.edit:
+            app.appearance.show(before)
+        if choice is None:
+            return
+        if choice.edit:
+            from app.tui.screens.skins.skin_editor import edit
+
+            await edit(app, choice.name)
+            return
+        name = choice.name
+    await app.appearance.wear(name)
+    await app.appearance.keep(name)
+
+
+class SkinList(RowList):
+    """Names of skins; those of the person's own are marked."""
+
+    def __init__(self) -> None:
+        super().__init__(self._row, search_text=lambda index: self.skins[index].name, background="surface")
+        self.skins: tuple[ListedSkin, ...] = ()
+        self.worn = ""
+        """The skin that was worn when the list was opened."""
+
+    def show(self, skins: tuple[ListedSkin, ...], worn: str) -> None:
+        """List these, with the cursor on the one that is worn."""
+        self.skins, self.worn = skins, worn
+        self.reset(len(skins))
+        names = [skin.name for skin in skins]
+        self.move_to(names.index(worn) if worn in names else 0)
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        self._tell()
+
+    def repaint(self) -> None:
+        super().repaint()
+        # A filter may have left the cursor on another skin.
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.is_attached and isinstance(self.screen, SkinsScreen):
+            self.screen.rest_on(self.highlighted)
+
+    @property
+    def highlighted(self) -> str | None:
+        """The name under the cursor."""
+        return None if self.cursor is None else self.skins[self.cursor].name
+
+    def _row(self, index: int, width: int) -> list[Text]:
+        skin = self.skins[index]
+        left = Text(" ").append("▶ " if skin.name == self.worn else "  ", self.ink("accent"))
+        left.append(one_line(skin.name), self.ink("text"))
+        return [spread(left, Text("yours " if skin.own else "", self.ink("dim")), width)]
+
+
+class SkinsScreen(ClosableModal[SkinChoice | None]):
+    """Ends with a skin to keep or to edit, or None to go back to the one before. Lies at the right edge."""
+
+    CSS_PATH = "skins.tcss"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    AUTO_FOCUS = "SkinList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "back"),
+        Binding("e", "edit", "edit"),
+    ]
+
+    def __init__(self, looks: Appearance) -> None:
+        super().__init__()
+        self._looks = looks
+        self._on: str | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="skins"):
+            yield ScreenHeader("Skins")
+            with Horizontal(id="skins-sides"):
+                yield SkinList()
+                yield SkinPreview(self._looks.shown)
+            yield Static(id="skins-about")
+            yield KeyLine("↑↓ look · ⏎ keep · e edit · / filter · esc back")
+
+    def use(self, palette: Palette) -> None:
+        """Draw in these styles from now on."""
+        self.query_one(SkinList).use(palette)
+        self.query_one(SkinPreview).show(palette.skin)
+
+    async def on_mount(self) -> None:
+        self.query_one(SkinList).use(self._looks.palette)
+        skins = await asyncio.to_thread(list_skins, self._looks.folder)
+        self.query_one(SkinList).show(skins, self._looks.skin.name)
+
+    def rest_on(self, name: str | None) -> None:
+        """The cursor is on this skin now."""
+        if name is not None and name != self._on:
+            self._on = name
+            self._try_on(name)
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        self.dismiss(SkinChoice(self.query_one(SkinList).skins[event.index].name))
+
+    def action_edit(self) -> None:
+        if name := self.query_one(SkinList).highlighted:
+            self.dismiss(SkinChoice(name, edit=True))
+
+    @work(exclusive=True, group="preview")
+    async def _try_on(self, name: str) -> None:
+        await asyncio.sleep(PAUSE)
+        try:
+            loaded = await self._looks.try_on(name)
+        except HermesError as error:
+            self._tell(Content.assemble(("✗ ", "$error"), line(str(error))))
+            return
+        if loaded is not None:
+            self._tell(about(loaded, await findings(loaded.skin)))
+
+    def _tell(self, words: Content) -> None:
+        self.query_one("#skins-about", Static).update(words)
+
+
+def about(loaded: LoadedSkin, hard: list[ContrastFinding]) -> Content:
+    """A skin's own words, what is wrong with its file, and what is hard to read. Pure."""
+    lines: list[Any] = [line(loaded.skin.description) or "No description."]
+    if loaded.problems:
+        lines += ["\n", ("✗ ", "$error"), line(told(loaded.problems))]
+    if hard:
+        more = f" And {len(hard) - 1} more." if len(hard) > 1 else ""
+        lines += ["\n", ("▲ ", "$warning"), f"{hard[0]}{more}"]
+    return Content.assemble(*lines)

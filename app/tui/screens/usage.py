@@ -1,0 +1,139 @@
+"""The cost screen: this session and this day, by agent, beside the ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from agent.api.usage import MAIN, SENT, SIDE, SpendingBound, SpendingOverview, UsageLine
+from app.tui.screens.context import bar, part
+from app.tui.screens.counted import CountedPage, CountedRows
+from widgets.panes.figures import UNKNOWN, money, tokens
+from widgets.row_text import fit
+
+NAME_CELLS = 22
+NUMBER_CELLS = 9
+LONGEST_BAR = 30
+NEAR = 0.8
+"""Share of a ceiling from which on it is drawn as a warning."""
+
+NAMES = {MAIN: "Main agent", SENT: "Agents it sent", SIDE: "Side model"}
+MEASURES = {"turns": "requests", "tokens": "tokens", "money": "cost"}
+NO_CEILING = "None is set. `hermes config set budget.session.money 5` sets one; see docs/usage.md."
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """One entry, as words."""
+
+    kind: Literal["heading", "figures", "total", "bound", "sentence", "blank"]
+    name: str = ""
+    cells: tuple[str, ...] = ()
+    share: float | None = None
+    """Of a ceiling; None: unknown."""
+
+    @property
+    def text(self) -> str:
+        """The row as it is searched and copied."""
+        return "  ".join(filter(None, (self.name, *self.cells)))
+
+
+class UsageScreen(CountedPage[SpendingOverview, UsageRow]):
+    """Opens at once and shows the numbers when they are added up."""
+
+    heading = "Usage"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "count", "Count again", id="usage.count")]
+
+    def __init__(self, count: Callable[[], Awaitable[SpendingOverview]]) -> None:
+        """`count` adds up; it may take a while. Raises `HermesError`."""
+        super().__init__(count, UsageRows())
+
+    def told(self, found: SpendingOverview) -> tuple[Sequence[UsageRow], str]:
+        """What was spent; the title has nothing to add."""
+        return rows_of(found), ""
+
+
+class UsageRows(CountedRows[UsageRow]):
+    """The table; a row is a line."""
+
+    def heading(self, width: int) -> Text:
+        return fit(Text(_columns("who", ("requests", "in", "cached", "out", "cost")), self.ink("dim")), width)
+
+    def lines(self, index: int, width: int) -> list[Text]:
+        """See `CountedRows.lines`."""
+        row = self.entries[index]
+        match row.kind:
+            case "heading":
+                return [fit(Text(f" {row.name}", self.ink("accent", bold=True)), width)]
+            case "sentence":
+                wrapped = Text(row.name, self.ink("dim")).wrap(self.app.console, max(width - 4, 1))
+                return [Text(" ").append_text(each) for each in wrapped]
+            case "blank":
+                return [Text(" ")]
+            case "bound":
+                return [self._bound(row, width)]
+            case _:
+                ink = self.ink("text", bold=row.kind == "total")
+                return [fit(Text(_columns(row.name, row.cells), ink), width)]
+
+    def _bound(self, row: UsageRow, width: int) -> Text:
+        used, ceiling = row.cells
+        text = Text(f" {row.name:<{NAME_CELLS}}{used:>{NUMBER_CELLS}} of {ceiling:<{NUMBER_CELLS}}")
+        text.append(f"{UNKNOWN if row.share is None else part(row.share):>5}  ")
+        text.stylize(self.ink("text"))
+        share = row.share or 0.0
+        cells = min(width - text.cell_len - 2, LONGEST_BAR)
+        text.append(bar(share, cells), self.ink("warning" if share >= NEAR else "accent"))
+        return fit(text, width)
+
+
+def _columns(name: str, cells: Sequence[str]) -> str:
+    return f" {name:<{NAME_CELLS}}" + "".join(f"{cell:>{NUMBER_CELLS}}" for cell in cells)
+
+
+def rows_of(found: SpendingOverview) -> list[UsageRow]:
+    """The overview as rows. Pure."""
+    rows = [*_section("This session", found.session), UsageRow("blank")]
+    rows += [
+        *_section("Today, all sessions", found.today),
+        UsageRow("blank"),
+        UsageRow("heading", "Ceilings"),
+    ]
+    rows += [_bound_row(bound) for bound in found.bounds] or [UsageRow("sentence", NO_CEILING)]
+    return rows
+
+
+def _section(title: str, lines: Sequence[UsageLine]) -> list[UsageRow]:
+    rows = [UsageRow("heading", title)]
+    if not lines:
+        return [*rows, UsageRow("sentence", "No request was made yet.")]
+    total = sum(lines, UsageLine("total"))
+    rows += [UsageRow("figures", NAMES[line.key], _figures(line)) for line in lines]
+    if len(lines) > 1:
+        rows.append(UsageRow("total", "Together", _figures(total)))
+    if total.uncounted:
+        most = f"at most {tokens(total.assumed)} tokens, {money(total.assumed_cost)}"
+        rows.append(UsageRow("sentence", f"and what nobody counted or is on its way: {most}"))
+    return rows
+
+
+def _figures(line: UsageLine) -> tuple[str, ...]:
+    known = None if line.unpriced and line.unpriced == line.requests else line.cost
+    cost = money(known) + ("+" if line.unpriced and known is not None else "")
+    return (f"{line.requests:,}", tokens(line.input), tokens(line.cached), tokens(line.output), cost)
+
+
+def _bound_row(bound: SpendingBound) -> UsageRow:
+    def shown(value: float | None) -> str:
+        if bound.measure == "money":
+            return money(value)
+        return f"{value or 0:,.0f}" if bound.measure == "turns" else tokens(round(value or 0))
+
+    whose = "Session" if ".session." in bound.setting else "Day"
+    return UsageRow(
+        "bound", f"{whose}, {MEASURES[bound.measure]}", (shown(bound.used), shown(bound.ceiling)), bound.share
+    )

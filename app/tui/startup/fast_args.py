@@ -1,0 +1,58 @@
+"""The command line at a glance: whether it opens the full screen, and with what.
+
+The full screen is opened often, and with next to nothing on the command line. Reading that here saves
+building the parser of `app.cli.command_line`. That one knows everything else and judges what is in doubt;
+what is read here means the same there.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SWITCHES = {"--demo": "demo", "--continue": "resume_last", "--here": "here"}
+WITH_VALUE = {"--model": "model", "--cwd": "cwd", "--resume": "resume"}
+"""Options that lead to the full screen, and what they set."""
+JUDGED = ("--approve", "--effort", "--max-turns")
+"""Options that lead there as well, but whose values may be wrong."""
+
+
+class FastOptions:
+    """What the parser returns for a line that opens the full screen."""
+
+    command: str | None = None
+    attach: str | None = None
+    prompt: str | None = None
+    version = json = plain = False
+    image: Sequence[str] = ()
+    approve = effort = max_turns = None
+
+    def __init__(self) -> None:
+        self.demo = False
+        self.resume_last = self.here = False
+        self.model: str | None = None
+        self.cwd: str | None = None
+        self.resume: str | None = None
+        self.sound = True
+        """Whether this is all; else a value is left out that the parser has to judge."""
+
+
+def fast_options(arguments: Sequence[str]) -> FastOptions | None:
+    """The options of a line that, as far as can be seen, opens the full screen; None for any other."""
+    options = FastOptions()
+    left = iter(arguments)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name in WITH_VALUE or name in JUDGED:
+            if not equals and (value := next(left, "-")).startswith("-"):
+                return None
+            if name in JUDGED:
+                options.sound = False
+            else:
+                setattr(options, WITH_VALUE[name], value)
+        elif word in SWITCHES:
+            setattr(options, SWITCHES[word], True)
+        else:
+            return None
+    return options

@@ -1,0 +1,204 @@
+"""Handover from the still frame to the live application: no flicker, no key lost.
+
+It goes in two steps. With the first picture the prompt takes text; what is more than text waits
+until conversation and panes are there as well, and everything after it with it, so that the
+order of keys stays. Keys that come before the first picture wait for it. The second step, which
+takes longer than a frame, waits for a pause in typing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from textual import events
+from textual.message import Message
+
+from app.tui.conversation.typed_text import is_text
+from app.tui.startup.skeleton import Skeleton
+from app.tui.terminal.sequences import SequenceKind, pieces, unfinished
+from widgets.prompt.widget import Prompt
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+    from textual.screen import Screen
+    from textual.timer import Timer
+    from textual.widget import Widget
+
+    from app.tui.conversation.session_screen import SessionScreenPort
+
+    class StartupPorts(SessionScreenPort, Protocol):
+        """What the start asks of the application."""
+
+        last_key: float
+
+        @property
+        def focused(self) -> Widget | None: ...
+
+        @property
+        def screen(self) -> Screen[Any]: ...
+
+        def set_timer(self, delay: float, callback: Callable[[], None], /) -> Timer:
+            """Call after so many seconds."""
+            ...
+
+        def call_later(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
+            """Call in turn with the events of the application."""
+            ...
+
+        def call_after_refresh(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
+            """Call once what is to be seen by now has been drawn."""
+            ...
+
+        async def on_event(self, event: events.Event, /) -> None:
+            """Take an event as if it came just now."""
+            ...
+
+        def begin(self) -> object:
+            """Open the first session."""
+            ...
+
+
+_OTHER_SCREEN = "\x1b[?1049h"
+_PIECES = "(?s)\x1b(?:\\[[0-?]*[ -/]*[@-~]|O.|.)?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+"
+_NAMED = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08": "backspace"}
+
+PAUSE, LONGEST = 0.15, 2.0
+"""Seconds without a key that count as a pause in typing, and how long one is waited for."""
+EDITING = frozenset({"backspace", "delete", "left", "right", "up", "down", "home", "end"})
+"""Keys that give the keys to nobody else while the prompt has them."""
+LONGEST_WAY = 0.5
+"""Seconds after which a key is not waited for any more."""
+LOOK = 0.02
+"""Seconds between two looks whether it has come."""
+
+
+class PassedBy(Message):
+    """What was typed before this has been dealt with."""
+
+
+class Startup:
+    """Holds back keys until there is somebody to take them, and then opens the session.
+
+    Later on as well: what a key does may give the keys to another part or screen. So while one is under way
+    that is not text for the prompt, those after it wait until a marker has passed the same queues.
+    """
+
+    def __init__(self, app: StartupPorts) -> None:
+        self._app = app
+        self._keys: list[events.Event] | None = None
+        self._text_goes = False
+        self._late: Timer | None = None
+        """Ends the wait for a key whose marker got lost with what it was in."""
+
+    def hold(self, typed: bytes = b"") -> None:
+        """Hold keys back from now on; `typed` are those from before the application read any."""
+        self._keys = list(as_events(pressed(typed).decode("utf-8", "replace")))
+
+    def keeps(self, event: events.Event) -> bool:
+        """Whether the event has to wait; it comes again later."""
+        if self._keys is None or (self._text_goes and not self._keys and is_text(event)):
+            return False
+        self._keys.append(event)
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether keys go to whoever they are for."""
+        return self._keys is None
+
+    def arrange(self) -> None:
+        """Go on once the first layout has reached the prompt."""
+        self._app.session.prompt.call_later(self._app.call_later, self._settle)
+
+    async def _settle(self) -> None:
+        """Hand out the text, and open the session after it.
+
+        Runs in turn with the application's other events, so no later key overtakes those that wait.
+        """
+        if self._app.focused is None:
+            self._app.session.set_focus(self._app.session.prompt)
+        self._text_goes = True
+        await self._hand_out([])
+        if not gc.isenabled():
+            # What was read so far stays: a search for garbage in it would only make the next key wait.
+            gc.freeze()
+            gc.enable()
+        self._app.call_after_refresh(self._app.begin)
+
+    async def wait_for_idle_keys(self) -> None:
+        """Wait for a pause in typing: not for long, and not once a key waits for what comes after it."""
+        end = time.monotonic() + LONGEST
+        while not self._keys and time.monotonic() < min(end, self._app.last_key + PAUSE):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)
+
+    def follow(self, event: events.Event) -> None:
+        """Let later keys wait for this one, which was just handed to what has the keys."""
+        if not isinstance(event, events.Key) or self._keys is not None:
+            return
+        part = self._app.focused
+        in_text = isinstance(part, Prompt) and (event.is_printable or event.key in EDITING)
+        if not in_text and (part or self._app.screen).post_message(PassedBy()):
+            self._keys, self._text_goes = [], False
+            self._late = self._app.set_timer(LONGEST_WAY, self.complete)
+
+    async def passed(self) -> None:
+        """Everything typed so far has been dealt with; called by the application in turn with its events."""
+        if self._late is not None:
+            self._late.stop()
+            self._late = None
+            await self._hand_out(None)
+
+    def complete(self) -> None:
+        """Everything is on the screen: hand out all keys, in turn with the application's other events."""
+        self._late = None
+        self._app.call_later(self._hand_out, None)
+
+    async def _hand_out(self, kept: list[events.Event] | None) -> None:
+        """Hand out what waits; what comes to wait again goes into `kept`."""
+        held, self._keys = self._keys or [], kept
+        for event in held:
+            await self._app.on_event(event)
+
+
+def pressed(typed: bytes) -> bytes:
+    """What was typed, without what the terminal said meanwhile to whoever asked before us. Pure."""
+    begun = unfinished(typed)
+    said = (SequenceKind.ANSWER, SequenceKind.BROKEN)
+    return b"".join(piece.data for piece in pieces(typed[: len(typed) - begun]) if piece.kind not in said)
+
+
+def as_events(text: str) -> Iterator[events.Event]:
+    """What was typed on a terminal that knew nothing of us, as events: words are pasted, keys pressed."""
+    for piece in re.findall(_PIECES, text):
+        if piece in _NAMED:
+            yield events.Key(_NAMED[piece], piece)
+        elif "\x01" <= piece <= "\x1a":
+            yield events.Key(f"ctrl+{chr(ord(piece) + 96)}", piece)
+        elif piece >= " " and piece != "\x7f":
+            yield events.Paste(piece)
+
+
+def taking_over(driver: type[Driver], frame: Skeleton | None) -> type[Driver]:
+    """`driver`, which begins on the terminal that `frame` stands on, without clearing it."""
+    if frame is None or not frame.stands:
+        return driver
+
+    class TakingDriver(driver):
+        def start_application_mode(self) -> None:
+            super().start_application_mode()
+            if frame.stands:
+                frame.hand_over()
+                # What is gone back to, also for an editor, is the terminal before the still frame.
+                self.attrs_before = frame.before
+
+        def write(self, data: str) -> None:
+            # Some terminals clear the other screen when they are told again to show it.
+            if data != _OTHER_SCREEN or not frame.stands:
+                super().write(data)
+
+    return TakingDriver

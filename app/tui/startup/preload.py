@@ -1,0 +1,179 @@
+"""Reading ahead what the first answer needs, while nobody types.
+
+An import holds the interpreter's lock; done when the first answer comes it would be felt by
+who types then. So the modules are read one by one in a thread, each only after a pause in typing.
+Reading one module reads others: before each of them the thread waits until the event loop
+has nothing left to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import TypeVar
+
+DRAWING = (
+    *("markdown_it", "mdurl", "linkify_it"),
+    *("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax"),
+)
+"""What draws an answer, or the session that is shown again."""
+ASKING = ("httpx2", "openai", "tree_sitter", "tree_sitter_bash")
+"""What asks a model and reads the commands it wants to run: 14 MB of memory, so not before they are needed.
+
+Both in the order in which an answer needs them; what is not installed is passed over. No module stands
+here whose package imports it: who imports the package at that moment would wait for the module, and the
+module for the package.
+"""
+SURFACE = (
+    *("agent.core.config.loader", "app.tui.conversation.bridge", "app.tui.commands.keys"),
+    *("themes.loader", "themes.contrast", "app.tui.commands.agent_actions"),
+    *("app.tui.questions.dialog_stage", "app.tui.conversation.git_branch", "app.cli.options"),
+)
+"""What shows an open session: read on the event loop, some of these would hold up a key for 60 ms."""
+QUIET = 0.4
+"""Seconds without a key before the next module is read."""
+PATIENCE, TRIES = 0.02, 3
+"""Seconds that a module waits for the event loop, and how many in a row do so in vain before they hurry."""
+
+Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
+_changing = threading.Lock()
+_complete: dict[str, ModuleType] = {}
+"""Modules that were read to their end: one that another thread still reads is in `sys.modules` too."""
+
+
+async def bring(name: str) -> ModuleType:
+    """Import a module in a thread that gives way to the event loop."""
+    known = _complete.get(name)
+    if known is None or sys.modules.get(name) is not known:
+        known = _complete[name] = await yielding_thread(lambda: importlib.import_module(name))
+    return known
+
+
+async def bring_surface() -> None:
+    """Import in the same way what shows a session, the tools too, as they say how calls look."""
+    for name in SURFACE:
+        await bring(name)
+    from tools.discovery import discover
+
+    await yielding_thread(discover)
+    from app.tui.questions.question_kind import kinds
+
+    for kind in await yielding_thread(kinds):
+        for name in kind.reads:
+            await bring(name)
+
+
+async def bring_engine() -> None:
+    """Import in the same way what opening a session in this process needs."""
+    from agent.api.opening import READ_FIRST
+
+    for name in READ_FIRST:
+        await bring(name)
+
+
+async def yielding_thread(work: Callable[[], Result]) -> Result:
+    """Do something in a thread whose imports give way to the event loop."""
+    courtesy = _Courtesy(asyncio.get_running_loop())
+
+    def courteous() -> Result:
+        with _standing_first(courtesy):
+            courtesy.begin()
+            return work()
+
+    return await asyncio.to_thread(courteous)
+
+
+@contextmanager
+def _standing_first(courtesy: _Courtesy) -> Iterator[None]:
+    """Put it before those who find modules.
+
+    The list is exchanged, never changed: another thread that imports goes through it just now, and
+    would pass over a finder, and so find nothing, when those behind the first move up.
+    """
+    with _changing:
+        sys.meta_path = [courtesy, *sys.meta_path]
+    try:
+        yield
+    finally:
+        with _changing:
+            sys.meta_path = [each for each in sys.meta_path if each is not courtesy]
+
+
+class _Courtesy:
+    """Finds no module: it stands before those who do, as imports have no other place to stop at.
+
+    In the thread that began it, each import waits there until the event loop has come round,
+    so that keys and pictures share the interpreter with one module at most.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread = 0
+        self._round = threading.Event()
+        self._round.set()
+        self._in_vain = 0
+
+    def begin(self) -> None:
+        """From now on the imports of this thread give way."""
+        self._thread = threading.get_ident()
+
+    def find_spec(self, _name: str, _path: object = None, _target: object = None) -> None:
+        """Wait for the event loop in the thread that gives way; in any other, let that one go on.
+
+        Waits are short, as no other thread can begin to read a module meanwhile, and few in a row,
+        as the loop may itself be waiting for what this thread reads.
+        """
+        if threading.get_ident() != self._thread:
+            self._in_vain = TRIES
+            return
+        if self._round.is_set():
+            self._round.clear()
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._loop.call_soon, self._come_round)
+        if self._in_vain < TRIES and not self._round.wait(PATIENCE):
+            self._in_vain += 1
+
+    def _come_round(self) -> None:
+        self._in_vain = 0
+        self._round.set()
+
+
+async def warm_up(last_key: Callable[[], float], touched: asyncio.Event, *, asks: bool = True) -> None:
+    """Read ahead what draws an answer and, once somebody has begun to type, what `asks` for one.
+
+    `last_key` is when a key was pressed last, on the monotonic clock; `touched` is set with the first.
+    """
+    await read(DRAWING, last_key)
+    await _quiet(last_key)
+    from widgets.transcript.markdown import prepare
+
+    await yielding_thread(prepare)
+    if asks:
+        await touched.wait()
+        await read(ASKING, last_key)
+
+
+async def read(modules: Sequence[str], last_key: Callable[[], float]) -> None:
+    """Import `modules` as `bring` does, each after a pause in typing; a missing one is passed over."""
+    for name in modules:
+        if name in sys.modules:
+            continue
+        await _quiet(last_key)
+        try:
+            await bring(name)
+        except ImportError as error:
+            log.info("not read ahead: %s", error)
+
+
+async def _quiet(last_key: Callable[[], float]) -> None:
+    while (left := last_key() + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a key is no event here
+        await asyncio.sleep(left)

@@ -1,0 +1,70 @@
+"""The end of a session that goes on, shown before what opens it has been read.
+
+What works on a session is most of the program; what shows its last words is a small part of it.
+So a person who comes back reads on while the rest comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from agent.errors import HermesError
+from app.tui.startup.preload import DRAWING, bring, yielding_thread
+
+if TYPE_CHECKING:
+    from agent.api.history import Node
+    from agent.api.home import Home
+
+PARTS = ("agent.session.options", "agent.core.store.store", "app.tui.conversation.replay", *DRAWING)
+"""What it takes; the tools, which know how their calls look, come with them."""
+
+Show = Callable[[Sequence["Node"]], None]
+
+
+class ResumedSession(NamedTuple):
+    """Which session goes on."""
+
+    id: str | None
+    """Id, start of an id, or title; None: the last one of the folder."""
+    folder: Path
+
+
+def changing(show: Show) -> Show:
+    """`show`, which is not troubled with what it showed the time before."""
+    before: tuple[Node, ...] | None = None
+
+    def show_news(path: Sequence[Node]) -> None:
+        nonlocal before
+        if tuple(path) != before:
+            before = tuple(path)
+            show(path)
+
+    return show_news
+
+
+async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None:
+    """Show the end of a session. Where that does not work nothing is said: the opening will say why."""
+    if not home.database.is_file():
+        return
+    for name in PARTS:
+        await bring(name)
+    from agent.api.options import PREVIEWED
+    from agent.api.sessions import Store
+    from tools.discovery import discover
+    from widgets.transcript.markdown import prepare
+
+    await yielding_thread(discover)
+    await yielding_thread(prepare)
+    try:
+        async with await Store.open(home.database) as store:
+            if wanted.id is None:
+                record = await store.latest_session(str(wanted.folder))
+            else:
+                record = await store.find_session(wanted.id)
+            if record is not None:
+                head = (await store.heads(record.id))[0].name
+                show(await store.tail(record.id, head, PREVIEWED))
+    except HermesError:
+        return

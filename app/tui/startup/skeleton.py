@@ -1,0 +1,200 @@
+"""The still frame that stands while the program is read from disk, and the terminal it stands on.
+
+It is there some milliseconds after the start, in the place and the colours of the first
+real frame. So this module imports next to nothing: every import here is waited for.
+
+From the first byte on the terminal neither echoes nor edits lines, so what is typed
+waits in order until the application reads it. Whatever ends the program before that
+(ctrl+c, a signal, an error) gives the terminal back as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import termios
+
+from app.tui.startup import startup_theme_read
+from app.tui.startup.fast_args import fast_options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+COLUMN_FROM, BAR_FROM = 100, 60
+"""Widths from which panes have a column, or a line; as in `widgets.panes.arrangement`."""
+MAIN_LEAST, SIDE_LEAST = 60, 24
+SMALLEST = (20, 5)
+"""Columns and rows from which there is room for more than a blank screen."""
+
+ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
+"""Other screen, no cursor, no wrapping; what is pasted comes as a paste."""
+LEAVE = "\x1b[0m\x1b[?2004l\x1b[?7h\x1b[?1049l\x1b[?25h"
+ALL_OFF = "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[<u"
+"""Ends what the application asks of a terminal: reports of mouse, focus, size, and of keys in full."""
+BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
+"""What is between is shown at once; terminals that do not know it pass over it."""
+
+INPUT, OUTPUT = 0, 2
+"""Where Textual reads and draws."""
+
+
+class Skeleton:
+    """A terminal that was taken over: its settings before, and what was typed before that."""
+
+    def __init__(self) -> None:
+        self.before = termios.tcgetattr(INPUT)
+        """The settings of the terminal to go back to."""
+        self.typed = b""
+        """Keys that were pressed before the terminal was taken over, in order."""
+        self._stands = False
+        self._taken = False
+
+    def show(self, picture: str) -> None:
+        """Take the terminal over and draw."""
+        import signal
+
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, lambda number, _frame: self._end(128 + number))
+        self._stands = self._taken = True
+        self._silence()
+        _write(ENTER + BEGIN + picture + END)
+
+    def hand_over(self) -> None:
+        """The application draws from now on; it leaves the other screen itself."""
+        self._stands = False
+
+    @property
+    def stands(self) -> bool:
+        """Whether the still frame is on the terminal, and nothing else."""
+        return self._stands
+
+    def leave(self) -> None:
+        """Give the terminal back as it was. Once is enough, more does no harm."""
+        if self._stands:
+            self._stands = False
+            _write(LEAVE)
+        if self._taken:
+            self._taken = False
+            try:
+                termios.tcsetattr(INPUT, termios.TCSANOW, self.before)
+            except termios.error:
+                return  # the terminal has gone
+
+    def put_back(self) -> None:
+        """Give the terminal back, whatever the application has asked of it since."""
+        self._stands = True
+        _write(ALL_OFF)
+        self.leave()
+
+    def _end(self, code: int) -> None:
+        """Leave at once. The application may have begun, but does not hear signals yet."""
+        self.put_back()
+        os._exit(code)
+
+    def _silence(self) -> None:
+        """No echo, no line editing; ctrl+c still interrupts, as nobody else would hear it yet."""
+        iflag, oflag, cflag, lflag, ispeed, ospeed, cc = self.before
+        lflag &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
+        iflag &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
+        cc = list(cc)
+        cc[termios.VMIN], cc[termios.VTIME] = 0, 0
+        for stop in (termios.VSUSP, termios.VQUIT):
+            cc[stop] = b"\0"
+        termios.tcsetattr(INPUT, termios.TCSANOW, [iflag, oflag, cflag, lflag, ispeed, ospeed, cc])
+        # Read what came so far: in there return is a line feed, which would later be taken for ctrl+j.
+        while piece := os.read(INPUT, 4096):
+            self.typed += piece
+
+
+_shown: Skeleton | None = None
+
+
+def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Skeleton | None:
+    """Draw the still frame if the command line opens the full screen of a capable terminal.
+
+    Any other gets no frame: it may be a mistake to be told.
+    """
+    global _shown
+    if environ.get("TERM", "dumb") in ("", "dumb") or fast_options(arguments) is None:
+        return None
+    if not all(os.isatty(number) for number in (0, 1, 2)):
+        return None
+    try:
+        columns, rows = size(environ)
+        _shown = Skeleton()
+        _shown.show(picture(startup_theme_read.read_look(arguments, environ), columns, rows))
+    except (OSError, termios.error):
+        leave()
+        _shown = None
+    return _shown
+
+
+def shown() -> Skeleton | None:
+    """The frame that was drawn in this process, if one was."""
+    return _shown
+
+
+def leave() -> None:
+    """Give the terminal back, if it was taken over."""
+    if _shown is not None:
+        _shown.leave()
+
+
+def put_back() -> None:
+    """Give the terminal back in an emergency, if it was taken over."""
+    if _shown is not None:
+        _shown.put_back()
+
+
+def size(environ: Mapping[str, str]) -> tuple[int, int]:
+    """Columns and rows, told by the environment or the terminal. Raises `OSError` if by none."""
+    terminal = os.get_terminal_size(1)
+    told = (environ.get("COLUMNS", ""), environ.get("LINES", ""))
+    columns, rows = (
+        int(text) if text.isascii() and text.isdigit() and 0 < int(text[:6]) < 10_000 else seen
+        for text, seen in zip(told, terminal, strict=True)
+    )
+    return columns, rows
+
+
+def picture(look: startup_theme_read.Look, columns: int, rows: int) -> str:
+    """The still frame: background, top line, rules, the column of the panes, the empty prompt."""
+    ground = look["ground"]
+    parts = [f"\x1b[0;{ground}m\x1b[H\x1b[2J"]
+    if columns < SMALLEST[0] or rows < SMALLEST[1]:
+        return parts[0]
+
+    def put(row: int, column: int, style: str, text: str) -> None:
+        parts.append(f"\x1b[{row};{column}H\x1b[0;{style}m{text}")
+
+    bar = BAR_FROM <= columns < COLUMN_FROM
+    foot = rows - 1 - bar
+    put(1, 2, look["name_style"], look["name"])
+    if columns >= COLUMN_FROM:
+        side = max(min(int(look["side"]), columns - MAIN_LEAST - 1), SIDE_LEAST)
+        edge = columns - side
+        put(2, 1, look["rule"], "─" * (edge - 1) + "┬" + "─" * side)
+        for row in range(3, foot):
+            put(row, edge, look["rule"], "│")
+            put(row, edge + 1, look["surface"], " " * side)
+        put(foot, 1, look["rule"], "─" * (edge - 1) + "┴" + "─" * side)
+    else:
+        put(2, 1, look["rule"], "─" * columns)
+        put(foot, 1, look["rule"], "─" * columns)
+    put(rows, 1, look["surface"], " " * columns)
+    put(rows, 2, look["symbol_style"], look["symbol"])
+    put(rows, 4, look["cursor"], " ")
+    hint = "⏎ send"
+    put(rows, columns - len(hint), look["hint"], hint)
+    parts.append("\x1b[0m")
+    return "".join(parts)
+
+
+def _write(text: str) -> None:
+    data = text.encode("utf-8", "replace")
+    try:
+        while data:
+            data = data[os.write(OUTPUT, data) :]
+    except OSError:
+        return  # the terminal has gone; reading from it will tell

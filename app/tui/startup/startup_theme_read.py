@@ -1,0 +1,146 @@
+"""The kept look of the first frame, read so that a start need not read settings and skins.
+
+A small file in the home folder holds the few styles of the still frame and the skin itself,
+both validated when they were written. It counts only while everything they were made from
+is as it was: settings, skins, the program, and what the environment says of the terminal.
+It holds nothing but looks: without it, or with a wrong one, the default skin stands for a moment.
+
+As `app.tui.startup.skeleton`, which reads it, this imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from binascii import crc32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Look = dict[str, str]
+"""Styles (SGR parameters) and words of the still frame by name."""
+
+NAME = "first-frame"
+HEADING = "hermes first frame 1"
+LARGEST = 64_000
+"""Bytes; a file beyond that was not written by us."""
+
+PLAIN: Look = {
+    "ground": "",
+    "name": "hermes",
+    "name_style": "1",
+    "rule": "2",
+    "surface": "",
+    "symbol": "❯",
+    "symbol_style": "1",
+    "cursor": "7",
+    "hint": "2",
+    "side": "40",
+}
+"""For terminals whose colours are not known to be many, and those who want none."""
+
+NIGHT: Look = PLAIN | {
+    "ground": "38;2;215;218;224;48;2;20;22;27",
+    "name_style": "1;38;2;122;162;247;48;2;20;22;27",
+    "rule": "38;2;97;104;124;48;2;20;22;27",
+    "surface": "38;2;215;218;224;48;2;27;30;37",
+    "symbol_style": "1;38;2;158;206;106;48;2;27;30;37",
+    "cursor": "38;2;27;30;37;48;2;215;218;224",
+    "hint": "38;2;147;154;164;48;2;27;30;37",
+}
+"""The default skin."""
+
+WORDS = {"name": 24, "symbol": 2}
+"""What is no style, and how many characters of it there may be."""
+
+
+def default_look(environ: Mapping[str, str]) -> Look:
+    """What is drawn when nothing is remembered."""
+    many = environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit")
+    return NIGHT if many and not environ.get("NO_COLOR") else PLAIN
+
+
+def read_look(arguments: Sequence[str], environ: Mapping[str, str]) -> Look:
+    """The look of the still frame: as remembered if that still holds, else the default."""
+    lines = remembered(arguments, environ)
+    look: Look = {}
+    for line in lines[:-1]:
+        name, _equals, look[name] = line.partition("=")
+    return look if is_look(look) else default_look(environ)
+
+
+def remembered(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The lines that still hold; the last one is the skin, as JSON. Empty when there are none."""
+    place = path(environ)
+    try:
+        with open(place, "rb") as file:  # noqa: PTH123 - pathlib takes longer to import than this takes
+            content = file.read(LARGEST + 1)
+    except (OSError, ValueError):
+        return []
+    lines = content.decode("utf-8", "replace").split("\n") if len(content) <= LARGEST else []
+    if len(lines) < 4 or lines[:2] != [HEADING, signature(arguments, environ)]:
+        return []
+    return lines[2:]
+
+
+def is_look(look: Look) -> bool:
+    """Whether this is complete and would draw nothing but a frame."""
+    if look.keys() != PLAIN.keys() or not look["side"].isascii() or not look["side"].isdigit():
+        return False
+    words = all(len(look[name]) <= most and look[name].isprintable() for name, most in WORDS.items())
+    styles = "".join(style for name, style in look.items() if name not in WORDS and name != "side")
+    return words and len(look["side"]) <= 4 and not styles.strip("0123456789;")
+
+
+def home_of(environ: Mapping[str, str]) -> str:
+    """The home folder, as `agent.core.home` has it."""
+    named = environ.get("HERMES_HOME", "")
+    return os.path.expanduser(named) if named else os.path.expanduser("~/.hermes")  # noqa: PTH111
+
+
+def path(environ: Mapping[str, str]) -> str:
+    """The file that is read and written here."""
+    return os.path.join(home_of(environ), NAME)  # noqa: PTH118
+
+
+def folder_of(arguments: Sequence[str]) -> str:
+    """The folder the command line names, or the current one."""
+    for index, word in enumerate(arguments):
+        if word.startswith("--cwd="):
+            return word[6:]
+        if word == "--cwd" and index + 1 < len(arguments):
+            return arguments[index + 1]
+    return "."
+
+
+def signature(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
+    """A short text that changes when anything changes that the look was made from."""
+    home = home_of(environ)
+    skins = os.path.join(home, "skins")  # noqa: PTH118
+    here = os.path.dirname(__file__)  # noqa: PTH120
+    try:
+        own = [os.path.join(skins, name) for name in sorted(os.listdir(skins))]  # noqa: PTH118, PTH208
+    except (OSError, ValueError):
+        own = []
+    places = (
+        f"{home}/config.yaml",
+        f"{home}/.env",
+        f"{home}/trust.json",
+        f"{folder_of(arguments)}/.hermes/config.yaml",
+        __file__,
+        f"{here}/../themes/builtin",
+        *own,
+    )
+    told = ("TERM", "COLORTERM", "NO_COLOR", "TEXTUAL_COLOR_SYSTEM", "TERM_PROGRAM")
+    facts = [[environ.get(name) for name in told]]
+    facts += [sorted(item for item in environ.items() if item[0].startswith("HERMES_"))]
+    facts += [_stamp(place) for place in places]
+    return f"{crc32(repr(facts).encode('utf-8', 'surrogateescape')):08x}"
+
+
+def _stamp(place: str) -> list[object]:
+    try:
+        seen = os.stat(place)  # noqa: PTH116
+    except (OSError, ValueError):
+        return [place]
+    return [place, seen.st_mtime_ns, seen.st_size, seen.st_ino]

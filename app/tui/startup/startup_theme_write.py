@@ -1,0 +1,118 @@
+"""Writing what `app.tui.startup.startup_theme_read` reads: how the first frame of the next start looks."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS, Console
+from rich.style import Style
+
+from agent.api.home import PRIVATE_FILE, private_folder
+from agent.errors import HermesError
+from app.tui.startup import startup_theme_read
+from themes.colors import normalized
+from themes.skin import ROLES, Skin
+from widgets.palette import Palette
+from widgets.row_text import one_line
+
+if TYPE_CHECKING:
+    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.screens.skins.appearance import AppearancePort
+
+    class FirstFramePorts(AppearancePort, SessionScreenPort, Protocol):
+        """What the first frame of the next start is made from."""
+
+        console: Console
+
+
+log = logging.getLogger(__name__)
+
+
+def look_of(app: FirstFramePorts) -> startup_theme_read.Look:
+    """The still frame as the application looks now."""
+    side = app.session.workbench.state()["width"]
+    return drawn_in(app.appearance.shown, side, COLOR_SYSTEMS.get(app.console.color_system or ""))
+
+
+def drawn_in(skin: Skin, side: int, colors: ColorSystem | None) -> startup_theme_read.Look:
+    """The still frame in the colours of `skin`, its column of panes `side` cells wide."""
+    palette = Palette(skin)
+
+    def style(role: str, background: str = "background", *, bold: bool = False) -> str:
+        return _parameters(palette.style(role, background, bold=bold), colors)
+
+    return {
+        "ground": style("text"),
+        "name": one_line(skin.agent_name, startup_theme_read.WORDS["name"]),
+        "name_style": style("accent", bold=True),
+        "rule": style("rule"),
+        "surface": style("text", "surface"),
+        "symbol": skin.prompt_symbol[: startup_theme_read.WORDS["symbol"]],
+        "symbol_style": style("user", "surface", bold=True),
+        "cursor": style("surface", "cursor"),
+        "hint": style("dim", "surface"),
+        "side": str(side),
+    }
+
+
+def keep(signature: str, look: startup_theme_read.Look, skin: Skin, environ: Mapping[str, str]) -> None:
+    """Write the look for the next start, unless it stands there already. A failure is a line in the log.
+
+    `signature` is that of the moment before the settings were read.
+    """
+    from tools.files.atomic import write_atomically
+
+    place = Path(startup_theme_read.path(environ))
+    lines = [startup_theme_read.HEADING, signature, *(f"{name}={value}" for name, value in look.items())]
+    content = "\n".join([*lines, json.dumps(asdict(skin))]).encode()
+    try:
+        if not startup_theme_read.is_look(look) or (place.is_file() and place.read_bytes() == content):
+            return
+        private_folder(place.parent)
+        write_atomically(place.parent.resolve() / place.name, content, PRIVATE_FILE, follow_links=False)
+    except (HermesError, OSError) as error:
+        log.info("the look of the first frame was not kept: %s", error)
+
+
+def kept_skin(arguments: Sequence[str], environ: Mapping[str, str]) -> Skin | None:
+    """The skin of last time, if all it was made from is as it was; None when that is not known."""
+    lines = startup_theme_read.remembered(arguments, environ)
+    try:
+        return _skin(json.loads(lines[-1])) if lines else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _skin(data: Any) -> Skin | None:
+    """The skin in `data`; None when anything about it is not as it is written by `keep`."""
+    example = asdict(Skin())
+    if not isinstance(data, dict) or data.keys() != {field.name for field in fields(Skin)}:
+        return None
+    if any(
+        type(data[name]) is not (list if type(value) is tuple else type(value))
+        for name, value in example.items()
+    ):
+        return None
+    colors = data["colors"]
+    if colors.keys() != ROLES.keys() or any(normalized(color) != color for color in colors.values()):
+        return None
+    words = [*data["spinner"], *data["verbs"], *data["faces"], *data["tool_icons"].values()]
+    if not all(isinstance(word, str) and word.isprintable() for word in words):
+        return None
+    tuples = {name: tuple(data[name]) for name, value in example.items() if isinstance(value, tuple)}
+    return Skin(**{**data, **tuples})
+
+
+def _parameters(style: Style, colors: ColorSystem | None) -> str:
+    """The numbers between `ESC [` and `m`. `Style.render` would keep the depth it was first asked for."""
+    codes = ["1"] if style.bold else []
+    if colors is not None:
+        codes += style.color.downgrade(colors).get_ansi_codes() if style.color else ()
+        codes += style.bgcolor.downgrade(colors).get_ansi_codes(foreground=False) if style.bgcolor else ()
+    return ";".join(codes)

@@ -1,0 +1,143 @@
+"""Progress of pip in a few words: how much was fetched, how long it takes, what comes after it.
+
+Reads the output of a command with `--progress-bar raw`. Needs the standard library only, as `make run` uses
+it before anything is installed: `python app/tui/terminal/pip_progress.py MEGABYTES COMMAND …`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+_SIZE = re.compile(r"\((\d+(?:\.\d+)?) ?([kMG]?)B\)")
+_UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+_RAW_SINCE = (24, 1)
+"""The first pip that has `--progress-bar raw`; older ones only name what they fetch."""
+_KEPT = 40
+"""Last lines that are shown when the command fails."""
+_IDLE = re.compile(r"WARNING: .*(?:does not provide the extra|is ignored: it is neither)")
+"""Warnings that are about nothing the person can change."""
+
+
+class PipProgress:
+    """Reads one line after the other."""
+
+    def __init__(self, expected: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`expected`: bytes that are fetched if nothing is there yet."""
+        self._expected = expected
+        self._clock = clock
+        self._begun = clock()
+        self._done = self._current = self._size = 0
+        self._name = ""
+
+    def read(self, line: str) -> str:
+        """What to show after a line; empty if it tells nothing new."""
+        text = line.strip()
+        if text.startswith("Progress ") and len(parts := text.split()) == 4 and parts[1].isdigit():
+            self._current = int(parts[1])
+            return self._fetching()
+        if text.startswith(("Downloading ", "Using cached ")):
+            self._done += self._size
+            size = _SIZE.search(text)
+            self._size = int(float(size[1]) * _UNITS[size[2]]) if size else 0
+            self._current = 0
+            self._name = text.split()[1 if text.startswith("D") else 2].rpartition("/")[2].partition("-")[0]
+            return self._fetching() if text.startswith("D") else ""
+        if text.startswith("Installing collected packages"):
+            return f"installing {text.count(',') + 1} packages …"
+        if text.startswith("Successfully installed"):
+            return "installed"
+        return ""
+
+    def _fetching(self) -> str:
+        done = self._done + self._current
+        total = max(self._expected, done)
+        words = f"fetching {self._name}: {done / 1e6:.0f} of about {total / 1e6:.0f} MB"
+        spent = self._clock() - self._begun
+        if spent > 3 and done and total > done:
+            left = spent * (total - done) / done
+            words += f", {left / 60:.0f} min left" if left >= 90 else f", {left:.0f} s left"
+        return words
+
+
+def run(
+    command: Sequence[str], expected: int, show: Callable[[str], None], umask: int = -1
+) -> tuple[int, str]:
+    """Run a command, and `show` what it does; its exit code and its last lines. Blocks.
+
+    `umask`: of the command; -1 for the one of this process.
+    """
+    progress, last = PipProgress(expected), ""
+    kept: list[str] = []
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        umask=umask,
+    )
+    assert child.stdout is not None
+    with child:
+        for line in child.stdout:
+            words = progress.read(line)
+            if words and words != last:
+                last = words
+                show(words)
+            if line.strip() and not line.startswith("Progress ") and not _IDLE.search(line):
+                kept = [*kept[1 - _KEPT :], line.rstrip()]
+    return child.returncode, "\n".join(kept)
+
+
+def with_raw_progress(command: Sequence[str]) -> list[str]:
+    """The command with output that can be read, if it is `PYTHON -m pip install …` of a pip that has it."""
+    return [*command, "--progress-bar", "raw"] if _has_raw_progress(command) else list(command)
+
+
+def _has_raw_progress(command: Sequence[str]) -> bool:
+    if list(command[1:3]) != ["-m", "pip"] or "install" not in command:
+        return False
+    asked = subprocess.run([*command[:3], "--version"], capture_output=True, text=True, errors="replace")
+    version = re.match(r"pip (\d+)\.(\d+)", asked.stdout)
+    return version is not None and (int(version[1]), int(version[2])) >= _RAW_SINCE
+
+
+class ProgressLine:
+    """Shows progress on stderr: one line that changes on a terminal, else a line every few seconds."""
+
+    def __init__(self, lead: str = "  ") -> None:
+        self._lead = lead
+        self._is_terminal = sys.stderr.isatty()
+        self._at = 0.0
+
+    def show(self, words: str) -> None:
+        """Show it in place of what was shown before."""
+        now = time.monotonic()
+        if self._is_terminal:
+            print(f"\r\x1b[K{self._lead}{words}", end="", file=sys.stderr, flush=True)
+        elif now - self._at > 5 or not words.startswith("fetching"):
+            self._at = now
+            print(f"{self._lead}{words}", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`MEGABYTES COMMAND …`: run it; what it said is shown only if it fails."""
+    line = ProgressLine()
+    code, said = run(with_raw_progress(arguments[1:]), int(arguments[0]) * 1_000_000, line.show)
+    line.end()
+    if code:
+        print(said, file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

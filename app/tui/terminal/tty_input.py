@@ -1,0 +1,281 @@
+"""Input of the terminal on its way to the application: keys for the parser, pastes whole.
+
+Textual reads strict UTF-8 and looks for keys within pastes as well: one wrong byte would leave the
+application deaf, and a pasted escape sequence would press keys. So pastes are taken out before its
+parser sees them, wrong bytes are replaced, and what the parser stumbles over is dropped. Nothing is
+read while the application is behind, and of a mouse on its way only the last place counts, so that
+a storm of events waits in the terminal instead of in here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import os
+import select
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from threading import Event
+
+from textual import constants, events
+
+# What terminals send for keys has no public reader.
+from textual._xterm_parser import XTermParser
+from textual.message import Message
+
+from app.tui.terminal.sequences import ESCAPE, SequenceKind, goes_on, is_key, is_pressed, pieces, unfinished
+
+log = logging.getLogger(__name__)
+
+BEGIN, END = b"\x1b[200~", b"\x1b[201~"
+PIECE = 1 << 16
+"""Bytes read at once."""
+LARGEST = 1 << 25
+"""Bytes after which an open paste is handed on in parts."""
+TICK = 0.1
+"""Seconds between two looks whether reading is to end."""
+REST = 0.02
+"""Seconds between two looks at an application that is behind."""
+SILENCE = 1.0
+"""Seconds without a byte after which an open paste, or a sequence, may have lost its end."""
+MOST_WAITING = 64
+"""Messages the application may be behind with while more are read."""
+CLIPBOARD = b"\x1b]5522;"
+"""How a terminal begins to tell what its clipboard holds."""
+_ABORTS = (b"\x1b", b"\x03")
+
+
+@dataclass(frozen=True, slots=True)
+class Pasted:
+    """The text of a paste, or a part of it; as it was sent, but for zero bytes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the terminal answered to a question of ours: the whole sequence."""
+
+    text: str
+
+
+class InputDecoder:
+    """Takes bytes apart into keys and pastes. Times are seconds of any clock.
+
+    Keys are given as text without escape, or as one whole sequence that begins with it. What a
+    terminal answers to other programs, and sequences that do not go on, are left out; answers that we may
+    have asked for are given as such.
+    """
+
+    def __init__(self) -> None:
+        self._keys = _decoder()
+        self._held = self._gone = b""
+        self._paste: bytearray | None = None
+        self._text = _decoder()
+        self._searched = 0
+        self._last = 0.0
+
+    @property
+    def due(self) -> float | None:
+        """When what is held back, as more may belong to it, is given up with `idle`; None if nothing is."""
+        if not self._held:
+            return None
+        return self._last + (constants.ESCAPE_DELAY if is_pressed(self._held) else SILENCE)
+
+    def feed(self, data: bytes, now: float) -> list[Heard]:
+        """What has become complete with `data`."""
+        silent, self._last = now - self._last >= SILENCE, now
+        found: list[Heard] = []
+        if self._paste is not None and silent and data.startswith(_ABORTS) and not _is_end(data):
+            # The end of the paste got lost; a person wants to be heard again.
+            found += self._part()
+            self._paste = None
+        data, self._held = self._held + data, b""
+        gone, self._gone = self._gone, b""
+        if gone and gone + data != BEGIN and BEGIN.startswith(gone + data):
+            self._gone, self._held = gone, data
+            return found
+        if gone and ((gone + data).startswith(BEGIN) or goes_on(gone, data)):
+            # Given up too early: the rest of it is nothing that somebody types.
+            data = gone + data
+        while data:
+            data = self._pasted(data, found) if self._paste is not None else self._typed(data, found)
+        return found
+
+    def idle(self, now: float) -> list[Heard]:
+        """What comes of nothing coming: keys that were no more than that, a paste as far as it is here."""
+        if self.due is not None and now >= self.due:
+            return self._let_go()
+        return self._part() if self._paste and now - self._last >= SILENCE else []
+
+    def _let_go(self) -> list[Heard]:
+        """Give up what was held back: it is a key, or the beginning of what does not go on."""
+        data, self._held = self._held, b""
+        self._gone += data
+        if not is_pressed(data):
+            # Escape at its end would have ended it, and may as well have been pressed.
+            data = ESCAPE if data.endswith(ESCAPE) else b""
+        return _some(self._keys.decode(data))
+
+    def _typed(self, data: bytes, found: list[Heard]) -> bytes:
+        keys, begin, rest = data.partition(BEGIN)
+        if begin:
+            self._paste, self._text, self._searched = bytearray(), _decoder(), 0
+        elif kept := unfinished(keys):
+            keys, self._held = keys[:-kept], keys[-kept:]
+        for kind, piece in pieces(keys):
+            if kind is not SequenceKind.TEXT:
+                found += _some(self._keys.decode(b"", True))  # a character that does not go on
+            if kind is not SequenceKind.BROKEN and _is_answer(kind, piece):
+                found.append(Answered(piece.decode("ascii", "replace")))
+            elif kind not in (SequenceKind.ANSWER, SequenceKind.BROKEN):
+                found += _some(self._keys.decode(piece))
+        return rest
+
+    def _pasted(self, data: bytes, found: list[Heard]) -> bytes:
+        assert self._paste is not None
+        self._paste += data
+        end = self._paste.find(END, self._searched)
+        if end < 0:
+            self._searched = max(0, len(self._paste) - len(END) + 1)
+            if len(self._paste) > LARGEST:
+                found += self._part()
+            return b""
+        found.append(Pasted(self._decoded(end, final=True)))
+        rest, self._paste = bytes(self._paste[end + len(END) :]), None
+        return rest
+
+    def _part(self) -> list[Heard]:
+        """Hand on what there is of the paste; what may be a part of its end stays."""
+        assert self._paste is not None
+        whole = len(self._paste) - _beginning_at_end(bytes(self._paste[-len(END) :]), END)
+        text = self._decoded(whole, final=False)
+        del self._paste[:whole]
+        self._searched = 0
+        return [Pasted(text)] if text else []
+
+    def _decoded(self, size: int, *, final: bool) -> str:
+        """The first bytes of the paste as text; a character that is not whole waits unless it is `final`."""
+        assert self._paste is not None
+        return self._text.decode(bytes(self._paste[:size]), final).replace("\x00", "")
+
+
+Heard = str | Pasted | Answered
+
+
+def _is_answer(kind: SequenceKind, piece: bytes) -> bool:
+    """Whether a sequence answers what we ask of terminals. Pure."""
+    if kind is SequenceKind.ANSWER:
+        is_device = piece.startswith(b"\x1b[?") and piece.endswith(b"c")
+        return is_device or piece.startswith((CLIPBOARD, b"\x1b[6;"))
+    return piece.startswith(b"\x1b[?5522;") and piece.endswith(b"$y")
+
+
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("replace")
+
+
+def _some(text: str) -> list[Heard]:
+    return [text] if text else []
+
+
+def _is_end(data: bytes) -> bool:
+    return data.startswith(END) or END.startswith(data)
+
+
+def _beginning_at_end(data: bytes, marker: bytes) -> int:
+    """How many of the last bytes may be the first ones of `marker`."""
+    return next((size for size in range(len(marker) - 1, 0, -1) if data.endswith(marker[:size])), 0)
+
+
+def read_terminal(
+    number: int,
+    ended: Event,
+    deliver: Callable[[Message], None],
+    behind: Callable[[], int] = int,
+    answered: Callable[[str], None] = lambda _answer: None,
+) -> None:
+    """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone.
+
+    `behind` tells how many messages the application has not taken yet; `answered` takes answers of the
+    terminal to questions that were no part of drawing.
+    """
+    decoder, keyboard = InputDecoder(), Keyboard()
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    while not ended.is_set():
+        if behind() > MOST_WAITING:
+            ended.wait(REST)
+            continue
+        wait = TICK if decoder.due is None else min(TICK, max(0.0, decoder.due - time.monotonic()))
+        if poll.poll(wait * 1000):
+            data = os.read(number, PIECE)
+            if not data:
+                raise OSError("its input has ended")
+            found = decoder.feed(data, time.monotonic())
+        else:
+            found = decoder.idle(time.monotonic())
+        for each in found:
+            if isinstance(each, Answered):
+                answered(each.text)
+        for event in merged(keyboard.heard(found)):
+            deliver(event)
+
+
+class Keyboard:
+    """Makes events of what was found. The parser is given sequences whole, and so never waits for more."""
+
+    def __init__(self) -> None:
+        self._parser = XTermParser()
+
+    def heard(self, found: Iterable[Heard]) -> Iterator[Message]:
+        """The events; what cannot be read, or means nothing to us, is dropped."""
+        for piece in found:
+            if isinstance(piece, Pasted):
+                yield events.Paste(piece.text)
+                continue
+            if isinstance(piece, Answered):
+                continue
+            try:
+                yield from self._events(piece)
+            except Exception:
+                log.warning("keys that cannot be read were dropped", exc_info=True)
+                self._begin_anew()
+
+    def _events(self, piece: str) -> Iterator[Message]:
+        made = list(self._parser.feed(piece))
+        if piece.startswith("\x1b"):
+            if not made and is_key(piece):
+                # It waits whether more comes; its end tells it that this is all.
+                made = list(self._parser.feed(""))
+            if not made or self._parser.is_eof:
+                self._begin_anew()
+            if len(piece) == len(ESCAPE) + 1 and piece[-1].isprintable():
+                made = [_with_alt(event) if isinstance(event, events.Key) else event for event in made]
+        return iter(made)
+
+    def _begin_anew(self) -> None:
+        """A parser that waits for nothing, and knows of the terminal what the one before knew."""
+        old, self._parser = self._parser, XTermParser()
+        for known in ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size"):
+            setattr(self._parser, known, getattr(old, known))
+
+
+def _with_alt(event: events.Key) -> events.Key:
+    """The key as the Kitty protocol reports it with alt held: named so, and writing nothing."""
+    key = event.key if "+" in event.key else f"alt+{event.key}"
+    return events.Key(key, None)
+
+
+def merged(found: Iterable[Message]) -> Iterator[Message]:
+    """Of moves of the mouse that follow each other only the last; everything else as it came."""
+    move: events.MouseMove | None = None
+    for event in found:
+        if move is not None and not isinstance(event, events.MouseMove):
+            yield move
+        move = event if isinstance(event, events.MouseMove) else None
+        if move is None:
+            yield event
+    if move is not None:
+        yield move

@@ -1,0 +1,253 @@
+"""The line to the terminal: what is drawn goes out without anybody waiting for it, and its loss is noticed.
+
+A terminal can go away (its window is closed, its server killed) or stop reading (a network
+that hangs). Neither may hold up the program: what works goes on working, and what ends it
+still ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import sys
+import time
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+from textual.driver import Driver
+
+from app.tui.terminal.tty_input import read_terminal
+
+log = logging.getLogger(__name__)
+
+LIMIT = 1 << 17
+"""Bytes that may wait for a terminal. What is drawn beyond is left out; later everything is drawn anew."""
+SLOW = 0.25
+"""Seconds without everything being taken after which the same goes for what is drawn: a person who types
+would else see it only behind all that waits, a minute later on a line of two kilobytes a second."""
+WORDS_LIMIT = 1 << 20
+"""Bytes that may wait in all, with what is no picture."""
+PATIENCE = 1.0
+"""Seconds without any progress after which leaving a terminal no longer waits for it."""
+LOOK = 1.0
+"""Seconds between two looks whether the terminal is still there, while nothing is drawn."""
+PIECE = 1 << 16
+CAREFUL_PIECE = 256
+"""Bytes written at once: at most so many that a terminal with any room takes them without a wait."""
+
+_SYNCHRONIZED = b"\x1b[?2026"
+_GONE = select.POLLHUP | select.POLLERR
+
+
+class TtyOutput:
+    """Bytes to the terminal behind one descriptor. May be used from every thread; never raises, never waits.
+
+    `lost` is called once, on the event loop, when the terminal has gone; `caught_up` whenever a
+    terminal that stopped reading has taken what waited for it and lacks pictures since.
+    """
+
+    def __init__(self, number: int, lost: Callable[[], None], caught_up: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lost, self._caught_up = lost, caught_up
+        self._lock = RLock()
+        self._waiting = bytearray()
+        self._listens = False
+        self._behind = False
+        self._since = 0.0
+        self._needed = False
+        self.gone = False
+        """Whether the terminal has gone; what is written goes nowhere."""
+        self._number, self._piece = _opened(number)
+        self._loop.call_soon(self._look)
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait for the terminal."""
+        return len(self._waiting)
+
+    def write(self, data: bytes) -> None:
+        """Send `data`, now or as soon as the terminal reads; pictures may be left out."""
+        with self._lock:
+            self._send()
+            if not self._needed and self._leaves_out(data):
+                return
+            if not self.gone:
+                if not self._waiting:
+                    self._since = time.monotonic()
+                self._waiting += data
+                self._send()
+
+    def hold(self) -> None:
+        """Leave nothing out from here to the next `settle`: it is about the terminal, not about pictures."""
+        self._needed = True
+
+    def settle(self) -> None:
+        """Wait until everything is out, as long as the terminal takes any of it."""
+        with self._lock:
+            while self._waiting and self._room(PATIENCE):
+                self._send()
+            self._needed = False
+
+    def lose(self, cause: str) -> None:
+        """The terminal has gone: forget what waits for it, and tell."""
+        with self._lock:
+            if self.gone:
+                return
+            self.gone = True
+            self._waiting.clear()
+        log.warning("the terminal has gone (%s); Hermes ends, the session stays", cause)
+        _lead_nowhere()
+        self._loop.call_soon_threadsafe(self._lost)
+
+    def _leaves_out(self, data: bytes) -> bool:
+        """Whether `data` is a picture for which the terminal is too far behind."""
+        if is_word(data):
+            return len(self._waiting) > WORDS_LIMIT
+        slow = bool(self._waiting) and time.monotonic() - self._since > SLOW
+        self._behind = self._behind or slow or len(self._waiting) > LIMIT
+        return self._behind
+
+    def _send(self) -> None:
+        try:
+            while self._waiting and self._room(0):
+                del self._waiting[: os.write(self._number, self._waiting[: self._piece])]
+        except BlockingIOError:
+            pass  # somebody else took the room
+        except OSError as error:
+            self.lose(error.strerror or type(error).__name__)
+        if self._waiting and not self._listens:
+            self._listens = True
+            self._loop.call_soon_threadsafe(self._listen)
+
+    def _room(self, seconds: float) -> bool:
+        """Whether the terminal takes something now, or within so many seconds."""
+        # One object a look: a signal handler may look while a look goes on.
+        poll = select.poll()
+        poll.register(self._number, select.POLLOUT)
+        found = poll.poll(seconds * 1000)
+        if found and found[0][1] & _GONE:
+            self.lose("hung up")
+        return bool(found) and not self.gone
+
+    def _listen(self) -> None:
+        self._loop.add_writer(self._number, self._go_on)
+
+    def _go_on(self) -> None:
+        with self._lock:
+            self._send()
+            if self._waiting:
+                return
+            self._loop.remove_writer(self._number)
+            self._listens = False
+            behind, self._behind = self._behind, False
+        if behind and not self.gone:
+            self._caught_up()
+
+    def _look(self) -> None:
+        """Look now and then: without a signal, nobody tells that a terminal has gone."""
+        with self._lock:
+            self._room(0)
+        if not self.gone:
+            self._loop.call_later(LOOK, self._look)
+
+
+def is_word(data: bytes) -> bool:
+    """Whether bytes for a terminal tell or ask it something instead of drawing. Pure.
+
+    What is copied, a title, a notification, an image to hold; a mode that is set. No later picture brings
+    it back.
+    """
+    if data.startswith((b"\x1b]", b"\x1b_")):
+        return True
+    mode = data.startswith((b"\x1b[?", b"\x1b[>", b"\x1b[<")) and data.find(b"\x1b", 1) < 0
+    return mode and not data.startswith(_SYNCHRONIZED)
+
+
+def _opened(number: int) -> tuple[int, int]:
+    """A descriptor of the terminal behind `number` that never waits, and how much it may be given at once.
+
+    Opened anew, as not to wait is a property that programs share with the descriptor they inherit.
+    """
+    try:
+        return os.open(os.ttyname(number), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK), PIECE
+    except OSError:  # it has gone, or is one from outside a container
+        return os.dup(number), CAREFUL_PIECE
+
+
+def drop_unread_output() -> None:
+    """Let what is still said go nowhere if the terminal reads nothing, so that saying it ends."""
+    if not select.select([], [1], [], PATIENCE)[1]:
+        log.warning("the terminal reads nothing any more; it could not be put back as it was")
+        _lead_nowhere()
+
+
+def _lead_nowhere() -> None:
+    """Let reading from the lost terminal find nothing for good, and writing to it go nowhere.
+
+    Reading from one that hung up ends at once, time after time, and writing to it fails.
+    """
+    silent, _speaks = os.pipe()
+    os.set_blocking(silent, False)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for opened, number in ((silent, 0), (nowhere, 1), (nowhere, 2)):
+        os.dup2(opened, number, inheritable=True)
+
+
+def lasting(
+    driver: type[Driver],
+    lost: Callable[[], None],
+    caught_up: Callable[[], None],
+    answered: Callable[[str], None] = lambda _answer: None,
+    drawn: Callable[[str], str] = str,
+) -> type[Driver]:
+    """`driver`, drawing on a `TtyOutput`: it neither waits for the terminal nor survives it.
+
+    `answered` hears, in the thread that reads, what the terminal answers to questions of ours; `drawn` has
+    the last word on what is written.
+
+    One that reads no keys of its own draws on no terminal and stays as it is.
+    """
+    if not hasattr(driver, "run_input_thread"):
+        return driver
+
+    class LastingDriver(driver):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            # Where Textual draws, and with the encoding it would use.
+            stream = sys.__stderr__
+            assert stream is not None, "a full screen has a terminal"
+            self._encoding = stream.encoding
+            self._line = TtyOutput(stream.fileno(), lost, caught_up)
+
+        @property
+        def backlog(self) -> int:
+            """Bytes that wait for the terminal."""
+            return self._line.backlog
+
+        def write(self, data: str) -> None:
+            self._line.write(drawn(data).encode(self._encoding, "replace"))
+
+        def run_input_thread(self) -> None:
+            try:
+                read_terminal(
+                    self.fileno,  # type: ignore[attr-defined]
+                    self.exit_event,  # type: ignore[attr-defined]
+                    self.process_message,
+                    lambda: self._app.message_queue_size,
+                    answered,
+                )
+            except OSError as error:
+                self._line.lose(error.strerror or type(error).__name__)
+
+        def stop_application_mode(self) -> None:
+            self._line.hold()
+            super().stop_application_mode()
+
+        def close(self) -> None:
+            self._line.settle()
+            super().close()
+
+    return LastingDriver
