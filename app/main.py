@@ -133,7 +133,7 @@ def _options(arguments: list[str]) -> FastOptions | argparse.Namespace:
 
 def _complain(sentence: str) -> None:
     from tools.command_name import as_called
-    from tools.safe_text import clean
+    from tools.text.safe_text import clean
 
     print(f"hermes: {clean(as_called(sentence))}", file=sys.stderr)
 

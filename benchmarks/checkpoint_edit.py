@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from agent.workspace.checkpoints.recorder import StepRecorder
 from benchmarks.checkpoint_store import make_tree
 from benchmarks.checkpoint_sweep import commit, floor, opened
-from tools.actions import RunCommand, WritePath
+from tools.services.actions import RunCommand, WritePath
 
 PAUSE = 0.05
 """Seconds between two edits: the background goes on meanwhile, as it does beside a model."""

@@ -21,7 +21,7 @@ from agent.workspace.checkpoints.git_keep import only_here
 from agent.workspace.checkpoints.manifest import KnownPath, is_settled, look, stamp_of
 from benchmarks.checkpoint_store import make_tree
 from benchmarks.checkpoint_sweep import LIMITS, commit, opened
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 _GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0")
 

@@ -93,7 +93,7 @@ async def work(place: Path, count: int, differing: int) -> dict[str, float]:
     from agent.workspace.checkpoints.restore.plan import plan_restore
     from agent.workspace.checkpoints.store import CheckpointStore
     from benchmarks.checkpoint_store import make_tree
-    from tools.actions import RunCommand
+    from tools.services.actions import RunCommand
 
     root = place / "tree"
     make_tree(root, count)

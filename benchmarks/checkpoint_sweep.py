@@ -28,7 +28,7 @@ from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
 from benchmarks.checkpoint_store import make_tree
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 LIMITS = CaptureLimits(100_000_000, 1_000_000_000)
 

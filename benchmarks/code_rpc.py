@@ -35,7 +35,7 @@ from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.probe import probe
 from tools.code.data import CodeJob, CodeLimits
 from tools.code.runner import CodeRunner
-from tools.sandbox import Need
+from tools.services.sandbox import Need
 
 BULK = 5_000_000
 PAIRS = 3

@@ -29,7 +29,7 @@ from agent.safety.permissions.policy import Permissions
 from agent.safety.reader.tree import parse
 from app.tui.startup.gc_scheduler import GcScheduler
 from benchmarks.gate_shapes import shapes
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 TYPICAL = (
     "git status --short",

@@ -89,7 +89,7 @@ registry.register(
 
 from dataclasses import dataclass
 
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.effects import Effect, declare_effect
 from tools.registry import registry
 from tools.results import Display

@@ -19,7 +19,7 @@ def imports() -> dict[Path, frozenset[Path]]:
 
 
 def test_a_changed_module_runs_the_tests_that_import_it_first(imports: dict[Path, frozenset[Path]]) -> None:
-    module = ROOT / "tools/json_text.py"
+    module = ROOT / "tools/text/json_text.py"
     direct = {path for path, needed in imports.items() if module in needed and path.name.startswith("test_")}
     files = near([module], imports, ROOT)
     assert direct and set(files[: len(direct)]) == direct

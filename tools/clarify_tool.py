@@ -8,7 +8,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MAX_CHOICES = 6
 MAX_QUESTION = 4_000

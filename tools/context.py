@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tools.actions import Action
-from tools.canvases import CanvasBoard
-from tools.checkpoints import Checkpoints
-from tools.diagnostics import Diagnostics
-from tools.editor import EditorSide
+from tools.services.actions import Action
+from tools.services.canvases import CanvasBoard
+from tools.services.checkpoints import Checkpoints
+from tools.services.diagnostics import Diagnostics
+from tools.services.editor import EditorSide
 from tools.found import FoundMessage, SessionSearch
-from tools.job_keeper import JobKeeper
-from tools.learning_notes import LearningKeeper
-from tools.training_keeper import TrainingKeeper
-from tools.web_reader import WebReader
+from tools.services.job_keeper import JobKeeper
+from tools.services.learning_notes import LearningKeeper
+from tools.services.training_keeper import TrainingKeeper
+from tools.services.web_reader import WebReader
 
 if TYPE_CHECKING:
     from tools.browser.browsers import Browsers
     from tools.code.runner import CodeRunner
     from tools.senses.services import Permit, Senses
-    from tools.skill_keeper import SkillKeeper
+    from tools.services.skill_keeper import SkillKeeper
     from tools.terminal.terminals import Terminals
 
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]

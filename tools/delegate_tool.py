@@ -8,7 +8,7 @@ from typing import Any
 from tools.context import Assignment, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 NAME = "delegate_task"
 MAX_TASKS = 32

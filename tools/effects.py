@@ -1,6 +1,6 @@
 """Kinds of effects that a tool declares for itself, with what the gate has to know of each.
 
-A tool with an effect that no action of `tools.actions` stands for brings an action of its own, in
+A tool with an effect that no action of `tools.services.actions` stands for brings an action of its own, in
 its own file, with an `Effect`. Rules, modes, grants, the card of the question and the record of
 files take what they need from there.
 """

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from tools.context import ToolContext
-from tools.learning_notes import LearningNote, LearningView
+from tools.services.learning_notes import LearningNote, LearningView
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MOST = 50
 """Learnings that one search gives."""

@@ -12,7 +12,7 @@ from typing import Any
 from tools.context import MemoryChange, MemoryView, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 TARGETS = ("memory", "user", "project")
 ACTIONS = ("add", "replace", "remove")

@@ -11,7 +11,7 @@ from typing import Any
 from tools.context import AgentSaid, Assignment, Delegates, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 NAME = "mixture_of_agents"
 MOST_MEMBERS = 8

@@ -9,7 +9,7 @@ from tools.context import ToolContext
 from tools.found import FoundMessage
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 PAGE = 20_000
 """Characters of a message that are shown at once."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from tools.arguments import check_arguments
 from tools.context import ToolContext
-from tools.json_text import to_json
+from tools.text.json_text import to_json
 from tools.results import Display, ToolError
 
 log = logging.getLogger(__name__)

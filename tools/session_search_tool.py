@@ -12,7 +12,7 @@ from tools.context import ToolContext
 from tools.found import FoundMessage, FoundNote, FoundSession
 from tools.registry import Arguments, registry
 from tools.results import Display, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 ROLES = ("user", "assistant", "tool")
 MAX_MESSAGE = 1_500

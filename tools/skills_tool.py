@@ -8,7 +8,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 async def skills_list(arguments: Arguments, context: ToolContext) -> dict[str, Any]:

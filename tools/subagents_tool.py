@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tools.actions import MergeCopy
+from tools.services.actions import MergeCopy
 from tools.context import Delegates, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import DiffDetail, Display, TextDetail, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 ACTIONS = (
     "list",

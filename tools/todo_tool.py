@@ -13,7 +13,7 @@ from typing import Any, get_args
 from tools.context import Todo, TodoStatus, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MAX_ITEMS = 256
 MAX_CONTENT = 4_000

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from tools.registry import Registry, registry
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

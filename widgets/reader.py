@@ -16,7 +16,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from themes.skin import Skin
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
 from widgets.reader_rows import Gutter, ReaderRows, Show

@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 # What follows a joiner is counted as no cell at all, which is true between pictures only: any other joiner
 # would make the row wider on the terminal than it is counted here.

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from agent.knowledge.canvas.documents import CanvasDocuments as CanvasDocuments
     from agent.knowledge.canvas.documents import shown as shown
     from agent.knowledge.canvas.events import CanvasChanged as CanvasChanged
-    from tools.canvases import canvases_of as canvases_of
+    from tools.services.canvases import canvases_of as canvases_of
 
 __getattr__ = exports(
     __name__,
     {
         "agent.knowledge.canvas.documents": "FENCES CanvasDocuments shown",
         "agent.knowledge.canvas.events": "CanvasChanged",
-        "tools.canvases": "canvases_of",
+        "tools.services.canvases": "canvases_of",
     },
 )

@@ -26,7 +26,7 @@ from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
 from agent.automation.schedule.zones import ScheduleError
 from agent.core.store.connection import Database
 from agent.automation.unattended.commands import UnattendedCommands
-from tools.redact import secret_values
+from tools.text.redact import secret_values
 from tools.results import ToolError
 
 if TYPE_CHECKING:

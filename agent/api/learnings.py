@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent.knowledge.learnings.learning_store import matching as matching
     from agent.knowledge.learnings.record import record as record
     from agent.knowledge.learnings.record import standing as standing
-    from tools.learning_notes import LearningNote as LearningNote
+    from tools.services.learning_notes import LearningNote as LearningNote
 
 __getattr__ = exports(
     __name__,
@@ -25,6 +25,6 @@ __getattr__ = exports(
         "agent.knowledge.learnings.learning": "STATUSES Learning Status",
         "agent.knowledge.learnings.learning_store": "matching",
         "agent.knowledge.learnings.record": "record standing",
-        "tools.learning_notes": "LearningNote",
+        "tools.services.learning_notes": "LearningNote",
     },
 )

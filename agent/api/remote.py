@@ -31,7 +31,7 @@ from agent.events import (
     TurnEnded,
     UserMessageAdded,
 )
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.messages import Attachment

@@ -63,7 +63,7 @@ MODULES = frozenset(
         "agent.workspace.checkpoints.restore.plan",
         "agent.workspace.checkpoints.restore.plan_items",
         "agent.workspace.checkpoints.units",
-        "tools.canvases",
+        "tools.services.canvases",
         "tools.context",
         "tools.files.diffs",
         "tools.results",

@@ -20,7 +20,7 @@ from typing import Any
 from agent.errors import ExitCode, HermesError
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.messages import Attachment
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

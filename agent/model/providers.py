@@ -19,7 +19,7 @@ from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import ToolMode
 from agent.core.variables import filled, variable_names
-from tools.redact import is_secret_name
+from tools.text.redact import is_secret_name
 
 if TYPE_CHECKING:
     from agent.core.config.schema import ProviderSettings, Settings

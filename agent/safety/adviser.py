@@ -18,8 +18,8 @@ from agent.model.protocol import ModelClient, ModelRequest, ReplyEnd, TextDelta,
 from agent.model.wire import Wire
 from agent.safety.smart import LONGEST_ANSWER, SYSTEM, SideModelOpinion, matter, question, read_answer
 from agent.safety.verdict import Verdict
-from tools.actions import Action, ReadPath
-from tools.safe_text import clean
+from tools.services.actions import Action, ReadPath
+from tools.text.safe_text import clean
 
 MAX_OUTPUT = 2_000
 """Tokens of an answer; models that think first need most of them."""

@@ -31,7 +31,7 @@ from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.smart import join
 from agent.safety.undo import UndoCoverage
 from agent.safety.verdict import Judge, Verdict
-from tools.actions import Action, ChangeFiles, Fetch, RunCommand, SendInput
+from tools.services.actions import Action, ChangeFiles, Fetch, RunCommand, SendInput
 from tools.results import DeniedError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import Any, Literal, cast
 
 from agent.errors import ConfigError, HermesError
 from agent.core.home import PRIVATE_FILE, from_home, private_folder
-from tools.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
+from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 from tools.files.atomic import write_atomically
 
 log = logging.getLogger(__name__)

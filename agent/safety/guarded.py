@@ -34,7 +34,7 @@ from agent.safety.guarded_names import (
 from agent.safety.path_cache import PathCache, current
 from agent.safety.places import LONGEST_PATH, absolute, parts
 from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, pattern
-from tools.actions import Action, ChangeSettings, DeletePath, WritePath
+from tools.services.actions import Action, ChangeSettings, DeletePath, WritePath
 
 _MARK = re.compile(f"[{''.join(GLOBS)}{UNKNOWN}]")
 is_open = _MARK.search

@@ -18,8 +18,8 @@ from agent.safety.reader.marks import ANY, GLOBS, UNKNOWN, literal, words
 from agent.safety.reader.read import read
 from agent.safety.reader.reading import Command, Reading
 from agent.safety.verdict import Verdict
-from tools.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript, SearchWeb
-from tools.sandbox import NetworkMode, SandboxName
+from tools.services.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript, SearchWeb
+from tools.services.sandbox import NetworkMode, SandboxName
 
 NetworkImpact = Literal["", "yes", "no", "open", "filtered"]
 """`yes`: it is known to reach the network; `open`: nothing keeps it from doing so; `filtered`: hosts that

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from agent.core.modes import Mode
 from agent.core.net.hosts import HostList, host_list
-from tools.actions import ReachHost
+from tools.services.actions import ReachHost
 from tools.results import DeniedError
-from tools.sandbox import PermitHost
+from tools.services.sandbox import PermitHost
 
 if TYPE_CHECKING:
     from agent.safety.gate import Gate

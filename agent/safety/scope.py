@@ -19,7 +19,7 @@ from agent.safety.secrets import is_secret
 from agent.safety.undo import UndoCoverage
 from agent.workspace.checkpoints.entries import Coverage
 from agent.workspace.checkpoints.git_coverage import NO_REPOSITORY, git_coverage
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 DEVICES = frozenset(
     {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"}

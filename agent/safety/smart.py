@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agent.safety.verdict import SEVERITY, Verdict
-from tools.actions import Action
-from tools.redact import redact
-from tools.safe_text import clean, truncate
+from tools.services.actions import Action
+from tools.text.redact import redact
+from tools.text.safe_text import clean, truncate
 
 MARK = "side model: "
 """Stands before every reason that is the side model's opinion."""

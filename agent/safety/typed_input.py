@@ -13,7 +13,7 @@ import shlex
 from pathlib import Path
 
 from agent.safety.reader.read import read
-from tools.actions import SendInput
+from tools.services.actions import SendInput
 
 _INLINE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"python[\d.]*|pypy[\d.]*"), "python3 -c {}"),

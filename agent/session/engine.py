@@ -23,7 +23,7 @@ from agent.core.store.nodes import Node
 from agent.core.store.operations import SessionPlace
 from agent.core.stream import EventStream
 from agent.session.turns.turn_queue import QueuedMessage
-from tools.safe_text import printable
+from tools.text.safe_text import printable
 
 if TYPE_CHECKING:
     from agent.session.attempts.parallel_attempts import ParallelAttempts

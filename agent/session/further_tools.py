@@ -19,8 +19,8 @@ from tools.context import ToolContext
 from tools.inner_call import CALL, SEARCH, inner_call
 from tools.registry import Registry, ToolEntry
 from tools.results import Display, TextDetail, ToolError
-from tools.safe_text import clean
-from tools.tool_ranking import LONGEST_QUERY, Findable, ranked
+from tools.text.safe_text import clean
+from tools.text.tool_ranking import LONGEST_QUERY, Findable, ranked
 
 SHARE = 0.1
 """The part of a model's window that further tools may take to be shown in each request."""

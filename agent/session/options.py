@@ -11,7 +11,7 @@ from agent.core.modes import ModeName
 from agent.core.store.nodes import Node
 
 if TYPE_CHECKING:
-    from tools.editor import EditorSide
+    from tools.services.editor import EditorSide
 
 PREVIEWED = 100
 """Nodes at the end of a session that are shown while the others are read."""

@@ -28,9 +28,9 @@ from agent.events import (
 from agent.safety.grants import spelled
 from agent.safety.impact import Impact
 from agent.safety.verdict import Verdict
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.context import PersonAnswer
-from tools.redact import mask_known
+from tools.text.redact import mask_known
 
 if TYPE_CHECKING:
     from agent.core.event_data import Forecast

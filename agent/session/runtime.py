@@ -72,9 +72,9 @@ from agent.session.turns.background_changes import BackgroundChanges
 from agent.session.turns.tool_context import PersonAsker
 from agent.session.turns.turn_queue import TurnQueue
 from agent.integrations.web.services import WebServices, open_web
-from tools.editor import NO_EDITOR
+from tools.services.editor import NO_EDITOR
 from tools.registry import registry
-from tools.safe_text import printable
+from tools.text.safe_text import printable
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Literal
 from agent.events import Event, FileChange, FilesChanged, Noticed
 from agent.workspace.changes import ProjectChanges, ShownFileDiff
 from agent.workspace.watcher import Watcher
-from tools.redact import mask_known
+from tools.text.redact import mask_known
 
 MAX_TOLD = 500
 """Files that one event names: another branch checked out can change a hundred thousand at once."""

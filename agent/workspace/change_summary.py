@@ -12,7 +12,7 @@ from agent.workspace.sorting import in_order
 from tools.files.credentials import CredentialGuard
 from tools.files.diffs import diff_texts, shorten_diff
 from tools.files.text_files import decode
-from tools.redact import redact
+from tools.text.redact import redact
 
 _DIFF_CHARACTERS = 8_000
 """Length at which the diff of one file is cut."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from tools.safe_text import clean, reveal
+from tools.text.safe_text import clean, reveal
 
 T = TypeVar("T")
 

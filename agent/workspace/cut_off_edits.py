@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, Home
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _TOLD = ".told"
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from agent.errors import HermesError
 from agent.workspace.repository import branch, common_folder, git_folder, top_folder
 from tools.files.descriptors import read_bytes
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.umask import person_umask
 
 __all__ = ["GitError", "GitResult", "branch", "run_git"]

@@ -22,7 +22,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind,
 from agent.workspace.git import GitError, merge_texts, run_git
 from agent.workspace.repository import common_folder, git_folder, top_folder
 from agent.workspace.verified_objects import VerifiedObjects, object_name
-from tools.actions import Action, RunCommand, RunScript, SendInput
+from tools.services.actions import Action, RunCommand, RunScript, SendInput
 from tools.files.descriptors import read_bytes
 
 AskRemote = Callable[[str], Awaitable[Sequence[str]]]

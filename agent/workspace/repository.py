@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.files.descriptors import read_bytes
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _MAX_BYTES = 4_096
 _HEADS = "refs/heads/"

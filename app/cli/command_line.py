@@ -160,7 +160,7 @@ def _add_command_of_plugin(subparsers: Any, word: str) -> None:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         skeleton.leave()
-        from tools.safe_text import clean
+        from tools.text.safe_text import clean
 
         self.exit(int(ExitCode.USAGE), f"hermes: {clean(_guessed(message))} See `{self.prog} --help`.\n")
 

@@ -115,7 +115,7 @@ def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
 def _displayed(path: KeyPath, value: Any) -> Any:
     """`value` without anything secret in it."""
     from agent.api.config import setting_names
-    from tools.redact import redact
+    from tools.text.redact import redact
 
     if isinstance(value, dict):
         return {key: _displayed((*path, key), inner) for key, inner in value.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.events import ToolFinished
 from tools.results import Outcome
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 GLYPHS: dict[Outcome, str] = {"done": "✓", "failed": "✗", "denied": "⊘", "interrupted": "■"}
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from acp import schema
 
 from tools.results import DiffDetail, Display, Outcome, TextDetail
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 ToolKind = Literal["read", "edit", "search", "execute", "think", "fetch", "other"]
 

@@ -9,7 +9,7 @@ from acp import schema
 from agent.api.models import ModelChoice
 from agent.api.permissions import MODES, SUMMARIES, Mode
 from app.editor.commands import COMMANDS
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MODE, MODEL, EFFORT = "mode", "model", "effort"
 """Ids of the options."""

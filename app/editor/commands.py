@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from agent.api.session import SessionClient
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from acp import schema
 
 from agent.api.attachments import Attachment, AttachmentStore
 from agent.errors import ConfigError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MOST_CONTEXT = 400_000
 """Characters of embedded files that go with one message."""

@@ -32,7 +32,7 @@ from app.editor.onlooker import Onlooker, holder_of
 from app.editor.replay import replayed
 from app.editor.served import service_of
 from app.version import version
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

@@ -29,8 +29,8 @@ from app.editor.editor_side import EditorOffer, SessionEditor
 from app.editor.event_updates import EventUpdates, said
 from app.editor.live_terminal import LiveTerminal, exit_code_of
 from app.editor.questions import answer_of, fields_of, filled_of, form_of, question_of
-from tools.editor import Screen
-from tools.safe_text import clean
+from tools.services.editor import Screen
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.editor import KnownTexts, Screen
+from tools.services.editor import KnownTexts, Screen
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from agent.events import (
 )
 from app.editor import call_updates as calls
 from tools.context import Todo
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LIVE = 8_000
 """Characters at the end of what a running call printed that are shown."""

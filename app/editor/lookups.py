@@ -13,7 +13,7 @@ from agent.api.home import Home, private_folder
 from agent.api.models import ModelChoice
 from agent.errors import ConfigError
 from app.editor import contents
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 def folder_of(cwd: str) -> Path:

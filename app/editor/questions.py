@@ -22,7 +22,7 @@ from agent.events import (
 from app.tui.questions import budget_words as budget
 from app.tui.questions.approval_words import one_line, reached, reasons
 from tools.context import PersonAnswer
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Kind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 LONGEST_NAME = 120

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from agent.api.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, HermesError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Scope = Literal["look", "talk", "approve"]
 SCOPES: tuple[Scope, ...] = ("look", "talk", "approve")

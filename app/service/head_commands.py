@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import HermesError
 from app.tui.commands.slash_words import words_of
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.gateways import WordKind

@@ -32,7 +32,7 @@ from app.service.answers import reply_of, scope_of
 from app.service.doors import HeadIdentity, TurnedAwayError
 from app.service.event_log import EventLog
 from app.service.retelling import ended_meanwhile, last_node, retold, waiting_of, without_said
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.local.session import LocalSession

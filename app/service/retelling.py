@@ -23,7 +23,7 @@ from tools.context import Todo
 from tools.inner_call import meant_arguments
 from tools.registry import Registry
 from tools.results import Display, Outcome
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _OUTCOMES = ("done", "failed", "denied", "interrupted")
 _STATUSES = ("pending", "in_progress", "completed", "cancelled")

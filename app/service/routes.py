@@ -28,7 +28,7 @@ from app.service.lockout import Lockout
 from app.service.retelling import retold
 from app.service.session_hub import SessionHub
 from app.service.socket_head import SocketHead
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 PAGE = 5_000
 """Events of one answer that is no stream."""

@@ -14,7 +14,7 @@ from agent.api.options import Options
 from agent.errors import HermesError, StoreError
 from app.service.doors import TurnedAwayError
 from app.service.hosted_session import HostedSession
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ from app.tui.terminal.keyboard import tell_apart
 from app.tui.terminal.output_filter import ControlFilter, TerminalAttention, speaking
 from app.tui.terminal.tty_output import lasting
 from themes.skin import Skin
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.palette import css_variables
 from widgets.panes.status import StatusBar
 from widgets.prompt.history import History

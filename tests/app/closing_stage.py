@@ -107,7 +107,7 @@ from tests.app.test_usage_screen import FULL as USAGE
 from tests.app.timeline_stage import Book, three
 from tests.support import found, story
 from tests.support.staged import Staged
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 from widgets.timeline.diff_rows import DiffRows
 
 

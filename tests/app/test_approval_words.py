@@ -16,8 +16,8 @@ from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from agent.safety.gate import Gate
 from app.tui.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reached, reasons
-from tools.actions import RunCommand
-from tools.safe_text import reveal
+from tools.services.actions import RunCommand
+from tools.text.safe_text import reveal
 
 WORK = Path("/home/ada/work")
 

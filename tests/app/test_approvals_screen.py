@@ -20,7 +20,7 @@ from app.tui.screens.confirm import ConfirmDialog
 from app.tui.screens.detail import DetailScreen
 from tests.app.pages import PageHost, lines_of
 from tests.support.waiting import until
-from tools.actions import RunCommand, WritePath
+from tools.services.actions import RunCommand, WritePath
 
 WORKSPACE = Path("/srv/project")
 

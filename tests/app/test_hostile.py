@@ -37,7 +37,7 @@ from tests.support.hostile import KINDS, SHORT, Kind, some_or_all
 from tests.support.watched import Watch, watched
 from tools.context import Todo
 from tools.results import DiffDetail, Display, TextDetail
-from tools.safe_text import clean, reveal
+from tools.text.safe_text import clean, reveal
 from widgets.panes.agents import AgentRow
 from widgets.reader import Reader
 

@@ -20,7 +20,7 @@ from tests.support.command import HERMES, environment
 from tests.support.hostile import SECRET, SHORT
 from tests.support.model_process import ServerProcess
 from tests.support.terminal import Terminal
-from tools.safe_text import steers
+from tools.text.safe_text import steers
 
 KINDS = [kind.numbered(number) for number, kind in enumerate(SHORT)]
 WORDS = {kind.shows[0] for kind in KINDS}

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, some_or_all, spread
 from themes.skin import Skin
 from tools.results import DiffDetail, Display, TextDetail
-from tools.safe_text import Cleaner, clean, printable, reveal, steers
+from tools.text.safe_text import Cleaner, clean, printable, reveal, steers
 from widgets.palette import Palette
 from widgets.transcript.document import Document, PlacedRow
 from widgets.transcript.items import (

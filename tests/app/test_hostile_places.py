@@ -45,7 +45,7 @@ from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind
 from tests.support.waiting import until
 from tests.support.watched import Watch, watched
 from themes.loader import load_file
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 from widgets.row_list import RowList
 
 pytestmark = pytest.mark.thorough

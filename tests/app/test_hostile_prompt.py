@@ -12,7 +12,7 @@ from textual import events
 from app.tui.conversation.mentions import files_of
 from tests.support.hostile import KINDS, Kind, some_or_all
 from tests.support.watched import Watch, watched
-from tools.safe_text import clean, steers
+from tools.text.safe_text import clean, steers
 from widgets.prompt.history import History
 
 SIZE = (110, 40)

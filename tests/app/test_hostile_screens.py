@@ -36,7 +36,7 @@ from tests.app.test_context_screen import FULL
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind, some_or_all
 from tests.support.waiting import until
 from tests.support.watched import Watch, watched
-from tools.safe_text import steers
+from tools.text.safe_text import steers
 from widgets.row_list import RowList
 
 SIZE = (140, 50)

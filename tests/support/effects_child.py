@@ -23,8 +23,8 @@ from agent.safety.gate import Gate
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.sandbox.probe import probe
-from tools.actions import RunCommand
-from tools.sandbox import Need
+from tools.services.actions import RunCommand
+from tools.services.sandbox import Need
 
 PERSON = Path("/home/ada")
 WORK = PERSON / "project"

@@ -16,7 +16,7 @@ from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.step_range import plan_back
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.isolated_copies.workspace_copy import make_copy
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 LIMITS = CaptureLimits(file=1_000_000, beforehand=10_000_000)
 SETTINGS = {

@@ -17,7 +17,7 @@ from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore, finish_abandoned
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 LIMIT = 10_000_000
 FILES = 60

@@ -30,20 +30,20 @@ from agent.session.wiring.absent import (
 from agent.knowledge.canvas.board import LiveCanvases
 from agent.knowledge.canvas.documents import CanvasDocuments
 from agent.events import Event
-from tools.actions import Action, SpawnAgent
+from tools.services.actions import Action, SpawnAgent
 from tools.browser.browsers import Browsers
-from tools.checkpoints import Checkpoints
+from tools.services.checkpoints import Checkpoints
 from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
-from tools.diagnostics import Diagnostics
-from tools.editor import NO_EDITOR, EditorSide
+from tools.services.diagnostics import Diagnostics
+from tools.services.editor import NO_EDITOR, EditorSide
 from tools.found import FoundNote, FoundSession
-from tools.job_keeper import JobKeeper
-from tools.learning_notes import LearningKeeper
+from tools.services.job_keeper import JobKeeper
+from tools.services.learning_notes import LearningKeeper
 from tools.results import DeniedError
 from tools.senses.services import Senses
-from tools.skill_keeper import SkillKeeper
+from tools.services.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
-from tools.web_reader import WebReader
+from tools.services.web_reader import WebReader
 
 Verdict = Callable[[Action], bool]
 

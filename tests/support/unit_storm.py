@@ -28,7 +28,7 @@ from agent.workspace.checkpoints.restore.apply import finish_abandoned
 from agent.workspace.checkpoints.restore.step_range import plan_back
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.repository_matrix import ENVIRONMENT
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 LIMITS = CaptureLimits(10_000_000, 100_000_000)
 MOMENTS = ("command", "capture", "restore")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.tool_context import FakeContext, deny_all
 from tools import canvas_tool
-from tools.canvases import canvases_of, changed
+from tools.services.canvases import canvases_of, changed
 from tools.registry import registry
 
 assert canvas_tool is not None

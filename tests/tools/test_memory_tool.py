@@ -11,7 +11,7 @@ from agent.knowledge.memory.keeper import SessionMemory
 from agent.knowledge.memory.service import MemoryFiles
 from tests.support.tool_context import FakeAsker, FakeContext
 from tools import memory_tool
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.registry import registry
 
 

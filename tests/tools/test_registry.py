@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tool_context import FakeContext
-from tools.json_text import to_json
+from tools.text.json_text import to_json
 from tools.registry import Registry, call_tool
 from tools.results import DeniedError, ToolError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.inner_call import inner_call, meant_arguments
-from tools.tool_ranking import Findable, ranked
+from tools.text.tool_ranking import Findable, ranked
 
 
 def findable(name: str, description: str, *parameters: str) -> Findable:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.diff_tones import diff_tones
 from widgets.reader_rows import PIECE, ReaderRows
 from widgets.transcript.wide_rows import WideRows

@@ -14,7 +14,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from tests.support.hostile import KINDS
-from tools.safe_text import clean, reveal
+from tools.text.safe_text import clean, reveal
 from widgets.reader import Reader
 from widgets.reader_rows import PIECE, ReaderRows, cut
 from widgets.transcript.wide_rows import Row, WideRows

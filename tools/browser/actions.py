@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.effects import Effect, declare_effect
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tools.actions import Fetch
+from tools.services.actions import Fetch
 from tools.browser import acting
 from tools.browser.calls import NAVIGATE, Call, calling
 from tools.browser.cdp import CdpError
@@ -23,7 +23,7 @@ from tools.files.access import Access
 from tools.files.atomic import write_atomically
 from tools.registry import Arguments, registry
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LONGEST_WAIT = 30.0
 _LARGEST_UPLOAD = 100_000_000

@@ -12,7 +12,7 @@ from typing import Any
 
 from tools.browser.capture import Box, FrameCapture, is_seen, view_inside
 from tools.browser.refs import NodeKey, RefTable
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LONGEST = 240
 """Characters of one name or value that are shown."""

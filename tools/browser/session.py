@@ -15,7 +15,7 @@ from tools.browser.cdp import Cdp, CdpError
 from tools.browser.host import BrowserHost, OpenedBrowser
 from tools.browser.tab import Tab, origin_of
 from tools.results import DeniedError, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

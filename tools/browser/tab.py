@@ -19,7 +19,7 @@ from tools.browser.page_text import PageLine, page_lines
 from tools.browser.refs import RefTable
 from tools.browser.view import PageView
 from tools.browser.view_capture import capture_view
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from tools.browser.programs import is_offered
 from tools.context import ToolContext
 from tools.registry import Arguments, Trait, registry
 from tools.results import Display, TextDetail
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _REF: dict[str, Any] = {"type": "string", "description": "Ref of the element, such as e12."}
 _TEXT: dict[str, Any] = {"type": "string"}

@@ -14,8 +14,8 @@ from tools.code.allowed import Offer, restrict
 from tools.code.clock import Clock
 from tools.code.data import CallRecord, CodeProgress, RunningCall, Serve, Shown
 from tools.code.rpc import SMALL, error_text
-from tools.redact import redact
-from tools.safe_text import clean
+from tools.text.redact import redact
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.redact import redact
-from tools.safe_text import clean, printable
+from tools.text.redact import redact
+from tools.text.safe_text import clean, printable
 
 HEAD = 0.4
 """Share of the limit that the beginning gets; the end matters more."""

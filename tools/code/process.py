@@ -18,7 +18,7 @@ from tools.code.rpc import frame
 from tools.code.server import Connection, ScriptServer
 from tools.code.stubs import FILE, compiled
 from tools.results import ToolError
-from tools.sandbox import Boundary, Need, Wrapped
+from tools.services.sandbox import Boundary, Need, Wrapped
 from tools.terminal import process_tree
 from tools.terminal.kill_guard import KillGuard
 from tools.terminal.threads import on_thread, to_the_end

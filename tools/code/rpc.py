@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tools.json_text import to_json
+from tools.text.json_text import to_json
 
 LINE_LIMIT = 16_000_000
 """Bytes of the longest request; a file to write travels in one."""

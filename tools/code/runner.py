@@ -23,7 +23,7 @@ from tools.code.run_watch import RunEnd, RunWatch
 from tools.code.spare_child import SpareChild
 from tools.code.stubs import generate
 from tools.results import ToolError
-from tools.sandbox import Boundary, PermitHost
+from tools.services.sandbox import Boundary, PermitHost
 from tools.terminal.environment import child_environment
 from tools.terminal.kill_guard import KillGuard
 from tools.terminal.process_tree import GRACE

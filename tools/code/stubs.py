@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.code.allowed import ALIASES, PASSED_ON, Offer
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 FILE = "hermes_tools.py"
 

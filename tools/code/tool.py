@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tools.actions import RunScript
+from tools.services.actions import RunScript
 from tools.code.allowed import is_allowed
 from tools.code.clock import Clock
 from tools.code.data import CodeJob, CodeLimits, CodeOutcome, CodeProgress
@@ -16,7 +16,7 @@ from tools.code.runner import AVAILABLE
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.terminal.threads import on_thread
 
 DESCRIPTION = """\

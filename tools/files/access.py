@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.actions import DeletePath, ReadPath, WritePath
+from tools.services.actions import DeletePath, ReadPath, WritePath
 from tools.context import ToolContext
 from tools.files.credentials import CredentialGuard
 from tools.files.paths import resolve, resolve_entry, shown

@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
-from tools.editor import EditorSide, KnownTexts
+from tools.services.editor import EditorSide, KnownTexts
 from tools.files.atomic import write_atomically
 from tools.files.binary import SAMPLE_BYTES, binary_kind
 from tools.files.descriptors import read_bytes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.diagnostics import FileEdit, edit_of
+from tools.services.diagnostics import FileEdit, edit_of
 from tools.files.access import Access
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.descriptors import entry_status

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.diagnostics import edit_of
+from tools.services.diagnostics import edit_of
 from tools.files.access import Access
 from tools.files.advice import is_read_display
 from tools.files.committing import ChangedMeanwhile, commit

@@ -8,7 +8,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.senses.keeping import keep, read_file
 from tools.senses.pictures import LARGEST_FILE
 from tools.senses.reading_apart import fit_apart

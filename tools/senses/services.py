@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.effects import Effect, declare_effect
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LONGEST = 4_000
 """Characters that are read in one piece."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from tools.sandbox import PermitHost
+from tools.services.sandbox import PermitHost
 from tools.terminal.pump import ShellEnding, Sink
 
 COLUMNS, ROWS = 120, 40

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.redact import Redactor, redact
+from tools.text.redact import Redactor, redact
 from tools.results import ToolError
-from tools.safe_text import Cleaner
+from tools.text.safe_text import Cleaner
 from tools.terminal import screen
 from tools.terminal.backend import ShellChild
 from tools.terminal.output_watch import OutputWatch

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from tools.redact import is_secret_name, redact
+from tools.text.redact import is_secret_name, redact
 from tools.terminal.inherited import INHERITED, TRAVELLING, NameList
 
 # Files that a shell would run at its start, and options it would take over.

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tools.redact import redact
-from tools.safe_text import truncate
+from tools.text.redact import redact
+from tools.text.safe_text import truncate
 from tools.terminal import screen
 from tools.terminal.backend import NO_LEAVE, Leave, ShellChild
 from tools.terminal.exit_codes import TIMED_OUT

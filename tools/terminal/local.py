@@ -16,8 +16,8 @@ from signal import SIGTERM
 from typing import Literal
 
 from tools.results import ToolError
-from tools.safe_text import clean
-from tools.sandbox import Boundary, Need, Wrapped
+from tools.text.safe_text import clean
+from tools.services.sandbox import Boundary, Need, Wrapped
 from tools.terminal.backend import COLUMNS, ROWS, Launch
 from tools.terminal.first_line import START
 from tools.terminal.kill_guard import KillGuard

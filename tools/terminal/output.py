@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tools.redact import Redactor, redact
-from tools.safe_text import Cleaner, clean, left_out
+from tools.text.redact import Redactor, redact
+from tools.text.safe_text import Cleaner, clean, left_out
 
 LIMIT = 50_000
 """Characters of output that go into the conversation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.terminal.backend import COLUMNS, ROWS
 
 RAW_LIMIT = 262_144

@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.terminal import foreground
 from tools.terminal.backend import Leave
 from tools.terminal.background import BackgroundProcess, nothing_refused

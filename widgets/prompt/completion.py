@@ -14,7 +14,7 @@ from itertools import accumulate, compress, repeat
 from operator import contains
 from typing import NamedTuple
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LIMIT = 50
 """Candidates a ranking gives at most."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.prompt.buffer import without_tokens
 from widgets.prompt.completion import CompletionChoice, mention_of
 from widgets.prompt.draft import Draft

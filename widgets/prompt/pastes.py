@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.prompt.buffer import TOKENS, is_token, without_tokens
 from widgets.prompt.dropped import MentionedFile, images_mentioned
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.palette import Palette
 
 SHOWN = 3

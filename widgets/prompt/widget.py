@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from themes.skin import Skin
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.prompt import messages
 from widgets.prompt.completer import Completer, Mention

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.row_list import RowList
 from widgets.row_text import fit
 from widgets.timeline.side_by_side import HunkStart, LinePair, Part, old_numbers, side_by_side, unified

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from tools.results import DiffDetail, TextDetail
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.transcript.items import CallItem, Fold, error_of, value_text
 from widgets.transcript.part_types import CodePart, DiffPart, HeadPart, Part, PicturePart, WordsPart, chunks
 from widgets.transcript.wrap import flat

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.wide_rows import CUT_AT_EDGE, Row, WideRows, cells_of, rows_for
 from widgets.transcript.wrap import expand_tabs, pad, strips

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.code import TAB, CodeLine, highlight, ink
 from widgets.transcript.diff_reader import DiffFile, DiffHunk, DiffLine, read_diff

@@ -8,7 +8,7 @@ from itertools import takewhile
 from time import perf_counter
 from typing import Any, Protocol
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.chunked import SLICE, chunked
 from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document, RowPosition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.transcript.blocks import split
 from widgets.transcript.cards import call_parts
 from widgets.transcript.items import (

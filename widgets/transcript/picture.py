@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import GUTTER
 from widgets.transcript.wide_rows import whole_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from textual.strip import Strip
 
-from tools.safe_text import clean, printable
+from tools.text.safe_text import clean, printable
 from widgets.transcript.blocks import BlockSplitter, MarkdownBlock
 from widgets.transcript.code import FenceRenderer, render_code
 from widgets.transcript.document import Document

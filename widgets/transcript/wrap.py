@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.row_text import countable
 from widgets.transcript.wide_rows import Row, cells_of, window

@@ -16,7 +16,7 @@ from agent.session.subagents.records import TURN_OUTCOMES
 from agent.workspace.checkpoints.restore.apply import Restored
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SUMMARY_CHARS = 300
 """Characters of a report that is told of an agent of an earlier process."""

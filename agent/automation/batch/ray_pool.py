@@ -17,7 +17,7 @@ from agent.automation.batch.results import TaskResult
 from agent.automation.batch.worker import assignment_json, assignment_of, conditions_json, conditions_of, result_of
 from agent.errors import ConfigError
 from tools.extras import missing
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 def open_ray(conditions: Conditions, address: str) -> Pool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from agent.automation.evaluation.figures import RunFigures, SuiteResult
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _STYLE = Path(__file__).with_name("report.css")
 _COLUMNS = ("Score", "Calls", "Tokens", "Seconds")

@@ -16,7 +16,7 @@ from agent.errors import HermesError
 from agent.automation.schedule.job import Job, JobRun
 from agent.automation.schedule.zones import ScheduleError
 from agent.automation.unattended.commands import UnattendedCommands
-from tools.actions import Action, WritePath
+from tools.services.actions import Action, WritePath
 from tools.results import DeniedError, ToolError
 
 MAIL_SECONDS = 120

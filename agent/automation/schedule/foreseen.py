@@ -9,7 +9,7 @@ from agent.automation.schedule.delivery import resolved, working_folder, written
 from agent.automation.schedule.job import JobIntent
 from agent.automation.schedule.zones import ScheduleError
 from agent.automation.unattended.commands import UnattendedCommands
-from tools.actions import Action, RunCommand
+from tools.services.actions import Action, RunCommand
 from tools.senses.services import SendMessage
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent.core.home import Home
 from agent.automation.schedule.job import JobIntent
 from agent.automation.schedule.zones import ScheduleError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

@@ -30,10 +30,10 @@ from agent.automation.training_runs.configuration import (
     write_json,
 )
 from agent.automation.training_runs.records import LOG, TrainingRun, all_runs, find_run, run_lock
-from tools.actions import ReadPath, TrainModel
+from tools.services.actions import ReadPath, TrainModel
 from tools.extras import missing
 from tools.results import ToolError
-from tools.training_keeper import Permit
+from tools.services.training_keeper import Permit
 from tools.umask import person_umask
 
 _CHILD = "import sys; sys.path[:] = {path!r}; from agent.automation.training.run_child import main; main()"

@@ -30,11 +30,11 @@ from agent.safety.reach import let_through
 from agent.safety.sandbox.coverage import NO_COVERAGE
 from agent.safety.sandbox.opening import open_boundary
 from agent.safety.undo import UndoCoverage
-from tools.actions import Action, RunCommand
-from tools.redact import redact, secret_values
+from tools.services.actions import Action, RunCommand
+from tools.text.redact import redact, secret_values
 from tools.results import DeniedError, ToolError
-from tools.safe_text import clean
-from tools.sandbox import Need
+from tools.text.safe_text import clean
+from tools.services.sandbox import Need
 from tools.terminal.environment import child_environment
 from tools.umask import person_umask
 

@@ -13,8 +13,8 @@ from agent.automation.schedule.needs import JobNeeds
 from agent.automation.schedule.session_jobs import SessionJobs
 from agent.automation.training_runs.service import SessionTraining
 from agent.automation.unattended.commands import UnattendedCommands
-from tools.job_keeper import JobKeeper
-from tools.training_keeper import TrainingKeeper
+from tools.services.job_keeper import JobKeeper
+from tools.services.training_keeper import TrainingKeeper
 
 TOOLSET = "rl"
 _UNATTENDED = ("batch", "cron")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from agent.errors import HermesError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 HookDecision = Literal["allow", "ask", "block"]
 _STRICTNESS: dict[HookDecision, int] = {"allow": 0, "ask": 1, "block": 2}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from agent.errors import HermesError
 from agent.core.home import Home
-from tools.redact import is_secret_name, secret_values
+from tools.text.redact import is_secret_name, secret_values
 
 SHORTEST = 8
 """Characters below which a key is not looked for: it would be found in ordinary text."""

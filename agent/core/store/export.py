@@ -12,7 +12,7 @@ from typing import Any
 from agent.core.attachments import attachments_of
 from agent.core.store.node_text import calls_of
 from agent.core.store.nodes import BranchHead, Node, Session, storable
-from tools.redact import redact_data
+from tools.text.redact import redact_data
 
 SEALED = "sealed"
 """What of an assistant node only its provider reads (see `agent.knowledge.context.message_history.sealed_data`)."""

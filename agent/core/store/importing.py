@@ -15,7 +15,7 @@ from agent.errors import StoreError
 from agent.core.store.node_text import searchable
 from agent.core.store.node_tree import dump
 from agent.core.store.nodes import KINDS, MAIN, new_session_id, storable, title_of
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _HIGHEST_ID = 2**53
 """Ids beyond it are no whole numbers to other programs that read JSON."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent.errors import StoreError
 from agent.core.store import node_tree
 from agent.core.store.nodes import storable
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MAX_LABEL = 80
 """Characters of a label."""

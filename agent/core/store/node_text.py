@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 INDEXED_CHARS: Mapping[str, int] = {"user": 100_000, "assistant": 100_000, "tool": 20_000, "notice": 20_000}
 """Kinds that can be searched, and the characters of one node that go into the index."""

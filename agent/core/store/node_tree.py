@@ -16,7 +16,7 @@ from agent.core.store.faults import HeadMoved
 from agent.core.store.node_text import searchable
 from agent.core.store.nodes import ANY, KINDS, MAIN, BranchHead, Expected, NewNode, Node, storable, title_of
 from agent.core.store.received import RECEIVED, mark_taken
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _COLUMNS = "id, session, parent, kind, created, content, data"
 _MAX_HEAD_NAME = 100

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from tools.redact import redact
-from tools.safe_text import clean
+from tools.text.redact import redact
+from tools.text.safe_text import clean
 
 Kind = Literal["system", "user", "assistant", "tool", "notice", "compaction", "inner"]
 """`inner` is a call that a script made: written down, and no part of what the model reads."""

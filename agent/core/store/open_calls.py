@@ -15,7 +15,7 @@ from typing import Any
 from agent.errors import StoreError
 from agent.core.store import node_tree
 from agent.core.store.nodes import ANY, Expected, NewNode, Node, storable
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _CLOSED = frozenset({"done", "failed", "denied", "interrupted"})
 _STEP = 64

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from agent.core.store.node_text import fold
 from agent.core.store.query import Query
-from tools.redact import redact
-from tools.safe_text import clean
+from tools.text.redact import redact
+from tools.text.safe_text import clean
 
 _K, _B, _USUAL = 1.2, 0.75, 400.0
 """BM25's saturation and length weights, and a usual length of a message in characters."""

@@ -9,7 +9,7 @@ import time
 from agent.errors import StoreError
 from agent.core.store.faults import NoSession
 from agent.core.store.nodes import MAIN, Session, new_session_id, storable
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _SELECT = (
     "SELECT sessions.id, title, workspace, model, sessions.created, sessions.updated, heads.node, "

@@ -18,7 +18,7 @@ from agent.core.home import Home
 from agent.integrations.plugins.boundary import GrantedPaths, plugin_policy
 from agent.safety.sandbox.launch import interpreter
 from tools.results import ToolError
-from tools.sandbox import Sandbox, SandboxLimits, SandboxPolicy, Wrapped
+from tools.services.sandbox import Sandbox, SandboxLimits, SandboxPolicy, Wrapped
 
 _LIMITS = SandboxLimits(processes=2048, files=8192)
 _ENDING = 5.0

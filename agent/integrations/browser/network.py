@@ -14,7 +14,7 @@ from agent.core.net.exchange import Decide, ProxyRefusal
 from agent.core.net.proxy import EgressProxy
 from agent.core.net.upstream import way_out
 from agent.safety.sandbox.network_space import PROXY_PORT, OpenedSpace, open_space
-from tools.sandbox import NetworkSpace
+from tools.services.sandbox import NetworkSpace
 
 
 class BrowserNetwork:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from agent.core.net.door import Door, DoorError, DoorRequest
 from tools.browser.host import OpenedBrowser
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

@@ -15,7 +15,7 @@ from agent.core.home import Home, private_folder
 from agent.core.net.door_url import AddressError, web_address
 from agent.core.net.door_url import refusal as refused
 from agent.safety.gate import Gate
-from tools.actions import Fetch
+from tools.services.actions import Fetch
 from tools.browser.actions import KeepProfile
 from tools.browser.host import OpenedBrowser
 from tools.browser.programs import find_browser

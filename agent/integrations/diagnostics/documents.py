@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.integrations.diagnostics.findings import Finding, news
 from agent.integrations.diagnostics.languages import Language
 from agent.integrations.diagnostics.server_process import ServerProcess
-from tools.diagnostics import FileEdit
+from tools.services.diagnostics import FileEdit
 
 _CREATED, _CHANGED, _DELETED = 1, 2, 3
 MOST_OPEN = 50

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MOST_SHOWN = 10
 """Findings of one edit that are told; the rest is counted."""

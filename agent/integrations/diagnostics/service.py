@@ -21,14 +21,14 @@ from agent.integrations.diagnostics.languages import Language, ServerKind, insta
 from agent.integrations.diagnostics.server_process import ServerFault, ServerProcess
 from agent.core.home import Home
 from agent.integrations.mcp.launch import Confinement
-from tools.diagnostics import FileEdit
+from tools.services.diagnostics import FileEdit
 from tools.results import ToolError
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:
     from agent.core.config.diagnostics import DiagnosticsSettings
     from agent.core.config.schema import SandboxSettings
-    from tools.sandbox import Wrapped
+    from tools.services.sandbox import Wrapped
 
 STRIKES = 4
 """Edits in a row without any answer after which a server counts as hanging."""

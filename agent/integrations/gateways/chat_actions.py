@@ -10,7 +10,7 @@ from agent.integrations.gateways import message_rows
 from agent.integrations.gateways.chat_commands import help_text
 from agent.integrations.gateways.homes import home_of
 from agent.integrations.gateways.moving import HERE, move
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.integrations.gateways.head_ports import Head

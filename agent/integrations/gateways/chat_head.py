@@ -33,7 +33,7 @@ from agent.core.store.faults import NoSession
 from agent.core.store.nodes import Node
 from agent.core.store.received import RECEIVED
 from agent.core.store.recovery import NOT_STARTED
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.integrations.gateways.head_ports import Gateway

@@ -14,7 +14,7 @@ from agent.errors import ConfigError
 from agent.integrations.gateways.adapter import BadCredentialsError, GatewayContext, GatewayError, GatewayKind
 from agent.integrations.gateways.http import answer_of, checked, http_client
 from tools.extras import missing as needs_extra
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.gateways import GatewaySettings

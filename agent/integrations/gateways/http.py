@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError
 from agent.integrations.gateways.adapter import BadCredentialsError, GatewayError, RateLimitedError, UndeliverableError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     import httpx2

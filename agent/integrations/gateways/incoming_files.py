@@ -17,7 +17,7 @@ from agent.errors import HermesError
 from agent.integrations.gateways.adapter import GatewayError, Incoming, IncomingFile
 from agent.core.home import PRIVATE_FILE
 from agent.core.messages import Attachment
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.integrations.gateways.head_ports import Gateway

@@ -22,7 +22,7 @@ from agent.integrations.gateways.homes import home_of, place_of
 from agent.integrations.gateways.kinds import limits_of
 from agent.integrations.gateways.outgoing_files import holds_secret
 from agent.integrations.gateways.people import people
-from tools.redact import redact
+from tools.text.redact import redact
 
 if TYPE_CHECKING:
     from agent.core.config.gateways import GatewaySettings, MessengerSettings

@@ -17,7 +17,7 @@ from typing import Any
 
 from agent.integrations.gateways.adapter import FileKind
 from agent.core.home import PRIVATE_FILE, private_folder
-from tools.redact import Redactor
+from tools.text.redact import Redactor
 
 FOLDER = "outgoing"
 LARGEST_PICTURE = 5_000_000

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from agent.core.config.hook_answer import HookAnswer, HookError, parse_answer
 from agent.core.config.hook_list import Hook
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.umask import person_umask
 
 LARGEST_ANSWER = 1_000_000

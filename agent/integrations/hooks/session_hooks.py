@@ -24,7 +24,7 @@ from agent.events import (
 from agent.core.config.hook_answer import HookAnswer, HookError, combined
 from agent.core.config.hook_list import AnyHook, Hook, HookEvent, by_event
 from agent.integrations.hooks.process import run_hook
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

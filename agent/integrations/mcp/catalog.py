@@ -20,7 +20,7 @@ from agent.integrations.mcp.private_json import LARGEST, read_private, write_pri
 from agent.integrations.mcp.server_config import ServerConfig
 from agent.integrations.mcp.tool_definition import LONGEST_DESCRIPTION, ToolDefinition, read_tools
 from tools.files.diffs import diff_texts, shorten_diff
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Standing = Literal["ready", "changed", "suspicious"]
 MOST_PROMPTS = 500

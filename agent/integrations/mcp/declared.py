@@ -14,7 +14,7 @@ from agent.core.config.trust import project_root
 from agent.errors import ConfigError
 from agent.integrations.mcp.agreement import ServerAgreement
 from agent.integrations.mcp.server_config import ServerConfig, server_config
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

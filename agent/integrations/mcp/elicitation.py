@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from agent.core.event_data import FormReply
 from agent.integrations.mcp.forms import FormField, form_defaults, form_fields
 from tools.context import Asker
-from tools.safe_text import clean, reveal
+from tools.text.safe_text import clean, reveal
 
 LONGEST = 2_000
 """Characters of a server's message that are shown."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent.errors import ConfigError
-from tools.redact import is_secret_name
-from tools.safe_text import clean
+from tools.text.redact import is_secret_name
+from tools.text.safe_text import clean
 
 FieldKind = Literal["text", "number", "integer", "yes-no", "choice", "choices"]
 MOST_FIELDS = 50

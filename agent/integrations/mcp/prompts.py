@@ -10,7 +10,7 @@ from agent.errors import HermesError
 from agent.integrations.mcp.catalog import PromptDefinition
 from agent.integrations.mcp.names import PREFIX, tool_names
 from agent.integrations.mcp.service import McpService
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _CALLED = re.compile(rf"/({PREFIX}[a-zA-Z0-9_-]+)(?:\s+(.*))?\Z", re.DOTALL)
 _GIVEN = re.compile(r"([A-Za-z_][\w-]*)=(.*)", re.DOTALL)

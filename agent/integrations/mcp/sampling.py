@@ -17,9 +17,9 @@ from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.model.wire import Wire
 from agent.safety.gate import Gate
-from tools.actions import SampleModel
+from tools.services.actions import SampleModel
 from tools.results import DeniedError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MOST_TOKENS = 4_096
 """Tokens of an answer, whatever the server asks for."""

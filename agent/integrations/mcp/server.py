@@ -13,7 +13,7 @@ from agent.integrations.mcp.errors import ServerError
 from agent.integrations.mcp.health import Health
 from agent.integrations.mcp.host_process import Answer, Hear, HostError, HostProcess
 from agent.integrations.mcp.launch import ServerLaunch
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LOG_LINES = 200
 """Lines of a server's own log that are kept to be shown."""

@@ -23,7 +23,7 @@ from agent.integrations.mcp.server_state import ServerState, tool_state, waiting
 from agent.integrations.mcp.signing_in import SignIns
 from agent.integrations.mcp.starting import LaunchEnvironment, launch_of
 from agent.integrations.mcp.tool_definition import ToolDefinition
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _AFTER_PAUSE = 0.05
 AGAIN_AFTER = 1.0

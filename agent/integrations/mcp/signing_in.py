@@ -15,7 +15,7 @@ from agent.integrations.mcp.server import Server
 from agent.integrations.mcp.server_config import ServerConfig
 from agent.integrations.mcp.starting import LaunchEnvironment, launch_of, token_path
 from agent.integrations.mcp.tokens import TokenFile
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 STARTS_IN = 30.0
 """Seconds a server has until it says where to sign in; then a person's own time begins."""

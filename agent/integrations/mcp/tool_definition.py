@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.knowledge.injection import scan
 from agent.model.tool_schemas import sound
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LONGEST_DESCRIPTION = 4_000
 LARGEST_SCHEMA = 64_000

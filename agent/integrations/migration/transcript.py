@@ -12,7 +12,7 @@ from typing import Any
 from agent.core.messages import ToolCall
 from agent.core.store.importing import NodeRecord, SessionRecord
 from agent.core.store.nodes import MAIN, storable
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _LONGEST_KEY = 128
 

@@ -19,7 +19,7 @@ from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
 from agent.safety.sandbox.repository import repository_of
 from agent.workspace.placeholders import hold
-from tools.sandbox import NetworkSpace, SandboxLimits, SandboxPolicy
+from tools.services.sandbox import NetworkSpace, SandboxLimits, SandboxPolicy
 
 PROGRAM = Path(__file__).resolve().parent / "child"
 """The folder that holds the program of the child."""

@@ -14,7 +14,7 @@ from agent.integrations.plugins.files import read_file
 from agent.integrations.plugins.problem import quoted
 from agent.integrations.plugins.shelf import ShelvedPlugin
 from tools.files.diffs import diff_texts, shorten_diff
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 MOST_SHOWN = 200_000
 """Characters of all differences of a plugin together."""

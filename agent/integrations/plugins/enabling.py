@@ -23,7 +23,7 @@ from agent.safety.sandbox.probe import SandboxMode, probe
 from agent.knowledge.skills.frontmatter import SkillFormatError
 from tools.discovery import discover
 from tools.registry import registry
-from tools.sandbox import Sandbox
+from tools.services.sandbox import Sandbox
 
 NO_BOUNDARY = "This machine offers no boundary, so its code could do whatever you can, whatever it declares"
 

@@ -13,7 +13,7 @@ from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork
 from agent.safety.sandbox.opening import unfiltered
 from tools.results import ToolError
-from tools.sandbox import NetworkSpace, Sandbox
+from tools.services.sandbox import NetworkSpace, Sandbox
 
 
 class PluginNetwork:

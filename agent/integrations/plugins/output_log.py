@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, private_folder
-from tools.safe_text import Cleaner
+from tools.text.safe_text import Cleaner
 
 LARGEST = 1_000_000
 """Bytes after which the file begins anew; the one before is kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 class PluginError(ConfigError):

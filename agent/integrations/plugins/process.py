@@ -27,7 +27,7 @@ from agent.integrations.plugins.network import PluginNetwork
 from agent.integrations.plugins.output_log import OutputLog
 from agent.integrations.plugins.problem import PluginFailedError, quoted
 from tools.results import ToolError
-from tools.sandbox import Sandbox, Wrapped
+from tools.services.sandbox import Sandbox, Wrapped
 from tools.umask import person_umask
 
 LARGEST_FRAME = 4_100_000

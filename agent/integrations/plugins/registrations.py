@@ -10,7 +10,7 @@ from agent.core.config.hook_list import HOOK_EVENTS, HookEvent
 from agent.integrations.plugins.capabilities import TOOL_NAME, DeclaredCapabilities
 from agent.integrations.plugins.manifest import is_name
 from agent.integrations.plugins.problem import SkippedPart, quoted
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MOST = 64
 """Registrations of one kind."""

@@ -19,7 +19,7 @@ from agent.integrations.plugins.shelf import ShelvedPlugin, find_agreed
 from agent.integrations.plugins.skill_folders import skill_folders
 from agent.integrations.plugins.tools import register_tool
 from tools.registry import Registry
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from agent.integrations.senses.kinds import picture_ending, sound_ending
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.senses.services import Made, Permit, PictureOrder, UseService
 
 _LONGEST_NOTE = 500

@@ -14,7 +14,7 @@ from agent.core.net.door import DoorLimits
 from agent.integrations.senses.hearing import ServicePayer
 from agent.integrations.senses.kinds import picture_ending
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
-from tools.actions import Fetch
+from tools.services.actions import Fetch
 from tools.results import ToolError
 from tools.senses.services import Made, Permit, PictureOrder, UseService
 

@@ -17,7 +17,7 @@ from agent.core.net.door import DoorLimits
 from agent.integrations.senses.children import command
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.senses.services import Permit, UseService
 
 if TYPE_CHECKING:

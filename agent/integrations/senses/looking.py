@@ -20,7 +20,7 @@ from agent.model.wire import Wire
 from agent.integrations.senses.ocr import read_text
 from tools.extras import add_hint
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.senses.pictures import FitPicture
 from tools.senses.reading_apart import fit_apart
 from tools.senses.services import Permit, UseService

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.integrations.senses.children import command
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SECONDS = 120.0
 MOST_LINES = 400

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from agent.core.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorRequest
-from tools.actions import Fetch
+from tools.services.actions import Fetch
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.senses.services import Permit
 
 PICTURE = DoorLimits(size=50_000_000, unpacked=50_000_000, seconds=60.0)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import HermesError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 RECORDERS: tuple[tuple[str, ...], ...] = (
     ("parecord", "--file-format=wav", "--rate=16000", "--channels=1"),

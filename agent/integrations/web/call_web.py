@@ -1,4 +1,4 @@
-"""The web as one call of a tool has it: `tools.web_reader`, over the services of the session."""
+"""The web as one call of a tool has it: `tools.services.web_reader`, over the services of the session."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from agent.errors import HermesError
 from agent.integrations.web.gate import Ask, CallGate
 from agent.integrations.web.services import WebServices
-from tools.actions import Fetch
+from tools.services.actions import Fetch
 from tools.results import ToolError
-from tools.web_reader import CrawlOrder
+from tools.services.web_reader import CrawlOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

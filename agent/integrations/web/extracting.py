@@ -17,9 +17,9 @@ from agent.integrations.web.reading.page import ReadPage, UnreadableError
 from agent.integrations.web.reading.passages import MOST, passages
 from agent.integrations.web.services import WebServices
 from tools.files.atomic import write_atomically
-from tools.outside_text import fenced
+from tools.text.outside_text import fenced
 from tools.results import DeniedError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _OUTLINE = 30
 """Headings that are told of a text that is cut."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tools.actions import Action, Fetch
+from tools.services.actions import Action, Fetch
 
 Ask = Callable[[Action], Awaitable[None]]
 

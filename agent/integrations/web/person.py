@@ -14,7 +14,7 @@ from agent.core.home import Home
 from agent.safety.permissions.policy import Permissions
 from agent.integrations.web.gate import CallGate
 from agent.integrations.web.services import WebServices, open_web
-from tools.actions import Action, Fetch
+from tools.services.actions import Action, Fetch
 
 
 @dataclass(frozen=True, slots=True)

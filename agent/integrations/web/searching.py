@@ -8,8 +8,8 @@ from typing import Any
 from agent.core.net.door import DoorError
 from agent.integrations.web.gate import CallGate
 from agent.integrations.web.services import WebServices
-from tools.actions import SearchWeb
-from tools.outside_text import fenced_line
+from tools.services.actions import SearchWeb
+from tools.text.outside_text import fenced_line
 
 _DATE = re.compile(r"[\w ,:.+-]{1,32}")
 _DESCRIPTION = 400

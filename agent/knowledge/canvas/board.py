@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from agent.knowledge.canvas.documents import CanvasDocuments
 from agent.knowledge.canvas.events import CanvasChanged
 from agent.events import Event
-from tools.canvases import Canvas, CanvasKind, CanvasVersion, changed
+from tools.services.canvases import Canvas, CanvasKind, CanvasVersion, changed
 from tools.results import ToolError
 
 MOST = 20

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from tools.canvases import CanvasKind
+from tools.services.canvases import CanvasKind
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _SVG = re.compile(rb"(<svg)(?=[\s/>])[^>]*>", re.I)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from agent.events import Event
-from tools.canvases import CanvasVersion
+from tools.services.canvases import CanvasVersion
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from agent.knowledge.context.imports import IMPORTING, imports_of
 from agent.knowledge.context.quarantine import KeptPassage, quarantined
 from tools.files.descriptors import open_file
 from tools.files.text_files import decode, mark_of
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 PROJECT_NAMES = (
     (".hermes.md", "HERMES.md"),

@@ -9,7 +9,7 @@ from typing import Protocol
 from agent.knowledge.context.context_files import ContextFile
 from agent.knowledge.context.quarantine import KeptPassage
 from agent.knowledge.memory.service import MemoryBlock
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 CHARACTERS_PER_TOKEN = 4
 """How budgets of the prompt are counted: before the first request nobody knows better."""

@@ -14,8 +14,8 @@ from hashlib import sha256
 from typing import Any
 
 from agent.knowledge.injection import InjectionFinding, scan
-from tools.redact import redact
-from tools.safe_text import clean
+from tools.text.redact import redact
+from tools.text.safe_text import clean
 
 LONGEST_SHOWN = 2_000
 """Characters of a passage that are kept to be shown to a person."""

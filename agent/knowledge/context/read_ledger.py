@@ -10,7 +10,7 @@ from typing import Any
 from agent.knowledge.context.persons_words import is_persons
 from agent.core.store.nodes import Node
 from tools.context import SeenFile
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SHOWN = "shown"
 """Where the node of a result names the lines of files that are in it."""

@@ -15,7 +15,7 @@ from typing import Any
 from agent.knowledge.context.persons_words import is_persons
 from agent.knowledge.injection import scan
 from agent.core.store.nodes import Node
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SECTIONS = ("Goal", "Constraints", "Decisions", "Files", "Open", "Next")
 REMEMBER = "Remember"

@@ -24,7 +24,7 @@ from agent.knowledge.learnings.signature import Signature, signature
 from agent.knowledge.learnings.what_worked import Fix, MadeCall, same_aim, what_worked
 from agent.knowledge.learnings.words import speaks_of
 from agent.core.messages import ToolCall
-from tools.redact import redact
+from tools.text.redact import redact
 
 LARGE = 4_000
 """Characters of arguments or of a result from which on they are looked at in a thread."""

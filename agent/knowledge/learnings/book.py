@@ -18,7 +18,7 @@ from agent.knowledge.learnings.notes import LearningRefusedError, call_key, chec
 from agent.knowledge.learnings.signature import EVERYWHERE
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.core.store.connection import Database
-from tools.learning_notes import LearningNote
+from tools.services.learning_notes import LearningNote
 
 if TYPE_CHECKING:
     from agent.core.config.schema import LearningSettings

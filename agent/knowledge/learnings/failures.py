@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.knowledge.learnings.commands import CommandForm, SingleCommand
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LONGEST_LINE = 300
 """Characters of a telling line that are kept."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent.knowledge.injection import scan
 from agent.knowledge.learnings.learning import Learning
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 def mark(learning: Learning) -> str:

@@ -13,8 +13,8 @@ from agent.knowledge.learnings.call_form import CallPlace, call_form
 from agent.knowledge.learnings.failures import normalise
 from agent.knowledge.learnings.learning import MOST_TAGS, Learning, Origin, short
 from agent.knowledge.learnings.signature import Signature
-from tools.learning_notes import LearningNote
-from tools.redact import redact
+from tools.services.learning_notes import LearningNote
+from tools.text.redact import redact
 
 
 class LearningRefusedError(HermesError):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SEPARATOR = "§"
 DELIMITER = f"\n{SEPARATOR}\n"

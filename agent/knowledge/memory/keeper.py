@@ -16,7 +16,7 @@ from agent.knowledge.memory.files import MemoryContents, MemoryFileError
 from agent.knowledge.memory.origins import Origin
 from agent.knowledge.memory.scopes import SCOPES, SHOWN_IN, Scope
 from agent.knowledge.memory.service import MemoryProvider, MemoryWrite, vetted
-from tools.actions import Action, WritePath
+from tools.services.actions import Action, WritePath
 from tools.context import Asker, MemoryChange, MemoryView
 from tools.results import ToolError
 from tools.senses.services import Permit

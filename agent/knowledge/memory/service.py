@@ -18,7 +18,7 @@ from agent.knowledge.memory.entries import Entries, MemoryOperation, MemoryWrite
 from agent.knowledge.memory.files import MemoryContents, MemoryFile, MemoryFileError
 from agent.knowledge.memory.origins import Origin
 from agent.knowledge.memory.scopes import LIMITS, SCOPES, MemoryFolders, Scope, block, project_root
-from tools.actions import Action
+from tools.services.actions import Action
 
 
 @dataclass(frozen=True, slots=True)

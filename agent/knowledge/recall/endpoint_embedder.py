@@ -10,7 +10,7 @@ from agent.model.addresses import below, is_loopback
 from agent.model.transport.failures import Failures
 from agent.core.net.door import Door, DoorError, DoorLimits, DoorRequest
 from agent.knowledge.recall.embedding import EmbeddingError, as_kept, unit
-from tools.redact import redact
+from tools.text.redact import redact
 
 if TYPE_CHECKING:
     from agent.model.providers import Target

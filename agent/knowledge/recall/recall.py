@@ -28,7 +28,7 @@ from agent.core.store.ranking import snippet
 from agent.core.store.search import MAX_HITS, Order, SearchHit, SearchHits
 from agent.core.store.store import Store
 from tools.extras import add_hint
-from tools.redact import redact
+from tools.text.redact import redact
 
 if TYPE_CHECKING:
     from agent.knowledge.recall.embedding import Vectors

@@ -14,8 +14,8 @@ from pathlib import Path
 from agent.safety.permissions.rules import PermissionRule, RuleSet
 from agent.safety.permissions.subjects import RuleSubject, Setting
 from agent.knowledge.skills.skill import Skill
-from tools.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, SendInput, WritePath
-from tools.safe_text import clean
+from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, SendInput, WritePath
+from tools.text.safe_text import clean
 
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "bash": ("terminal", "process"),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent.knowledge.skills.frontmatter import SkillFormatError
 from agent.knowledge.skills.skill import Scope, Skill, load, skill_name
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 DEEPEST = 3
 """Levels of folders below a root in which skills are looked for: category, sub-category, skill."""

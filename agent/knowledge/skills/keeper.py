@@ -16,9 +16,9 @@ from agent.knowledge.skills.changes import SkillWrite, carried_out, drafted, fol
 from agent.knowledge.skills.originals import SkillOriginals
 from agent.knowledge.skills.skill import Skill, linked_files
 from agent.knowledge.skills.viewing import file_of, instructions, listed, one, with_folder
-from tools.actions import Action, DeletePath, WritePath
+from tools.services.actions import Action, DeletePath, WritePath
 from tools.results import ToolError
-from tools.skill_keeper import SkillChange, SkillDraft
+from tools.services.skill_keeper import SkillChange, SkillDraft
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class SessionSkills:
 
 @dataclass(frozen=True, slots=True)
 class SkillsOfCall:
-    """The skills of an agent in the hands of one call (`tools.skill_keeper.SkillKeeper`)."""
+    """The skills of an agent in the hands of one call (`tools.services.skill_keeper.SkillKeeper`)."""
 
     skills: SessionSkills
     call: str

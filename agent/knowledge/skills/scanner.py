@@ -20,7 +20,7 @@ from typing import Literal
 import yaml
 
 from agent.knowledge.injection import Severity, folded, scan
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Verdict = Literal["safe", "caution", "dangerous"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.knowledge.skills.frontmatter import SkillFormatError, loadable_name, read
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Scope = Literal["project", "user", "plugin", "bundled"]
 SCOPES: tuple[Scope, ...] = ("project", "user", "plugin", "bundled")

@@ -15,7 +15,7 @@ from agent.knowledge.skills.scanner import scan_text
 from agent.knowledge.skills.skill import Skill, linked_files, read_text
 from themes.skin_problem import nearest
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LARGEST_FILE = 1_000_000
 """Bytes of a linked file that is shown."""

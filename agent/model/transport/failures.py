@@ -20,7 +20,7 @@ from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.repairs import window_in
 from agent.model.transport.complaints import Complaint, complaint_of, kind_of, read_complaint
 from agent.model.transport.waits import asked_wait
-from tools.redact import redact
+from tools.text.redact import redact
 
 DETAIL = 300
 """Characters of a provider's own words that are passed on."""

@@ -26,7 +26,7 @@ from agent.safety.scope import Scope
 from agent.safety.typed_input import follows
 from agent.safety.undo import UndoCoverage
 from agent.safety.verdict import SEVERITY, Judge, Verdict
-from tools.actions import (
+from tools.services.actions import (
     Action,
     ChangeFiles,
     DeletePath,

@@ -13,7 +13,7 @@ from agent.safety.scope import Scope
 from agent.safety.secrets import is_secret
 from agent.safety.typed_input import as_command
 from agent.safety.verdict import Verdict
-from tools.actions import (
+from tools.services.actions import (
     Action,
     ChangeSettings,
     DeletePath,

@@ -9,7 +9,7 @@ from agent.core.config.problem import shown
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.rules import PermissionRule, RuleSet
 from agent.safety.permissions.subjects import Setting
-from tools.actions import (
+from tools.services.actions import (
     Action,
     ChangeSettings,
     DeletePath,

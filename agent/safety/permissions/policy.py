@@ -16,7 +16,7 @@ from agent.core.modes import Mode, stricter
 from agent.safety.permissions.file import PermissionFile, parse_file
 from agent.safety.permissions.rules import Origin, PermissionRule, RuleSet
 from agent.safety.permissions.subjects import KNOWN_TOOLS, RuleSubject, Setting
-from tools.actions import Fetch
+from tools.services.actions import Fetch
 
 USER: Origin = "permissions.yaml"
 PROJECT: Origin = ".hermes/permissions.yaml"

@@ -22,7 +22,7 @@ from agent.safety.reader.reading import Command, Reading
 from agent.safety.rules import ProgramCall
 from agent.safety.typed_input import follows
 from agent.workspace.checkpoints.git_settings import known_commands, may_go, passes
-from tools.actions import Action, ChangeFiles, DeletePath, RunCommand, SendInput, WritePath
+from tools.services.actions import Action, ChangeFiles, DeletePath, RunCommand, SendInput, WritePath
 
 _WRITERS = (
     WRITERS

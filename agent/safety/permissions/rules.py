@@ -13,7 +13,7 @@ from agent.safety.permissions.subjects import RuleSubject, Setting, speller
 from agent.safety.places import absolute, joined
 from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, words
 from agent.safety.reader.reading import Command, Reading
-from tools.actions import Action, RunCommand
+from tools.services.actions import Action, RunCommand
 
 RuleVerdict = Literal["allow", "ask", "deny"]
 Origin = Literal["permissions.yaml", ".hermes/permissions.yaml", "the job"]

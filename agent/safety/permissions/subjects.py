@@ -25,7 +25,7 @@ from agent.safety.reader.marks import UNKNOWN, words
 from agent.safety.reader.read import read
 from agent.safety.reader.reading import Command, Reading
 from agent.safety.typed_input import follows
-from tools.actions import (
+from tools.services.actions import (
     Action,
     ChangeSettings,
     DeletePath,

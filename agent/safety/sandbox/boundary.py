@@ -24,7 +24,7 @@ from agent.safety.sandbox.lent_settings import LentSettings, SettingsLender
 from agent.safety.sandbox.refusals import explain, explain_guarded, kept_back
 from agent.safety.sandbox.repository import repository_of
 from agent.workspace.placeholders import hold, remove_abandoned
-from tools.sandbox import (
+from tools.services.sandbox import (
     Need,
     NetworkMode,
     PermitHost,

@@ -25,7 +25,7 @@ from agent.safety.sandbox.network_space import entered
 from agent.safety.sandbox.seccomp import program
 from agent.workspace.placeholders import hold, unmounted
 from tools.results import ToolError
-from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
+from tools.services.sandbox import SandboxName, SandboxPolicy, Wrapped
 
 # What root keeps, so that a workspace that belongs to others can be worked in. None of them reaches
 # through a mount; without user namespaces these would count on the whole machine.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.sandbox import NetworkMode, Sandbox, SandboxName
+from tools.services.sandbox import NetworkMode, Sandbox, SandboxName
 
 NetworkReach = Literal["open", "filtered", "closed"]
 """`open`: every host, and nothing asks. `filtered`: listed hosts; each other one asks a person, whatever

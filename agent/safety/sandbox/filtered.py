@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agent.core.net.addresses import canonical
 from agent.safety.sandbox.network_space import PROXY_PORT, OpenedSpace, SpaceSockets, open_space
 from tools.results import ToolError
-from tools.sandbox import NetworkSpace, PermitHost
+from tools.services.sandbox import NetworkSpace, PermitHost
 
 if TYPE_CHECKING:
     from agent.core.net.connecting import Network

@@ -31,7 +31,7 @@ from agent.safety.sandbox.limits import rlimits
 from agent.safety.sandbox.seccomp import program
 from agent.workspace.placeholders import hold, unmounted
 from tools.results import ToolError
-from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
+from tools.services.sandbox import SandboxName, SandboxPolicy, Wrapped
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REFER, _TRUNCATE = 1 << 13, 1 << 14

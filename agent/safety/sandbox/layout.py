@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.workspace.placeholders import is_missing
-from tools.sandbox import SandboxPolicy
+from tools.services.sandbox import SandboxPolicy
 
 Kind = Literal["write", "read", "hide"]
 _STRICTNESS: dict[Kind, int] = {"write": 0, "read": 1, "hide": 2}

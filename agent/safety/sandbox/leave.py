@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.actions import Action, RunCommand
+from tools.services.actions import Action, RunCommand
 
 
 def steps_over(action: Action) -> str | None:

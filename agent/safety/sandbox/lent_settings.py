@@ -19,7 +19,7 @@ from pathlib import Path
 
 from agent.safety.sandbox.launch import launcher_argv
 from tools.files.descriptors import read_bytes
-from tools.sandbox import SandboxPolicy
+from tools.services.sandbox import SandboxPolicy
 from tools.umask import person_umask
 
 MOST = 16

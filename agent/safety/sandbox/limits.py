@@ -6,7 +6,7 @@ import platform
 import re
 import resource
 
-from tools.sandbox import SandboxLimits
+from tools.services.sandbox import SandboxLimits
 
 _COUNTS_BY_NAMESPACE = (5, 14)
 """Linux since which processes are counted by user namespace; before, the whole desktop would count."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from agent.safety.sandbox.launch import interpreter
 from tools.results import ToolError
-from tools.sandbox import NetworkSpace
+from tools.services.sandbox import NetworkSpace
 
 PROXY_PORT = 3128
 """Where the proxy listens inside: nobody else was there before."""

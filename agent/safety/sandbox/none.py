@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
+from tools.services.sandbox import SandboxName, SandboxPolicy, Wrapped
 
 
 class NoSandbox:

@@ -15,9 +15,9 @@ from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.sandbox.network_space import entering, open_space
 from agent.safety.sandbox.probe import SandboxMode, probe
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 from tools.results import ToolError
-from tools.sandbox import Sandbox, SandboxLimits
+from tools.services.sandbox import Sandbox, SandboxLimits
 
 if TYPE_CHECKING:
     from agent.core.config.schema import SandboxSettings

@@ -19,7 +19,7 @@ from agent.safety.sandbox.launch import landlock_version
 from agent.safety.sandbox.none import NoSandbox
 from agent.safety.sandbox.seccomp import supported
 from tools.results import ToolError
-from tools.sandbox import Sandbox, SandboxPolicy
+from tools.services.sandbox import Sandbox, SandboxPolicy
 
 SandboxMode = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
 _PATIENCE = 10.0

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.safety.sandbox.boundary import SessionBoundary
-from tools.actions import ReachHost
+from tools.services.actions import ReachHost
 from tools.results import DeniedError, ToolError
-from tools.sandbox import Need
+from tools.services.sandbox import Need
 from tools.terminal.environment import child_environment
 from tools.umask import person_umask
 

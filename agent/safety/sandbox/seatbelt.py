@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.safety.sandbox.layout import SESSION_VARIABLES, MountPlace, covering, places
 from agent.safety.sandbox.limits import shell_limits
-from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
+from tools.services.sandbox import SandboxName, SandboxPolicy, Wrapped
 
 PROGRAM = "/usr/bin/sandbox-exec"
 _DEVICES = ("null", "zero", "random", "urandom", "tty", "ptmx", "dtracehelper")

@@ -21,9 +21,9 @@ from agent.core.store.faults import HeadMoved
 from agent.core.store.nodes import Kind, Node, Session
 from agent.core.store.received import RECEIVED
 from agent.core.store.store import Store
-from tools.canvases import Canvas, canvases_of
+from tools.services.canvases import Canvas, canvases_of
 from tools.context import Todo
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Emit = Callable[[Event], None]
 

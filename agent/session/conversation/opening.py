@@ -16,7 +16,7 @@ from agent.core.store.faults import NoSession
 from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import MAIN, Node, Session
 from agent.core.store.store import Store
-from tools.actions import Action, DeletePath, WritePath
+from tools.services.actions import Action, DeletePath, WritePath
 from tools.results import ToolError
 
 

@@ -18,7 +18,7 @@ from agent.session.conversation.live_session import LiveSession
 from agent.core.store.connection import Database
 from agent.core.store.nodes import Session
 from agent.core.store.store import Store
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import Step

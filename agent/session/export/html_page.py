@@ -18,10 +18,10 @@ from agent.core.store.export import masked
 from agent.core.store.nodes import MAIN, Node, Session
 from agent.session.turns.shown_call import describe
 from tools.inner_call import inner_call
-from tools.redact import redact
+from tools.text.redact import redact
 from tools.registry import Registry
 from tools.results import DiffDetail, TextDetail
-from tools.safe_text import truncate
+from tools.text.safe_text import truncate
 
 SHOWN = 60_000
 """Characters of one text that the page shows; the middle of a longer one is left out, and said to be."""

@@ -18,7 +18,7 @@ from agent.workspace.checkpoints.entries import (
 from agent.workspace.checkpoints.git_words import git_apart
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import NO_UNITS, Units
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LARGEST = 20_000_000
 """Bytes of a file above which it is left out of a patch: nobody reads it, and git holds it in memory."""

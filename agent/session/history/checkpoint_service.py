@@ -22,9 +22,9 @@ from agent.workspace.checkpoints.restore.hunk_restore import numbered, parted
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.plan_items import Choice
 from agent.workspace.checkpoints.restore.step_range import check_position, inside, plan_back
-from tools.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
+from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 T = TypeVar("T")
 

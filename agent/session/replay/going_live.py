@@ -8,7 +8,7 @@ from agent.errors import ConfigError
 from agent.session.replay.replaying import steps_of, until
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 def check_step(path: Sequence[Node], branch: str, step: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from agent.errors import HermesError
 from agent.core.store.nodes import Node
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SHOWN = 120
 """Characters of a value that a difference shows."""

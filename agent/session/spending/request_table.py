@@ -15,7 +15,7 @@ from datetime import date, timedelta
 from typing import Literal
 
 from agent.core.store.nodes import storable
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 State = Literal["open", "counted", "assumed"]
 Grouping = Literal["day", "model", "project", "agent"]

@@ -21,7 +21,7 @@ from agent.session.subagents import agent_table
 from agent.session.subagents.records import AgentWorker, CopiedFile
 from agent.workspace.isolated_copies.copy_records import Holder, holders
 from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy, make_copy, take_up
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.store.store import Store

@@ -18,7 +18,7 @@ from agent.model.providers import Target, resolve
 from agent.model.transport.reply import ModelRoute
 from agent.session.spending.prices import Prices
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.session.subagents.live_agent import LiveAgent
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 class AgentRegister:

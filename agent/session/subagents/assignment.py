@@ -11,7 +11,7 @@ from agent.session.subagents.records import Task
 from tools.context import Assignment
 from tools.registry import Registry
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.toolsets import members
 
 

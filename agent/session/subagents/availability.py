@@ -9,7 +9,7 @@ from agent.errors import ConfigError
 from agent.model.providers import resolve
 from agent.session.subagents.definitions import Definition
 from tools.registry import Registry
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.toolsets import members
 
 if TYPE_CHECKING:

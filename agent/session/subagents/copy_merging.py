@@ -14,7 +14,7 @@ from agent.session.subagents.records import NAMED
 from tools.context import Conflicts, PermitMerge
 from tools.files.diffs import shorten_diff
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem

@@ -26,7 +26,7 @@ from agent.model.effort import WORDS, parse_effort
 from agent.model.protocol import Thinking
 from agent.session.spending.budget import Budget
 from agent.session.subagents.records import Isolation
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Source = Literal["built-in", "yours", "project"]
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.actions import Action, DeletePath, WritePath
+from tools.services.actions import Action, DeletePath, WritePath
 
 
 @dataclass(slots=True)

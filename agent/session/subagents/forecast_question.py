@@ -22,7 +22,7 @@ from agent.session.subagents.records import Task
 from agent.session.subagents.scheduler import Scheduler
 from agent.session.subagents.subagent import offered
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

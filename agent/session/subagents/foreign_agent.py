@@ -26,10 +26,10 @@ from agent.session.subagents.foreign_process import running
 from agent.session.subagents.foreign_program import ForeignProgram
 from agent.session.turns.call_runner import taken
 from agent.session.turns.turn_queue import TurnQueue
-from tools.actions import Action, RunCommand
+from tools.services.actions import Action, RunCommand
 from tools.extras import add_hint, is_installed
 from tools.results import Display, Outcome
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,14 +14,14 @@ from typing import Any, cast
 
 from acp import RequestError, schema
 
-from tools.actions import Action, ReadPath, RunCommand, WritePath
+from tools.services.actions import Action, ReadPath, RunCommand, WritePath
 from tools.context import ToolContext
 from tools.effects import Effect, declare_effect
 from tools.files.access import Access
 from tools.files.atomic import write_atomically
 from tools.files.descriptors import make_folders
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.terminal.terminals import Terminals
 
 LARGEST = 16_000_000

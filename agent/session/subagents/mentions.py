@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.session.subagents.assignment import first_problem
 from agent.session.subagents.definitions import Catalog, Definitions, is_name
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MOST = 8
 """Kinds of agents that one message means."""

@@ -9,7 +9,7 @@ from typing import Literal
 from agent.events import AgentEnded, AgentProgressed, AgentStarted, Event
 from agent.session.subagents.live_agent import LiveAgent
 from agent.session.subagents.records import TURN_OUTCOMES, AgentReport
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SUMMARY = 300
 """Characters of a report that its event carries."""

@@ -12,7 +12,7 @@ from agent.session.subagents.forecast_question import FirstRequest, Forecaster
 from agent.session.subagents.live_agent import MAIN_AGENT
 from agent.session.subagents.scheduler import AgentLimits, Scheduler
 from agent.session.subagents.subagent import Services
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.schema import SubagentSettings

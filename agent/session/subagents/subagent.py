@@ -38,11 +38,11 @@ from agent.session.subagents.records import Task
 from agent.session.subagents.workspaces import AgentWorkspaces
 from agent.session.turns.tool_context import Acting, PersonApprover, PersonAsker, acting_in_turn
 from agent.session.turns.turn_queue import TurnQueue
-from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
+from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.context import Delegates, PersonAnswer
 from tools.inner_call import CALL, SEARCH
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.toolsets import members, no_such
 
 GONE = "It works with {model}, which is not configured any more; configure it again, then let it go on."

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.session.turns.guarded_changes import guarded_changes, named
-from tools.actions import Action, RunCommand, RunScript, SendInput
-from tools.safe_text import clean
+from tools.services.actions import Action, RunCommand, RunScript, SendInput
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import Step

@@ -46,7 +46,7 @@ from tools.context import SeenFile, ToolContext
 from tools.inner_call import CALL
 from tools.registry import Registry, ToolEntry
 from tools.results import Outcome
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.todo_tool import reminder
 
 if TYPE_CHECKING:

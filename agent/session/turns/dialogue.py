@@ -53,7 +53,7 @@ from agent.session.turns.room import ContextRoom, Remember
 from agent.session.turns.server_news import ServerNews
 from agent.session.turns.summarizing import Summarizer
 from agent.session.turns.turn_helpers import TurnHelpers
-from tools.safe_text import printable
+from tools.text.safe_text import printable
 
 DRAFT_SECONDS = 1.0
 """How often a message that is being written is kept."""

@@ -11,7 +11,7 @@ from agent.events import Event, Noticed
 from agent.core.config.hook_answer import HookAnswer
 from agent.core.config.hook_list import HookEvent
 from agent.session.turns.turn_helpers import TurnHelpers
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.context import ToolContext
 from tools.effects import Effect, declare_effect
 from tools.registry import Registry, call_tool

@@ -15,8 +15,8 @@ from agent.knowledge.context.folders_in_view import KEY, in_view
 from agent.knowledge.context.quarantine import kept_back_notices
 from agent.events import Event, Noticed
 from agent.core.store.nodes import Node
-from tools.actions import Action, DeletePath, ReadPath, RunCommand, WritePath
-from tools.safe_text import clean
+from tools.services.actions import Action, DeletePath, ReadPath, RunCommand, WritePath
+from tools.text.safe_text import clean
 
 
 class ReachedFolders:

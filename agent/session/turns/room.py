@@ -43,7 +43,7 @@ from agent.session.conversation.live_session import LiveSession
 from agent.core.store.nodes import Node
 from tools.files.descriptors import read_bytes
 from tools.files.seen_files import digest_of, stat_digest
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 TARGET = 0.6
 """Share of the window that a compaction aims at, so that the next one is far away."""

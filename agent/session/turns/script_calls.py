@@ -31,7 +31,7 @@ from tools.code.runner import CodeRunner
 from tools.inner_call import inner_call
 from tools.registry import Registry, ToolEntry
 from tools.results import Outcome
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 KEPT = 2_000
 """Characters of arguments and results that the session keeps of an inner call."""

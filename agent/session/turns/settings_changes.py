@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.workspace.checkpoints.git_settings import Settings, is_plain, listed, questioned, take_over
-from tools.actions import SetGitSettings
+from tools.services.actions import SetGitSettings
 from tools.context import ToolContext
 from tools.results import DeniedError
 

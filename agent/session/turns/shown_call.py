@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.core.messages import ToolCall
-from tools.redact import redact, redact_data
+from tools.text.redact import redact, redact_data
 from tools.registry import ToolEntry
 from tools.results import Display
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SMALL_RESULT = 8_000
 """Characters of a result that may be read on the event loop."""

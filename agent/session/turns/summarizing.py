@@ -14,7 +14,7 @@ from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.model.wire import Wire
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 SECONDS = 180.0
 """How long a summary may take, retries and all."""

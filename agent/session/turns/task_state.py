@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.events import Event, TodosChanged
 from agent.core.home import PRIVATE_FILE, private_folder
-from tools.canvases import CanvasBoard
+from tools.services.canvases import CanvasBoard
 from tools.context import SeenFile, Todo
 
 

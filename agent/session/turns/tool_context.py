@@ -20,10 +20,10 @@ from agent.safety.impact import ActionEnvironment, impact
 from agent.integrations.server_events import FormAsked
 from agent.session.turns.task_state import LiveTodos, TaskState
 from agent.session.turns.turn_helpers import cause
-from tools.actions import Action, SpawnAgent, WritePath
+from tools.services.actions import Action, SpawnAgent, WritePath
 from tools.browser.browsers import Browsers
-from tools.canvases import CanvasBoard
-from tools.checkpoints import Checkpoints
+from tools.services.canvases import CanvasBoard
+from tools.services.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
     Asker,
@@ -35,19 +35,19 @@ from tools.context import (
     MemoryKeeper,
     PersonAnswer,
 )
-from tools.diagnostics import Diagnostics
-from tools.editor import NO_EDITOR, EditorSide
+from tools.services.diagnostics import Diagnostics
+from tools.services.editor import NO_EDITOR, EditorSide
 from tools.files.editor_text import settle
 from tools.found import SessionSearch
-from tools.job_keeper import JobKeeper
-from tools.learning_notes import LearningKeeper
+from tools.services.job_keeper import JobKeeper
+from tools.services.learning_notes import LearningKeeper
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.senses.services import Senses
-from tools.skill_keeper import SkillKeeper
+from tools.services.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
-from tools.training_keeper import TrainingKeeper
-from tools.web_reader import WebReader
+from tools.services.training_keeper import TrainingKeeper
+from tools.services.web_reader import WebReader
 
 if TYPE_CHECKING:
     from agent.integrations.mcp.forms import FormField

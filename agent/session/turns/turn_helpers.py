@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from agent.events import Event, Noticed
 from agent.session.spending.budget import BudgetReachedError
-from tools.actions import Action
-from tools.diagnostics import Diagnostics, FileEdit
-from tools.safe_text import clean
+from tools.services.actions import Action
+from tools.services.diagnostics import Diagnostics, FileEdit
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.events import Event, Noticed, QueueChanged
 from agent.core.messages import Attachment
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 @dataclass(frozen=True, slots=True)

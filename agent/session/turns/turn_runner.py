@@ -27,7 +27,7 @@ from agent.session.turns.call_runner import FinishedCall
 from agent.session.turns.hooked_call import HOOKS, CallHooks, unheard_answer
 from agent.session.turns.turn_helpers import TurnHelpers
 from agent.session.turns.turn_queue import TurnQueue
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from agent.session.wiring.absent import FileSteps
 from agent.events import Event, Noticed
 from agent.session.turns.guarded_changes import guarded_changes, is_link, named
 from agent.session.turns.settings_changes import SettingsChanges
-from tools.actions import KeepChanges
+from tools.services.actions import KeepChanges
 from tools.context import ToolContext
 from tools.results import DeniedError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.safety.sandbox.lent_settings import SettingsLender

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from agent.errors import HermesError
 from agent.core.messages import ToolCall
-from tools.actions import Action
-from tools.checkpoints import Checkpoints
+from tools.services.actions import Action
+from tools.services.checkpoints import Checkpoints
 from tools.context import Delegates, Folded, MemoryKeeper
-from tools.diagnostics import Diagnostics, FileEdit
-from tools.job_keeper import JobKeeper
-from tools.learning_notes import LearningKeeper
+from tools.services.diagnostics import Diagnostics, FileEdit
+from tools.services.job_keeper import JobKeeper
+from tools.services.learning_notes import LearningKeeper
 from tools.results import ToolError
 from tools.senses.services import Senses
-from tools.skill_keeper import SkillKeeper
-from tools.training_keeper import TrainingKeeper
-from tools.web_reader import WebReader
+from tools.services.skill_keeper import SkillKeeper
+from tools.services.training_keeper import TrainingKeeper
+from tools.services.web_reader import WebReader
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

@@ -74,15 +74,15 @@ from agent.session.turns.turn_queue import TurnQueue
 from agent.session.turns.turn_runner import TurnRunner
 from agent.session.turns.unasked_changes import UnaskedChanges
 from agent.integrations.web.services import WebServices
-from tools.checkpoints import Checkpoints
+from tools.services.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
-from tools.editor import NO_EDITOR, EditorSide
-from tools.job_keeper import JobKeeper
-from tools.learning_notes import LearningKeeper
+from tools.services.editor import NO_EDITOR, EditorSide
+from tools.services.job_keeper import JobKeeper
+from tools.services.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError
 from tools.todo_tool import render
-from tools.training_keeper import TrainingKeeper
+from tools.services.training_keeper import TrainingKeeper
 
 MOST_REMEMBERED = 5
 """Facts of one summary that are kept beyond the session."""

@@ -15,7 +15,7 @@ from agent.knowledge.learnings.keeper import SessionLearnings
 from agent.knowledge.learnings.learning_store import LearningStore
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.session.conversation.live_session import LiveSession
-from tools.learning_notes import LearningKeeper
+from tools.services.learning_notes import LearningKeeper
 from tools.registry import Registry
 
 if TYPE_CHECKING:

@@ -34,13 +34,13 @@ from agent.session.turns.script_calls import warm_up
 from agent.session.turns.tool_context import PersonApprover
 from tools.browser.browsers import Browsers
 from tools.code.runner import CodeRunner
-from tools.diagnostics import Diagnostics
-from tools.redact import secret_values
+from tools.services.diagnostics import Diagnostics
+from tools.text.redact import secret_values
 from tools.terminal.terminals import Terminals
 
 if TYPE_CHECKING:
     from agent.safety.sandbox.lent_settings import SettingsLender
-    from tools.sandbox import Boundary
+    from tools.services.sandbox import Boundary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

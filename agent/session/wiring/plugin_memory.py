@@ -19,7 +19,7 @@ from agent.integrations.plugins.problem import PluginFailedError
 from agent.integrations.plugins.runner import PluginRunner
 from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.session.conversation.session_prompt import memory_files, memory_limits
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.senses.services import UseService
 
 if TYPE_CHECKING:

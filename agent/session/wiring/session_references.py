@@ -9,7 +9,7 @@ from agent.session.wiring.session_servers import resource_reader
 from agent.errors import HermesError
 from agent.session.turns.attaching import TOOL, ReferencedPage, ReferenceReader
 from agent.session.turns.room import UNKNOWN_WINDOW
-from tools.outside_text import fenced
+from tools.text.outside_text import fenced
 from tools.results import ToolError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.integrations.mcp.service import McpService
     from agent.safety.gate import Gate
     from agent.integrations.web.services import WebServices
-    from tools.actions import Action
+    from tools.services.actions import Action
 
 
 def session_references(

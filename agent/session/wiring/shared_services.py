@@ -18,9 +18,9 @@ from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.knowledge.recall.recall import Recall
 from agent.core.store.store import Store
 from agent.core.stream import EventStream
-from tools.job_keeper import JobKeeper
+from tools.services.job_keeper import JobKeeper
 from tools.registry import Registry
-from tools.training_keeper import TrainingKeeper
+from tools.services.training_keeper import TrainingKeeper
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

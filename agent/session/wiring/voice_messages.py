@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.results import ToolError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind,
 from agent.workspace.checkpoints.git_refs import COMMIT, HEAD, holds_refs
 from agent.workspace.checkpoints.unit_marks import changed_sides, is_folder, ref_changes, units_of
 from agent.workspace.checkpoints.units import NO_UNITS, Units, kinds
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Read = Callable[[str], bytes]
 """Contents by digest; may raise `OSError` or `HermesError` where they are gone."""

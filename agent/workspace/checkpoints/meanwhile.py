@@ -10,7 +10,7 @@ from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.root_identity import strangers
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 NAMED = 12
 """Paths of each kind that a sentence names."""

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.automate.batch_lines import state_of, told_of
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.batch import BatchProgress, TaskResult

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from app.cli.sessions.output import say
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
     from pathlib import Path

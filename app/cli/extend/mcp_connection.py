@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode
 from app.cli.extend.mcp_arguments import servers_of
 from app.cli.sessions.output import say
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
     from agent.api.home import Home

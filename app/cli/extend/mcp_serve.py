@@ -26,7 +26,7 @@ from agent.api.sessions import Store
 from agent.errors import HermesError
 from agent.events import ApprovalAsked, Asked, Decision, Event, QuestionAsked, ToolFinished
 from tools.context import PersonAnswer
-from tools.safe_text import clean, reveal
+from tools.text.safe_text import clean, reveal
 
 MOST = 100
 """Rows of one answer."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.extend.mcp_arguments import parsed_pairs, servers_of
 from app.cli.sessions.output import say
-from tools.safe_text import clean, reveal
+from tools.text.safe_text import clean, reveal
 
 if TYPE_CHECKING:
     from agent.api.home import Home

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.models import Progress, SourceName

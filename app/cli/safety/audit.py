@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.permissions import AuditEntry, AuditReport

@@ -53,7 +53,7 @@ def explain(args: argparse.Namespace) -> int:
 
 def decider(cwd: Path) -> Callable[[str], Verdict]:
     """The decision on commands run in `cwd`, which is the workspace as well, with all rules in force."""
-    from tools.actions import RunCommand
+    from tools.services.actions import RunCommand
 
     gate = _gate(cwd, "tui")
     return lambda command: gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
@@ -61,7 +61,7 @@ def decider(cwd: Path) -> Callable[[str], Verdict]:
 
 def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
     """The narrowest rule that would let a call pass which was denied; empty where no single one does."""
-    from tools.actions import Action, RunCommand, WritePath
+    from tools.services.actions import Action, RunCommand, WritePath
 
     action: Action
     if tool == "terminal" and isinstance(command := arguments.get("command"), str):

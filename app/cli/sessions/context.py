@@ -14,7 +14,7 @@ from agent.api.home import Home
 from agent.errors import ConfigError
 from app.cli.safety.folder import workspace
 from app.cli.sessions.output import say
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LEAST = 6
 """Digits of a hash that have to be given."""

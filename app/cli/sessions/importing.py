@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
-from tools.safe_text import clean, truncate
+from tools.text.safe_text import clean, truncate
 
 if TYPE_CHECKING:
     from agent.api.migration import Findings, Part, Taken

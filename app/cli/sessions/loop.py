@@ -28,7 +28,7 @@ from app.cli.options import options_of
 from app.cli.sessions.output import say
 from app.tui.screens.models.first_model import begin_tour
 from app.tui.startup.fast_args import FastOptions
-from tools.safe_text import clean, printable
+from tools.text.safe_text import clean, printable
 
 TODO_GLYPHS = {"pending": "○", "in_progress": "▶", "completed": "✓", "cancelled": "✗"}
 

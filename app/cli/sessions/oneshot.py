@@ -33,7 +33,7 @@ from app.cli.lines import call_line
 from app.cli.options import options_of
 from app.tui.startup.fast_args import FastOptions
 from tools.command_name import command_name
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 MAX_STDIN = 4_000_000
 """Characters read from stdin as a message."""

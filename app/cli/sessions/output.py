@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 
 def say(text: str, file: TextIO | None = None) -> None:

@@ -23,7 +23,7 @@ from app.cli.sessions.rollback_words import (
     step_record,
     words,
 )
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.checkpoints import CheckpointStore, Choice, RestorePlan, Step, StepLog

@@ -15,7 +15,7 @@ from agent.api.home import Home
 from agent.errors import ConfigError, StoreError
 from app.cli.sessions.output import say
 from app.cli.sessions.session_search import moment
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.export import ExportFilter

@@ -15,7 +15,7 @@ from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
 from app.cli.sessions import session_export, session_import, session_replay, session_search
 from app.cli.sessions.output import say
-from tools.safe_text import clean, truncate
+from tools.text.safe_text import clean, truncate
 
 if TYPE_CHECKING:
     from agent.api.history import Node, Session

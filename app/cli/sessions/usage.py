@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent.api.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.usage import UsageLine, UsageReport

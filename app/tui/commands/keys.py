@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from app.tui.commands.registry import BY_ID, COMMANDS, NO_KEY
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 from widgets.key_names import read_key, shown_key, types_text
 
 Surface = Literal["session", "prompt", "conversation", "lists", "bar", "frame"]

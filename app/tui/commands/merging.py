@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent.api.history import BUSY
 from agent.errors import HermesError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

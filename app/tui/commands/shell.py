@@ -11,8 +11,8 @@ from pathlib import Path
 
 from agent.api.home import secrets_of_home
 from agent.errors import HermesError
-from tools.redact import redact
-from tools.safe_text import Cleaner, truncate
+from tools.text.redact import redact
+from tools.text.safe_text import Cleaner, truncate
 from tools.terminal.environment import child_environment
 from tools.umask import person_umask
 

@@ -14,7 +14,7 @@ from agent.api.attachments import (
     image_label,
     short_name,
 )
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.prompt.dropped import SUFFIXES, FoundFile, MentionedFile, readings
 
 KEPT_IMAGE = "sha256:"

@@ -50,7 +50,7 @@ def agents_of(home: Home, workspace: Path) -> Callable[[], list[CommandChoice]]:
 
     def listed() -> list[CommandChoice]:
         from agent.api.agents import Definitions
-        from tools.safe_text import clean
+        from tools.text.safe_text import clean
 
         found = Definitions(home, workspace).load().definitions.values()
         return [CommandChoice(each.name, clean(each.description), "agent") for each in found]

@@ -9,7 +9,7 @@ from agent.api.history import Node
 from agent.api.search import Query, calls_of, parse, readable, spans
 from agent.errors import HermesError
 from app.tui.conversation.session_host import SessionRequest
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from app.tui.conversation.attachments import sources
 from tools.inner_call import meant_arguments
 from tools.registry import Registry
 from tools.results import Display, Outcome
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.transcript.items import (
     AnswerItem,
     CallItem,

@@ -15,7 +15,7 @@ from app.tui.screens.choices import Choices
 from app.tui.screens.dialog import Dialog, Hints
 from app.tui.screens.field import Field
 from app.tui.screens.wording import LINE_CHARS, Skinned, line, words
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 ONCE = "Allow once"
 SESSION = "Allow for this session"

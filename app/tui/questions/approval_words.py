@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from agent.api.permissions import VerdictPart
 from agent.events import ApprovalAsked
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 PART_CHARS = 120
 """Characters of a part that its note shows; the command above shows all of it."""

@@ -14,7 +14,7 @@ from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import Dialog, Hints, ProblemLine
 from app.tui.screens.field import Field
 from app.tui.screens.wording import Skinned, line, words
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 
 class ConfirmDialog(Dialog[bool]):

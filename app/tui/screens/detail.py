@@ -13,7 +13,7 @@ from app.tui.screens.head import ScreenHeader
 from app.tui.screens.keyline import KeyLine
 from app.tui.screens.page import HELP
 from app.tui.screens.wording import Skinned, line
-from tools.safe_text import clean, reveal
+from tools.text.safe_text import clean, reveal
 
 
 class DetailScreen(ClosableModal[None]):

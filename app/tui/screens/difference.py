@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 from widgets.diff_tones import diff_tones
 
 MOST_LINES = 60

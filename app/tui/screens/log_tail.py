@@ -16,8 +16,8 @@ from pathlib import Path
 from agent.errors import HermesError
 from tools.files.descriptors import open_file
 from tools.files.failures import NotAFileError
-from tools.redact import Redactor, secret_values
-from tools.safe_text import reveal
+from tools.text.redact import Redactor, secret_values
+from tools.text.safe_text import reveal
 
 TAIL_BYTES = 512 * 1024
 """Bytes read at most at one time."""

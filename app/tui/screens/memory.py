@@ -21,7 +21,7 @@ from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.sessions.sessions import age
 from app.tui.screens.wording import line
 from app.tui.terminal.editor import edit
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 

@@ -15,7 +15,7 @@ from app.tui.screens.keyline import KeyLine
 from app.tui.screens.page import HELP
 from app.tui.screens.skill_report import candidate_lines, content_lines, hanging
 from app.tui.screens.wording import Skinned, line
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
     from agent.api.skill_hub import Candidate

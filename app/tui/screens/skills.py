@@ -18,7 +18,7 @@ from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.wording import line
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from app.tui.screens.skin_of import palette_of
-from tools.safe_text import left_out, reveal
+from tools.text.safe_text import left_out, reveal
 from widgets.reader import Reader
 from widgets.reader_rows import Gutter
 

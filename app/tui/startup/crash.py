@@ -30,8 +30,8 @@ class CrashLog(io.StringIO):
     def text(self) -> str:
         """Everything that was written, secrets masked, with what cannot be seen spelled out."""
         from agent.api.home import secrets_of_home
-        from tools.redact import redact
-        from tools.safe_text import reveal
+        from tools.text.redact import redact
+        from tools.text.safe_text import reveal
 
         # Whoever is sent the report looks at it in a terminal.
         return reveal(redact("".join(self._pieces).rstrip(), secrets_of_home()))

@@ -43,7 +43,7 @@ class _Masked(logging.Formatter):
         self._secrets: dict[str, str] | None = None
 
     def format(self, record: logging.LogRecord) -> str:
-        from tools.redact import redact
+        from tools.text.redact import redact
 
         if self._secrets is None:
             from agent.api.home import secrets_of_home

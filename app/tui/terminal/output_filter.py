@@ -12,7 +12,7 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.filter import LineFilter
 
-from tools.safe_text import clean, inert, steers
+from tools.text.safe_text import clean, inert, steers
 
 
 class ControlFilter(LineFilter):

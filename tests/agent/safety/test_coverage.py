@@ -15,7 +15,7 @@ from agent.safety.undo import NO_UNDO
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
-from tools.actions import Action, RunCommand, RunScript, WritePath
+from tools.services.actions import Action, RunCommand, RunScript, WritePath
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -16,7 +16,7 @@ from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.undo import UndoCoverage
 from agent.safety.verdict import SEVERITY
 from tests.agent.safety.corpus_files import CLOSED
-from tools.actions import Action, DeletePath, RunCommand, RunScript, WritePath
+from tools.services.actions import Action, DeletePath, RunCommand, RunScript, WritePath
 
 PAGE = Path(__file__).parents[3] / "docs" / "permissions.md"
 TOOLS = ("write_file", "patch", "terminal", "execute_code")

@@ -10,7 +10,7 @@ import pytest
 from agent.events import Decision
 from agent.core.home import Home
 from agent.safety.gate import Gate, Mode, Ruling, Verdict
-from tools.actions import (
+from tools.services.actions import (
     Action,
     ChangeSettings,
     DeletePath,

@@ -11,7 +11,7 @@ from agent.core.home import Home
 from agent.safety.gate import Gate, Ruling
 from agent.safety.grants import Grants
 from agent.safety.verdict import Verdict
-from tools.actions import Action, RunCommand, WritePath
+from tools.services.actions import Action, RunCommand, WritePath
 from tools.results import DeniedError
 
 

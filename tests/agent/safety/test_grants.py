@@ -14,7 +14,7 @@ import pytest
 
 from agent.safety import grants
 from agent.safety.grants import Grants, GrantsError, spelled, subject
-from tools.actions import (
+from tools.services.actions import (
     Action,
     CallServer,
     ChangeSettings,
@@ -221,7 +221,7 @@ async def test_many_processes_add_grants_and_lose_none(tmp_path: Path) -> None:
 import asyncio, sys
 from pathlib import Path
 from agent.safety.grants import Grants
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 async def main():
     held = Grants(Path("/srv/project"), Path(sys.argv[1]))
     for number in range(8):

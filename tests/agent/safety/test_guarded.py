@@ -13,7 +13,7 @@ from agent.safety.guarded import guarded_place, guarded_reason
 from agent.safety.guarded_names import ANYWHERE
 from agent.safety.path_cache import cached_paths
 from agent.safety.reader.marks import ANY, UNKNOWN
-from tools.actions import Action, ChangeSettings, DeletePath, Fetch, ReadPath, RunCommand, WritePath
+from tools.services.actions import Action, ChangeSettings, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 
 HOME = Path("/home/ada")
 WORKSPACE = HOME / "project"

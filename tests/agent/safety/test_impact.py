@@ -10,7 +10,7 @@ import pytest
 from agent.core.event_data import VerdictPart
 from agent.safety.impact import MOST_COUNTED, MOST_TOUCHED, ActionEnvironment, Impact, impact
 from agent.safety.verdict import Verdict
-from tools.actions import Fetch, ReadPath, RunCommand, RunScript
+from tools.services.actions import Fetch, ReadPath, RunCommand, RunScript
 
 ASK = Verdict("ask")
 ONLINE = Verdict("ask", ("reaches the network",), (VerdictPart("curl", "ask", "reaches the network"),))

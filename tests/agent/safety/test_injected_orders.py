@@ -24,7 +24,7 @@ from tests.agent.safety.obedient import Obedient, order
 from tests.support.effects import works
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\n"
 

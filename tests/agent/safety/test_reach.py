@@ -19,7 +19,7 @@ from agent.safety.sandbox.coverage import BoundaryCoverage, NetworkReach
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.verdict import Verdict
 from tests.support.loop_thread import LoopThread
-from tools.actions import Action, ReachHost, RunCommand
+from tools.services.actions import Action, ReachHost, RunCommand
 from tools.results import DeniedError
 
 LISTED = HostList([entry("listed.example.org")])

@@ -36,7 +36,7 @@ from agent.safety.smart import (
 )
 from agent.safety.verdict import SEVERITY, Verdict
 from tests.support.model_server import ModelServer, Reply, refuse, say
-from tools.actions import Action, ReadPath, RunCommand, RunScript
+from tools.services.actions import Action, ReadPath, RunCommand, RunScript
 from tools.results import DeniedError
 
 WORK = Path("/home/ada/project")

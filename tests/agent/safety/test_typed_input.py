@@ -9,7 +9,7 @@ import pytest
 from agent.safety.gate import Gate
 from agent.safety.typed_input import as_command
 from agent.safety.verdict import Verdict
-from tools.actions import SendInput
+from tools.services.actions import SendInput
 
 HOME = Path("/home/ada")
 WORK = HOME / "work"

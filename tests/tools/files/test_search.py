@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.tool_context import FakeContext, deny_all
-from tools.actions import ReadPath
+from tools.services.actions import ReadPath
 from tools.files import hits, searching
 from tools.files.credentials import PROTECTED_OPTION
 from tools.files.globs import expand, matcher

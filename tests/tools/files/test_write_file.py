@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.tool_context import FakeContext, deny_all
 from tests.tools.files.conftest import Call, names
-from tools.actions import WritePath
+from tools.services.actions import WritePath
 from tools.files import syntax
 from tools.files.write_file_tool import describe
 from tools.registry import registry

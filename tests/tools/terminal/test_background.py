@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.tool_context import deny_kinds
 from tests.tools.terminal.conftest import Task, processes_with, until
-from tools.actions import RunCommand, SendInput
+from tools.services.actions import RunCommand, SendInput
 from tools.registry import registry
 from tools.terminal import background
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.tool_context import deny_all
 from tests.tools.terminal.conftest import Task, processes_with, until
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 from tools.registry import registry
 from tools.terminal import output
 

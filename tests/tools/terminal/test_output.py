@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.terminal import output
 from tools.terminal.output import OutputCollector
 from tools.terminal.rolling_text import RollingText

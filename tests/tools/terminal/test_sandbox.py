@@ -17,7 +17,7 @@ from agent.safety.sandbox.boundary import NetworkMode, NetworkWish, SessionBound
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tests.support.tool_context import deny_all
 from tests.tools.terminal.conftest import Task, processes_with, until
-from tools.actions import ReadPath, RunCommand
+from tools.services.actions import ReadPath, RunCommand
 from tools.terminal.terminals import Terminals
 
 Open = Callable[..., Task]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.terminal.conftest import DASH, Task
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 from tools.terminal.local import LocalBackend
 
 KEPT: list[tuple[str, str, str]] = [

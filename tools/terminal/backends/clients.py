@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.terminal.backends.channel import ClientChannel
 
 _USUAL = frozenset(

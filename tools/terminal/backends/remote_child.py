@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from tools.results import ToolError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from tools.terminal.backend import Launch
 from tools.terminal.backends.channel import Channel
 from tools.terminal.backends.connector import Connector

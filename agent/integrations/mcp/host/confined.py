@@ -12,7 +12,7 @@ from agent.safety.sandbox import secrets
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.layout import PRIVATE_TMP
 from agent.safety.sandbox.probe import SandboxMode, probe
-from tools.sandbox import Need, SandboxLimits, Wrapped
+from tools.services.sandbox import Need, SandboxLimits, Wrapped
 
 
 def wrapped(argv: Sequence[str], confinement: Confinement | None, folder: Path) -> Wrapped:

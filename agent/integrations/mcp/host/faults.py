@@ -10,7 +10,7 @@ from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenEr
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LONGEST = 600
 _FORGOTTEN = (INVALID_REQUEST, "Session terminated")

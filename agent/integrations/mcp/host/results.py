@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _DEEPEST = 100
 """Levels of data that are read."""

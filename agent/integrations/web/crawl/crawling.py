@@ -20,12 +20,12 @@ from agent.integrations.web.crawl.robots import Robots, read_robots, read_sitema
 from agent.integrations.web.extracting import PageError, fetch_page, save
 from agent.integrations.web.gate import CallGate, same_site
 from agent.integrations.web.services import WebServices
-from tools.actions import Fetch
+from tools.services.actions import Fetch
 from tools.files.atomic import write_atomically
-from tools.outside_text import fenced
+from tools.text.outside_text import fenced
 from tools.results import DeniedError
-from tools.safe_text import clean
-from tools.web_reader import CrawlOrder
+from tools.text.safe_text import clean
+from tools.services.web_reader import CrawlOrder
 
 SUMMARY = 5_000
 """Characters of a summary, which are well below 2,000 tokens."""

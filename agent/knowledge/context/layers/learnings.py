@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.knowledge.context.layer import Entries, Facts, Layer, Part
-from tools.redact import redact
+from tools.text.redact import redact
 
 _HEAD = """\
 # Learnings

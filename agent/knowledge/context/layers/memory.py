@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from agent.knowledge.context.layer import Entries, Facts, Layer, Part
 from agent.knowledge.memory.scopes import RULE
-from tools.redact import redact
+from tools.text.redact import redact
 
 _HEAD = """\
 # Remembered: {name}

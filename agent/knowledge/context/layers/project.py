@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.knowledge.context.context_files import ContextFile, paragraphs
 from agent.knowledge.context.layer import Entries, Facts, Layer, Part, of_file, one_line
-from tools.redact import redact
+from tools.text.redact import redact
 
 
 def part_of(file: ContextFile, told: str, layer: str = "") -> Part:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from agent.knowledge.skills.hub.problems import HubLimitError, HubRefusedError, quoted
 from agent.knowledge.skills.scanner import LARGEST_FILE, MOST_BYTES, MOST_FILES
-from tools.safe_text import steers
+from tools.text.safe_text import steers
 
 LONGEST_PATH = 400
 LONGEST_NAME = 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.errors import ExitCode, HermesError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 class HubError(HermesError):

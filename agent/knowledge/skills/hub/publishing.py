@@ -23,7 +23,7 @@ from agent.knowledge.skills.hub.sources.well_known import SCHEMA
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.skill import Skill, load
 from tools.files.atomic import write_atomically
-from tools.redact import redact
+from tools.text.redact import redact
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 """Archives hold no times of this machine; zip knows none before."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from agent.knowledge.skills.hub.bundle import SkillFile
 from tools.files.diffs import diff_texts, shorten_diff
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Side = Literal["mine", "theirs"]
 """Whose version of a file counts where the person and the source both changed it."""

@@ -30,7 +30,7 @@ from agent.workspace.checkpoints.restore.open_files import (
 )
 from agent.workspace.checkpoints.restore.open_writers import writer_state
 from agent.workspace.checkpoints.restore.path_replacement import Move
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 Group = Callable[[str], str]
 FOSSIL = "fossil"

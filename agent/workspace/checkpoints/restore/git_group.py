@@ -29,7 +29,7 @@ from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_noise import is_index
 from agent.workspace.checkpoints.units import Units, above, kinds, within
 from agent.workspace.git import GitError, GitResult, run_git
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 LEFT = "is left, as you chose"
 AT_WORK = "git is at work there: {} exists; wait for it, or remove the file if no git runs"

@@ -14,7 +14,7 @@ from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, undivided
 from agent.workspace.checkpoints.restore.plan import merged
 from agent.workspace.checkpoints.restore.plan_items import PartialRestore, PlanItem
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 CHANGED = "changed after its hunks were chosen"
 _HEAD = re.compile(rb"^@@ -[0-9,]+ \+[0-9,]+ @@$", re.MULTILINE)

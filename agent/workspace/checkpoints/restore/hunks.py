@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tools.files.diffs import ChangedBlock, changed_blocks, hunk_lines, hunks_of, marked_lines
-from tools.safe_text import reveal
+from tools.text.safe_text import reveal
 
 MAX_BYTES = 4_000_000
 """Size of a file above which it is not parted."""

@@ -30,7 +30,7 @@ from agent.workspace.checkpoints.root_identity import identity, strangers
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.unit_marks import units_of
 from agent.workspace.checkpoints.units import NO_UNITS, Units, above, uncovered
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 @dataclass(frozen=True, slots=True)

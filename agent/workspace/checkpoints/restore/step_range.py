@@ -12,7 +12,7 @@ from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.plan import RestorePlan, plan_restore, with_others
 from agent.workspace.checkpoints.root_identity import strangers
 from agent.workspace.checkpoints.step_log import StepLog
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 def plan_back(

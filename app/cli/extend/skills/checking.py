@@ -11,7 +11,7 @@ from typing import Any
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 def _declare_validate(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand
 from app.cli.extend.skills.report import candidate_record, open_skill_hub, show
 from app.tui.screens.skill_report import candidate_lines
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.skill_hub import SkillOffer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand, open_catalog
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.skills import Skill, SkillSet

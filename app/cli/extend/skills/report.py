@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.api.home import Home
 from agent.errors import ConfigError
 from app.cli.sessions.output import say
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.skill_hub import Candidate, LockedSkill, SkillHub

@@ -20,7 +20,7 @@ from app.cli.extend.skills.report import (
     show,
 )
 from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.skill_hub import SkillHub, SnapshotRow

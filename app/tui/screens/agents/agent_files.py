@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.api.agents import Broken, Catalog, Definition, Definitions, Source, is_name
 from agent.api.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 TEMPLATE = """\
 ---

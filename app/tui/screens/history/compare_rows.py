@@ -12,7 +12,7 @@ from agent.api.comparison import BranchComparison, BranchSide
 from agent.api.search import first_line
 from app.tui.screens.history.timeline_files import SIGNS
 from app.tui.screens.history.timeline_services import FileDifferenceRow
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.panes import figures
 from widgets.row_list import RowList
 from widgets.row_text import fit, one_line, spread

@@ -22,7 +22,7 @@ from app.tui.screens.history.timeline_dialogs import BRING_BACK, WHATS, Timeline
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.split import PAUSE, PointedRows, SplitPage
 from app.tui.screens.wording import Skinned, line
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.row_list import RowList
 from widgets.row_text import fit, one_line, spread
 from widgets.timeline.paint import ago, count

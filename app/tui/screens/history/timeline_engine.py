@@ -11,7 +11,7 @@ from agent.api.session import SessionClient
 from app.tui.commands.history_actions import HistoryActions
 from app.tui.screens.history.file_changes import FileChanges
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, What
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 
 class EngineTimeline:

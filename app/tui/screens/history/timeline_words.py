@@ -10,7 +10,7 @@ from agent.api.history import Node
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.sessions.sessions import age
 from app.tui.screens.wording import line
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.timeline.paint import count, shown_path
 
 KINDS = {

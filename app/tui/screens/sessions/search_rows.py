@@ -18,7 +18,7 @@ from agent.api.history import Node
 from agent.api.search import MESSAGES, Query, QueryLine, SearchHit, readable, spans
 from app.tui.screens.wording import line
 from themes.skin import Skin
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.row_list import RowList
 from widgets.row_text import countable, fit, spread

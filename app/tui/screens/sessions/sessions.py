@@ -28,7 +28,7 @@ from app.tui.screens.keyline import KeyLine
 from app.tui.screens.marked_list import MarkedList
 from app.tui.screens.page import HELP
 from app.tui.screens.wording import line
-from tools.safe_text import clean, truncate
+from tools.text.safe_text import clean, truncate
 
 EMPTY = "No sessions yet. What is said in one is kept, and listed here."
 BACK = "esc back"

@@ -235,7 +235,7 @@ def _overridden(path: KeyPath, loaded: LoadedSettings, own: LoadedSettings, *, s
 
 def _text(value: Any, *, secret: bool = False) -> str:
     """A value as one line; what looks like a secret is masked."""
-    from tools.redact import redact
+    from tools.text.redact import redact
     from widgets.row_text import one_line
 
     if value is None:
@@ -251,7 +251,7 @@ def _text(value: Any, *, secret: bool = False) -> str:
 
 def _given(value: Any) -> str | None:
     """What an editor begins with; None when it would show something secret."""
-    from tools.redact import redact
+    from tools.text.redact import redact
 
     if value is None:
         return ""

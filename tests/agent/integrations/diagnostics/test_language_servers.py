@@ -22,7 +22,7 @@ from agent.safety.sandbox.probe import probe
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say
 from tests.support.tool_context import FakeContext
-from tools.diagnostics import FileEdit
+from tools.services.diagnostics import FileEdit
 from tools.discovery import discover
 from tools.registry import registry
 

@@ -21,7 +21,7 @@ from agent.automation.schedule import job_table
 from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.job import JobRun, delivered_to, delivery_rule
 from agent.core.store.store import Store
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.results import ToolError
 
 SETTINGS = MessengerSettings.model_validate(

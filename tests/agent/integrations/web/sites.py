@@ -13,7 +13,7 @@ from agent.core.home import Home
 from agent.integrations.web.call_web import CallWeb
 from agent.integrations.web.services import WebServices, open_web
 from tests.agent.core.net.doors import PUBLIC, TestNetwork, respond, web
-from tools.actions import Action, Fetch
+from tools.services.actions import Action, Fetch
 from tools.results import DeniedError
 
 Pages = Mapping[str, bytes | str | dict[str, Any]]

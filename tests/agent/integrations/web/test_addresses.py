@@ -16,7 +16,7 @@ from tests.agent.integrations.web.sites import site
 from tests.agent.integrations.web.test_crawling import crawled, page
 from tests.agent.integrations.web.test_searching import Route, anybody, found
 from tests.support.refused_hosts import HOSTS, LED_THERE, SAMPLE
-from tools.actions import Action
+from tools.services.actions import Action
 from tools.results import ToolError
 
 NAMED = [f"http://{host}/refused" for host in HOSTS]

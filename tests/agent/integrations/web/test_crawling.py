@@ -16,7 +16,7 @@ from agent.integrations.web.gate import CallGate
 from tests.agent.core.net.doors import respond
 from tests.agent.integrations.web.sites import Site, site
 from tools.results import DeniedError
-from tools.web_reader import CrawlOrder
+from tools.services.web_reader import CrawlOrder
 
 
 def page(name: str, *links: str) -> str:

@@ -18,7 +18,7 @@ from agent.integrations.web.search.service import SearchError, WebHit
 from agent.integrations.web.search.services import KEYS
 from tests.agent.core.net.doors import respond
 from tests.agent.integrations.web.sites import site
-from tools.actions import SearchWeb
+from tools.services.actions import SearchWeb
 from tools.results import DeniedError, ToolError
 
 HIT = {"title": "Harbour log", "url": "https://example.org/log"}

@@ -13,7 +13,7 @@ from agent.knowledge.learnings.notes import LearningRefusedError, call_key
 from agent.knowledge.learnings.record import standing
 from agent.core.store.store import Store
 from tests.agent.knowledge.learnings.test_store import learning
-from tools.learning_notes import LearningNote
+from tools.services.learning_notes import LearningNote
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from agent.knowledge.skills.catalog import SkillCatalog
 from agent.knowledge.skills.changes import carried_out, drafted
 from agent.knowledge.skills.originals import SkillOriginals
 from tests.support.skills import write_skill
-from tools.skill_keeper import SkillChange
+from tools.services.skill_keeper import SkillChange
 
 
 @pytest.fixture

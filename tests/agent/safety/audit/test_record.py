@@ -13,7 +13,7 @@ from agent.safety.audit.record import MAX_TEXT, AuditRecorder, AuditTail, entry,
 from agent.events import Decision
 from agent.safety.gate import Gate, Ruling
 from agent.safety.verdict import Verdict
-from tools.actions import Action, Fetch, RunCommand, WritePath
+from tools.services.actions import Action, Fetch, RunCommand, WritePath
 from tools.results import DeniedError
 
 WORKSPACE = Path("/srv/project")

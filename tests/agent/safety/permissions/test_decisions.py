@@ -13,7 +13,7 @@ from agent.core.modes import MODES, Mode, canonical, following, stricter
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from agent.safety.verdict import SEVERITY, Verdict
-from tools.actions import (
+from tools.services.actions import (
     Action,
     CallServer,
     ChangeSettings,

@@ -10,7 +10,7 @@ from agent.core.config import trust
 from agent.core.home import Home
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
-from tools.actions import Fetch, ReadPath, RunCommand, WritePath
+from tools.services.actions import Fetch, ReadPath, RunCommand, WritePath
 
 
 class Place:

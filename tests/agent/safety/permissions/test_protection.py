@@ -8,7 +8,7 @@ import pytest
 
 from agent.safety.permissions.protection import Protection
 from agent.safety.permissions.subjects import Setting
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 
 @pytest.fixture

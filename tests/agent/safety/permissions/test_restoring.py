@@ -14,7 +14,7 @@ from agent.safety.grants import subject
 from agent.safety.impact import ActionEnvironment, impact
 from agent.safety.permissions.policy import Permissions
 from agent.safety.verdict import Verdict
-from tools.actions import RestoreFiles
+from tools.services.actions import RestoreFiles
 from tools.results import DeniedError
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent.core.home import Home, private_folder
 from agent.safety.sandbox.boundary import NetworkMode, SessionBoundary
-from tools.sandbox import Need, Sandbox, SandboxLimits, Wrapped
+from tools.services.sandbox import Need, Sandbox, SandboxLimits, Wrapped
 
 PYTHON = os.path.realpath(sys.executable)
 

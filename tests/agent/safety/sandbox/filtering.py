@@ -12,7 +12,7 @@ from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.filtered import FilteredNetwork
 from tests.agent.core.net.doors import TestNetwork, read_all, server
 from tests.agent.safety.sandbox.cell import Cell
-from tools.sandbox import Need
+from tools.services.sandbox import Need
 
 LISTED = "packages.example.org"
 _SERVE = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)\n"

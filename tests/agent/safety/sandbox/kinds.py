@@ -8,7 +8,7 @@ from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock
 from agent.safety.sandbox.launch import landlock_version
 from agent.safety.sandbox.probe import holds
-from tools.sandbox import Sandbox
+from tools.services.sandbox import Sandbox
 
 
 def _present() -> dict[str, Sandbox]:

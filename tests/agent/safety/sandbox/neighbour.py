@@ -15,7 +15,7 @@ from agent.core.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.landlock import Landlock
-from tools.sandbox import Need
+from tools.services.sandbox import Need
 
 WRITES = """
 places='.git/hooks/evil .git/commondir .git/config.worktree .envrc'

@@ -16,7 +16,7 @@ import pytest
 from tests.agent.safety.sandbox.attempts import CALLS, READS, SETTINGS, SOCKETS, WRITES
 from tests.agent.safety.sandbox.cell import PYTHON, Cell, Ended, picture, room
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
-from tools.sandbox import Need
+from tools.services.sandbox import Need
 
 SECRETS = ("PRIVATE KEY", "machine secret", "STORED WORDS", "approvals:", "PATH=")
 NO = {f"refused {name}" for name in ("EPERM", "EACCES", "ENOSYS", "ESRCH", "ENOENT")}

@@ -24,7 +24,7 @@ from tests.agent.safety.sandbox.cell import Cell, room
 from tests.agent.safety.sandbox.filtering import LISTED, filter_around, hello, listed
 from tests.agent.safety.sandbox.kinds import KINDS
 from tools.results import ToolError
-from tools.sandbox import Need
+from tools.services.sandbox import Need
 
 pytestmark = pytest.mark.skipif(
     "bubblewrap" not in KINDS or entering() is None, reason="bubblewrap and nsenter are not both here"

@@ -13,7 +13,7 @@ from agent.safety.sandbox.guarded_files import GuardedFinder
 from agent.safety.sandbox.opening import _place_reader
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import WITH_NAMESPACES
-from tools.sandbox import Need
+from tools.services.sandbox import Need
 
 FILES = (
     ".envrc",

@@ -14,7 +14,7 @@ import pytest
 from agent.workspace.placeholders import TIME, is_placeholder
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import WITH_NAMESPACES
-from tools.sandbox import Need
+from tools.services.sandbox import Need
 
 ROOT = Path(__file__).parents[4]
 

@@ -30,9 +30,9 @@ from agent.safety.verdict import Verdict
 from agent.workspace.placeholders import hold
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import KINDS
-from tools.actions import Action, ReadPath, RunCommand
+from tools.services.actions import Action, ReadPath, RunCommand
 from tools.results import DeniedError, ToolError
-from tools.sandbox import Need, SandboxName, SandboxPolicy
+from tools.services.sandbox import Need, SandboxName, SandboxPolicy
 
 
 def test_the_strongest_boundary_that_holds_is_taken():

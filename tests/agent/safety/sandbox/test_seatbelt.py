@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.safety.sandbox.layout import covering, places
 from agent.safety.sandbox.seatbelt import Seatbelt, profile
 from tests.agent.safety.sandbox.seatbelt_rules import allows, rules
-from tools.sandbox import SandboxLimits, SandboxPolicy
+from tools.services.sandbox import SandboxLimits, SandboxPolicy
 
 NAMES = ["ws", "ws/a", "ws/a/b", "ws/a/b/c", "ws/d", 'o"u\\t', 'o"u\\t/x', "home", "home/.ssh", "home/.ssh/k"]
 

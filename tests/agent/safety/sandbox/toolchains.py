@@ -23,8 +23,8 @@ from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.none import NoSandbox
 from tests.agent.safety.sandbox.cell import Cell, room
 from tests.agent.safety.sandbox.kinds import KINDS
-from tools.actions import RunCommand
-from tools.sandbox import Sandbox
+from tools.services.actions import RunCommand
+from tools.services.sandbox import Sandbox
 
 PAGE = Path(__file__).parents[4] / "docs" / "sandbox.md"
 BEGIN, END = "<!-- toolchains -->\n", "<!-- end of toolchains -->\n"

@@ -16,7 +16,7 @@ from agent.session.subagents.file_turns import FileTurn, FileTurns
 from agent.session.subagents.records import Task, overall, read_answer
 from agent.session.subagents.slots import Slots
 from tests.support.team import report
-from tools.actions import ReadPath, WritePath
+from tools.services.actions import ReadPath, WritePath
 
 
 def test_a_report_is_read_in_its_parts() -> None:

@@ -13,7 +13,7 @@ from agent.workspace.checkpoints.entries import Step
 from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.store import CheckpointStore
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 LIMITS = CaptureLimits(file=1_000_000, beforehand=10_000_000)
 Open = Callable[..., StepRecorder]

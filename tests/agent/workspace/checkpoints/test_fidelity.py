@@ -17,7 +17,7 @@ from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from tests.agent.workspace.checkpoints.conftest import Open, command
 from tests.agent.workspace.checkpoints.torture import CHANGES, different, git_state, look, plant
-from tools.actions import DeletePath, WritePath
+from tools.services.actions import DeletePath, WritePath
 
 LIMITS = CaptureLimits(file=1_000_000, beforehand=100_000_000)
 
@@ -150,7 +150,7 @@ async def test_a_change_that_keeps_size_and_time_is_found(
     recorder.start()
     await recorder.ready()
     async with recorder.during("c", "terminal", "session") as recording:
-        from tools.actions import RunCommand
+        from tools.services.actions import RunCommand
 
         await recorder.acting("c", RunCommand(tool="terminal", command="x", cwd=root))
         before = file.stat()
@@ -247,7 +247,7 @@ async def test_a_tool_and_a_program_that_change_one_file_at_once_leave_one_chain
     recorder = opened(LIMITS)
     recorder.start()
     await recorder.ready()
-    from tools.actions import RunCommand
+    from tools.services.actions import RunCommand
 
     async with recorder.during("program", "terminal", "session"):
         await recorder.acting("program", RunCommand(tool="terminal", command="x", cwd=root))

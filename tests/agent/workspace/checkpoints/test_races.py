@@ -27,7 +27,7 @@ from agent.workspace.checkpoints.restore.plan import plan_restore
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.torture import look
 from tests.support.restore_storm import edited_during_commands
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 
 def plan_back(recorder: StepRecorder, position: int = 0):
@@ -152,7 +152,7 @@ from pathlib import Path
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.store import CheckpointStore
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 async def main():
     root, store = Path(sys.argv[1]), CheckpointStore(Path(sys.argv[2]))
     told = []

@@ -14,7 +14,7 @@ from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 COMMAND = """
 chmod u+w readonly; echo x >readonly/made; rm readonly/file; chmod 500 readonly

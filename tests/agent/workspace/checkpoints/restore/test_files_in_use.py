@@ -20,7 +20,7 @@ from tests.agent.workspace.checkpoints.conftest import Open, command
 from tests.agent.workspace.checkpoints.restore.trees import look, taken_back
 from tests.support import data_programs
 from tests.support.thorough import thoroughly
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 
 class Running:

@@ -17,7 +17,7 @@ from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.unit_marks import disk
 from tests.agent.workspace.checkpoints.conftest import Open, command
 from tests.agent.workspace.checkpoints.restore.trees import Tree, look, taken_back
-from tools.actions import RunCommand
+from tools.services.actions import RunCommand
 
 STORED = Path(__file__).parents[1] / "data" / "reftable.tar.xz"
 """Made by git 2.55: `base`; `agent` with a commit and a branch more; and that after a look, a fetch,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from tools.secret_shapes import mask_shapes
+from tools.text.secret_shapes import mask_shapes
 
 MASK = "…redacted"
 

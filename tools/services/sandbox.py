@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from tools.actions import ReachHost
+from tools.services.actions import ReachHost
 
 PermitHost = Callable[[ReachHost], Awaitable[object]]
 """Returns if a host may be reached; raises `DeniedError` otherwise. For the session's loop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.safe_text import clean
+from tools.text.safe_text import clean
 
 _MARK = re.compile(r"<(\s*/?\s*)outside-text", re.IGNORECASE)
 

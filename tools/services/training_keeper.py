@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from tools.actions import Action
+from tools.services.actions import Action
 
 Permit = Callable[[Action], Awaitable[None]]
 
