@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
-from widgets.filtered_rows import FilteredRows
+from widgets.painting.filtered_rows import FilteredRows
 
 
 class Background:

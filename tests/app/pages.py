@@ -12,7 +12,7 @@ from textual.screen import Screen
 from tests.support.waiting import until
 from themes.loader import load_skin
 from widgets.palette import css_variables, textual_theme
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 
 
 class PageHost(App[None]):

@@ -39,7 +39,7 @@ from tools.context import Todo
 from tools.results import DiffDetail, Display, TextDetail
 from tools.text.safe_text import clean, reveal
 from widgets.panes.agents import AgentRow
-from widgets.reader import Reader
+from widgets.rows.reader import Reader
 
 SIZE = (110, 40)
 NUMBERED = [kind.numbered(number) for number, kind in enumerate(KINDS)]

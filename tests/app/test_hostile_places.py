@@ -46,7 +46,7 @@ from tests.support.waiting import until
 from tests.support.watched import Watch, watched
 from themes.loader import load_file
 from tools.services.actions import RunCommand
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 
 pytestmark = pytest.mark.thorough
 

@@ -37,7 +37,7 @@ from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind, some_or_all
 from tests.support.waiting import until
 from tests.support.watched import Watch, watched
 from tools.text.safe_text import steers
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 
 SIZE = (140, 50)
 SMALL = [kind.numbered(number) for number, kind in enumerate(SHORT)]

@@ -34,8 +34,8 @@ from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens.detail import DetailScreen
 from tests.support.waiting import until
 from tools.results import Display
-from widgets.direct_rows import uncovered
-from widgets.reader import Reader
+from widgets.painting.direct_rows import uncovered
+from widgets.rows.reader import Reader
 
 
 class Scene:

@@ -26,7 +26,7 @@ from app.tui.screens.keyline import KeyLine, fitted
 from app.tui.screens.models.onboarding import OnboardingScreen
 from tests.support.waiting import until
 from tools.context import PersonAnswer
-from widgets.reader import Reader
+from widgets.rows.reader import Reader
 
 
 class Host(App[None]):

@@ -25,7 +25,7 @@ from themes.colors import normalized
 from themes.contrast import check, tightest
 from themes.loader import list_skins, load_file, load_skin
 from themes.skin import ROLES, Skin
-from widgets.reader import Reader
+from widgets.rows.reader import Reader
 
 SIZES = [(80, 24), (120, 40)]
 ACCENT = tuple(ROLES).index("accent")

@@ -25,7 +25,7 @@ from tests.app.test_application import Stage, stage
 from tests.support.replies import calls, say
 from tests.support.waiting import until
 from tools.context import PersonAnswer
-from widgets.reader import Reader
+from widgets.rows.reader import Reader
 
 TINY = [(1, 1), (3, 2), (12, 2)]
 KEYS = ("end", "pagedown")

@@ -10,7 +10,7 @@ from textual import events
 
 from tests.app.test_application import stage
 from tests.support.replies import say
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 
 
 async def burst(scene: Any, text: str) -> None:

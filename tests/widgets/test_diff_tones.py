@@ -9,7 +9,7 @@ from rich.style import Style
 
 from tools.text.safe_text import clean
 from widgets.diff_tones import diff_tones
-from widgets.reader_rows import PIECE, ReaderRows
+from widgets.rows.reader_rows import PIECE, ReaderRows
 from widgets.transcript.wide_rows import WideRows
 
 DIFF = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@ def f():\n a\n-b\n+c\n+d"

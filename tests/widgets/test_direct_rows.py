@@ -13,7 +13,7 @@ from textual.widgets import Label, Static
 
 from tests.support.painted import PaintedScreen
 from tests.support.waiting import until
-from widgets.direct_rows import uncovered
+from widgets.painting.direct_rows import uncovered
 from widgets.transcript.view import Transcript
 
 SIZE = (60, 12)

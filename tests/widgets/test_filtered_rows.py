@@ -10,8 +10,8 @@ from textual.filter import LineFilter, Monochrome
 from textual.geometry import Region
 from textual.strip import Strip
 
-from widgets import filtered_rows as filtered_module
-from widgets.filtered_rows import DrawnRow, FilteredRows
+from widgets.painting import filtered_rows as filtered_module
+from widgets.painting.filtered_rows import DrawnRow, FilteredRows
 
 RED = Style(color="#ff0000", bgcolor="#100000")
 

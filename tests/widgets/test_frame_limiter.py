@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from widgets import frame_limiter
-from widgets.frame_limiter import FrameLimiter
+from widgets.painting import frame_limiter
+from widgets.painting.frame_limiter import FrameLimiter
 
 LONG = 3_600.0
 """Seconds no test lasts."""

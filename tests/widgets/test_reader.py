@@ -15,8 +15,8 @@ from textual.selection import Selection
 
 from tests.support.hostile import KINDS
 from tools.text.safe_text import clean, reveal
-from widgets.reader import Reader
-from widgets.reader_rows import PIECE, ReaderRows, cut
+from widgets.rows.reader import Reader
+from widgets.rows.reader_rows import PIECE, ReaderRows, cut
 from widgets.transcript.wide_rows import Row, WideRows
 
 PLAIN, RED, DIM = Style(), Style(bold=True), Style(dim=True)

@@ -13,8 +13,8 @@ from rich.segment import ControlType, Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from widgets import row_encoder
-from widgets.row_encoder import RowEncoder
+from widgets.painting import row_encoder
+from widgets.painting.row_encoder import RowEncoder
 
 WIDTH = 60
 Runs = Sequence[tuple[str, Style | None]]

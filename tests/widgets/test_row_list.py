@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from themes.skin import NIGHT, Skin
 from widgets.palette import Palette
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 
 
 class Host(App[None]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.row_filter import RowFilter
-from widgets.row_view import RowView
+from widgets.rows.row_filter import RowFilter
+from widgets.rows.row_view import RowView
 
 
 def view(heights: list[int], height: int, *, follow: bool = False) -> RowView:

@@ -11,7 +11,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from themes.skin import Skin
-from widgets.filtered_rows import DrawnRow
+from widgets.painting.filtered_rows import DrawnRow
 from widgets.palette import Palette
 from widgets.panes import figures
 from widgets.panes.agent_row import (
@@ -27,7 +27,7 @@ from widgets.panes.agent_row import (
     unmerged,
 )
 from widgets.panes.sparkline import draws_ascii_only
-from widgets.row_text import fit, one_line, spread, to_strip
+from widgets.rows.row_text import fit, one_line, spread, to_strip
 
 
 class AgentHeader(DrawnRow):

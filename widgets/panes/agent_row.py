@@ -11,7 +11,7 @@ from rich.text import Text
 
 from widgets.panes import figures
 from widgets.panes.sparkline import Pulse, bars, pace
-from widgets.row_text import fit, one_line, spread
+from widgets.rows.row_text import fit, one_line, spread
 
 AgentState = Literal[
     "pending", "running", "waiting", "paused", "stopping", "done", "failed", "denied", "interrupted", "budget"

@@ -15,8 +15,8 @@ from textual.timer import Timer
 from widgets.panes.agent_row import LIVE, WORDS, AgentRow, AgentRowStyle, AgentState, drawn, height, unmerged
 from widgets.panes.pane import Pane, Summary
 from widgets.panes.sparkline import draws_ascii_only
-from widgets.row_list import RowList
-from widgets.row_text import one_line
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line
 
 __all__ = ["AgentRow", "AgentState", "AgentsPane"]
 

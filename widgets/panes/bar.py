@@ -12,9 +12,9 @@ from textual.message import Message
 from textual.strip import Strip
 
 from themes.skin import Skin
-from widgets.filtered_rows import DrawnRow
+from widgets.painting.filtered_rows import DrawnRow
 from widgets.palette import Palette
-from widgets.row_text import fit, one_line, to_strip
+from widgets.rows.row_text import fit, one_line, to_strip
 
 if TYPE_CHECKING:
     from widgets.panes.pane import Summary

@@ -10,7 +10,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from themes.skin import Skin
-from widgets.filtered_rows import FilteredRows, KeptRow
+from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
 from widgets.panes.arrangement import WIDTH, mode_for, side_width
 

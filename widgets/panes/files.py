@@ -13,8 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from widgets.panes.pane import Pane, Summary
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 
 KEPT = 5_000
 """Files that are listed; of more, those changed longest ago are only counted."""

@@ -17,8 +17,8 @@ from textual.timer import Timer
 from tools.results import Display, Outcome
 from widgets.panes import figures
 from widgets.panes.pane import Pane, Summary
-from widgets.row_list import RowList
-from widgets.row_text import fit, one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit, one_line, spread
 
 KEPT = 5_000
 """Calls the log keeps; older ones make room, a twentieth of them at a time."""

@@ -11,8 +11,8 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from widgets.row_list import Draw, RowList
-from widgets.row_text import spread
+from widgets.rows.row_list import Draw, RowList
+from widgets.rows.row_text import spread
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from textual.message import Message
 from textual.strip import Strip
 
 from themes.skin import Skin
-from widgets.filtered_rows import DrawnRow
+from widgets.painting.filtered_rows import DrawnRow
 from widgets.palette import Palette
-from widgets.row_text import fit, to_strip
+from widgets.rows.row_text import fit, to_strip
 
 
 class RegionRule(DrawnRow):

@@ -16,10 +16,10 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from themes.skin import Skin
-from widgets.filtered_rows import DrawnRow
+from widgets.painting.filtered_rows import DrawnRow
 from widgets.palette import Palette
 from widgets.panes import figures
-from widgets.row_text import fit, one_line, to_strip
+from widgets.rows.row_text import fit, one_line, to_strip
 
 GAUGE_CELLS = 10
 TITLE_CELLS = 12

@@ -9,8 +9,8 @@ from rich.text import Text
 from tools.context import Todo, TodoStatus
 from widgets.panes.pane import Pane, Summary
 from widgets.panes.todo_rows import TasksBelow, TodoRow, counted, current, rows_of
-from widgets.row_list import RowList
-from widgets.row_text import fit, one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit, one_line, spread
 
 LOOKS: Mapping[TodoStatus, tuple[str, str, str]] = {
     "completed": ("✓", "success", "dim"),

@@ -20,7 +20,7 @@ from widgets.panes.arrangement import Arrangement, Mode, PaneWant, jump_keys, mo
 from widgets.panes.bar import BarPart, PaneBar
 from widgets.panes.pane import EVERY_PANE, Pane
 from widgets.panes.rules import Divider, RegionRule
-from widgets.row_text import fitted, letters
+from widgets.rows.row_text import fitted, letters
 
 STEP = 2
 MARGIN = 3

@@ -10,8 +10,8 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from tools.text.safe_text import clean
-from widgets.row_list import RowList
-from widgets.row_text import fit
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit
 from widgets.timeline.side_by_side import HunkStart, LinePair, Part, old_numbers, side_by_side, unified
 from widgets.transcript.code import CodeLine
 from widgets.transcript.diff import LineDrawer, colored, number_size, without_tabs

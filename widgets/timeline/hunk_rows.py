@@ -9,8 +9,8 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from widgets.row_list import RowList
-from widgets.row_text import spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import spread
 from widgets.timeline.diff_rows import DiffRows
 from widgets.timeline.side_by_side import HunkStart, LinePair
 from widgets.transcript.diff_reader import DiffFile, DiffHunk

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.style import Style
 from rich.text import Text
 
-from widgets.row_text import fit, one_line
+from widgets.rows.row_text import fit, one_line
 from widgets.timeline.graph import lane_role, rails
 from widgets.timeline.layout import Drawing, DrawnLine
 from widgets.timeline.node_tree import ENGINE, NodeRow, NodeTree

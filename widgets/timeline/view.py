@@ -14,7 +14,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 from widgets.timeline.landmarks import landmarks
 from widgets.timeline.layout import FILTERS, Drawing, Filter, TimelineFilter, lay_out, matches
 from widgets.timeline.minimap import Minimap

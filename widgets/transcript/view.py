@@ -18,9 +18,9 @@ from textual.timer import Timer
 
 from themes.skin import Skin
 from tools.results import Display, Outcome
-from widgets.direct_rows import DirectRows
-from widgets.filtered_rows import FilteredRows, KeptRow
-from widgets.frame_limiter import FrameLimiter
+from widgets.painting.direct_rows import DirectRows
+from widgets.painting.filtered_rows import FilteredRows, KeptRow
+from widgets.painting.frame_limiter import FrameLimiter
 from widgets.palette import Palette
 from widgets.pictures.shelf import PictureShelf
 from widgets.transcript.conversation_search import Finder

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from tools.text.safe_text import clean
 from widgets.palette import Palette
-from widgets.row_text import countable
+from widgets.rows.row_text import countable
 from widgets.transcript.wide_rows import Row, cells_of, window
 
 TAB = 8

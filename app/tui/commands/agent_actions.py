@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from agent.errors import HermesError
 from agent.events import CopyChanged
 from widgets.panes.agent_row import UNDER_WAY
-from widgets.row_text import one_line
+from widgets.rows.row_text import one_line
 
 if TYPE_CHECKING:
     from agent.api.session import AgentConversation, Agents, SessionClient

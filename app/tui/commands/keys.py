@@ -118,7 +118,7 @@ def _widgets() -> Iterator[Bindable]:
     from widgets.panes.files import FilesPane
     from widgets.panes.pane import Pane
     from widgets.panes.workbench import Workbench
-    from widgets.row_list import RowList
+    from widgets.rows.row_list import RowList
     from widgets.transcript.view import Transcript
 
     for owner in (Transcript, RowList, Pane, AgentsPane, FilesPane, PaneBar, Workbench):

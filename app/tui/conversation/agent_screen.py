@@ -37,7 +37,7 @@ from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import CommandChoice as MenuCommand
 from widgets.prompt.widget import Prompt
-from widgets.row_text import one_line
+from widgets.rows.row_text import one_line
 from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from app.tui.screens.dialog import Dialog, Hints
 from app.tui.screens.field import Field
 from app.tui.screens.keyline import BETWEEN
 from app.tui.screens.wording import LINE_CHARS, line, words
-from widgets.reader import Reader
+from widgets.rows.reader import Reader
 
 if TYPE_CHECKING:
     from agent.api.mcp import FormField

@@ -17,8 +17,8 @@ from app.tui.screens.confirm import ConfirmDialog
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
-from widgets.row_text import fit
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit
 
 POLL = 0.5
 """Seconds between two looks at what holds and waits."""

@@ -16,8 +16,8 @@ from agent.api.permissions import AuditEntry, AuditError, AuditReport, AuditTail
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
-from widgets.row_text import fit
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit
 from widgets.timeline.paint import count
 
 POLL = 0.5

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 
 from app.tui.screens.counted import CountedPage, CountedRows
 from app.tui.screens.wording import line
-from widgets.row_text import fit
+from widgets.rows.row_text import fit
 
 if TYPE_CHECKING:
     from widgets.pictures.shelf import HeldPicture, PictureShelf

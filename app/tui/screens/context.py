@@ -18,8 +18,8 @@ from app.tui.screens.counted import CountedPage, CountedRows
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.wording import line
 from widgets.panes.figures import UNKNOWN, money, percent, tokens
-from widgets.row_list import RowList
-from widgets.row_text import fit
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit
 
 NAME_CELLS = 20
 COUNT_CELLS = 6

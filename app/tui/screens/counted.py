@@ -11,7 +11,7 @@ from textual import work
 
 from agent.errors import HermesError
 from app.tui.screens.page import Page
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 
 Counted = TypeVar("Counted")
 

@@ -20,8 +20,8 @@ from app.tui.screens.closable import ClosableModal
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.keyline import BETWEEN, KeyLine
 from app.tui.screens.wording import LINE_CHARS, line
-from widgets.reader import Reader
-from widgets.row_text import letters
+from widgets.rows.reader import Reader
+from widgets.rows.row_text import letters
 
 Outcome = TypeVar("Outcome")
 

@@ -21,8 +21,8 @@ from widgets.key_names import shown_key
 from widgets.panes.pane import Pane
 from widgets.prompt.keymap import KEYS as PROMPT_KEYS
 from widgets.prompt.widget import Prompt
-from widgets.row_list import RowList
-from widgets.row_text import fit, one_line
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit, one_line
 from widgets.transcript.view import Transcript
 
 KEY_CELLS = 18

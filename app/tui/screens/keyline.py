@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from widgets.row_text import BETWEEN, fitted
+from widgets.rows.row_text import BETWEEN, fitted
 
 __all__ = ["BETWEEN", "KeyLine", "fitted"]
 

@@ -13,8 +13,8 @@ from textual.binding import Binding, BindingType
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.log_tail import LogLine, LogTail, UnreadableLogError
 from app.tui.screens.page import Page
-from widgets.row_list import RowList
-from widgets.row_text import fit
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit
 from widgets.timeline.paint import count
 
 POLL = 0.5

@@ -22,8 +22,8 @@ from app.tui.screens.sessions.sessions import age
 from app.tui.screens.wording import line
 from app.tui.terminal.editor import edit
 from tools.text.safe_text import clean
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
     from agent.api.memory import MemoryContents, MemoryFiles, Scope

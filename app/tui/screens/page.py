@@ -13,7 +13,7 @@ from app.tui.screens.closable import ClosableModal
 from app.tui.screens.head import ScreenHeader
 from app.tui.screens.keyline import KeyLine
 from app.tui.screens.skin_of import palette_of
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 
 Outcome = TypeVar("Outcome")
 

@@ -22,8 +22,8 @@ from app.tui.screens.difference import difference_parts
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.wording import line
 from tools.text.safe_text import clean
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 
 MARKS = {"enabled": "●", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
 FAILED = "!"

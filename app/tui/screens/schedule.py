@@ -18,8 +18,8 @@ from app.tui.screens.confirm import TextDialog
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
     from agent.api.schedule import Job, JobBook, JobRun

@@ -17,8 +17,8 @@ from app.tui.screens.difference import difference_parts
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.sign_in_dialog import SignInDialog
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
     from agent.api.mcp import ServerState, ToolState

@@ -18,8 +18,8 @@ from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.skill_candidate import CandidateScreen
 from app.tui.screens.wording import line
 from tools.text.safe_text import clean
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 from widgets.timeline.paint import count
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from app.tui.screens.page import PAGE_STYLE, Page
-from widgets.row_list import Draw, RowList
+from widgets.rows.row_list import Draw, RowList
 
 Outcome = TypeVar("Outcome")
 

@@ -13,7 +13,7 @@ from agent.api.usage import MAIN, SENT, SIDE, SpendingBound, SpendingOverview, U
 from app.tui.screens.context import bar, part
 from app.tui.screens.counted import CountedPage, CountedRows
 from widgets.panes.figures import UNKNOWN, money, tokens
-from widgets.row_text import fit
+from widgets.rows.row_text import fit
 
 NAME_CELLS = 22
 NUMBER_CELLS = 9

@@ -6,8 +6,8 @@ import re
 
 from app.tui.screens.skin_of import palette_of
 from tools.text.safe_text import left_out, reveal
-from widgets.reader import Reader
-from widgets.reader_rows import Gutter
+from widgets.rows.reader import Reader
+from widgets.rows.reader_rows import Gutter
 
 LINE_CHARS = 400
 """Characters of a name or a choice that a dialog shows; `o` opens all of them."""

@@ -19,7 +19,7 @@ from app.tui.startup import startup_theme_read
 from themes.colors import normalized
 from themes.skin import ROLES, Skin
 from widgets.palette import Palette
-from widgets.row_text import one_line
+from widgets.rows.row_text import one_line
 
 if TYPE_CHECKING:
     from app.tui.conversation.session_screen import SessionScreenPort

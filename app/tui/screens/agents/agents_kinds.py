@@ -19,8 +19,8 @@ from app.tui.screens.agents.agent_files import AgentKind, limits
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 
 WAITS = "those of the project wait for hermes config trust"
 NAME_CELLS = 18

@@ -11,7 +11,7 @@ from agent.api.checkpoints import Choice, RestorePlan
 from app.tui.screens.history.plan_words import MERGE, PlanWords
 from app.tui.screens.history.restoring import RestoreServices, RestoringScreen
 from app.tui.screens.page import HELP
-from widgets.row_text import one_line
+from widgets.rows.row_text import one_line
 
 
 class MergeScreen(RestoringScreen, inherit_bindings=False):

@@ -15,8 +15,8 @@ from agent.api.history import MAIN, BranchHead, OutlineRow
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 from widgets.timeline.paint import ago, count
 
 

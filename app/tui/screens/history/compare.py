@@ -16,7 +16,7 @@ from app.tui.screens.history.compare_rows import CompareMessages, CompareRows, r
 from app.tui.screens.history.timeline_files import FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.page import Page
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 from widgets.transcript.items import Item, source_of
 
 

@@ -14,8 +14,8 @@ from app.tui.screens.history.timeline_files import SIGNS
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from tools.text.safe_text import clean
 from widgets.panes import figures
-from widgets.row_list import RowList
-from widgets.row_text import fit, one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit, one_line, spread
 from widgets.timeline.paint import count, shown_path
 from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
 

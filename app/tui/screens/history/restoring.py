@@ -35,8 +35,8 @@ from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.split import PAUSE, PointedRows, SplitPage
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 from widgets.timeline.diff_rows import DiffRows
 from widgets.timeline.paint import count, shown_path
 

@@ -23,8 +23,8 @@ from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.split import PAUSE, PointedRows, SplitPage
 from app.tui.screens.wording import Skinned, line
 from tools.text.safe_text import clean
-from widgets.row_list import RowList
-from widgets.row_text import fit, one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit, one_line, spread
 from widgets.timeline.paint import ago, count
 
 EMPTY = "You have said nothing on this branch yet. What you send can be taken back here."

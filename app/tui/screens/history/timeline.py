@@ -26,7 +26,7 @@ from app.tui.screens.history.timeline_words import next_name
 from app.tui.screens.keyline import KeyLine
 from app.tui.screens.page import PAGE_STYLE, Page
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 from widgets.timeline.layout import FILTERS, Drawing, TimelineFilter, lay_out
 from widgets.timeline.minimap import Minimap
 from widgets.timeline.node_tree import BranchTag, BranchTip, NodeRow, plant

@@ -23,8 +23,8 @@ from app.tui.screens.page import HELP, PAGE_STYLE, Page
 from app.tui.screens.skin_of import palette_of
 from app.tui.screens.wording import line
 from tools.files.diffs import diff_texts
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 from widgets.timeline.diff_rows import DiffRows
 from widgets.timeline.paint import count, shown_path
 

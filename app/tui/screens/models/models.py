@@ -22,8 +22,8 @@ from app.tui.screens.models.obtaining import Setup, obtained
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line
 from widgets.panes.figures import UNKNOWN, tokens
-from widgets.row_list import RowList
-from widgets.row_text import fit, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit, spread
 
 WINDOW_CELLS = 8
 PRICE_CELLS = 16

@@ -35,7 +35,7 @@ from app.tui.screens.keyline import KeyLine
 from app.tui.screens.sessions.search_rows import EMPTY, LOOKING, NOTHING, HitPreview, HitRows, around, chips
 from app.tui.screens.skin_of import palette_of
 from app.tui.screens.wording import line
-from widgets.row_list import RowList
+from widgets.rows.row_list import RowList
 
 FIRST = 24
 """Hits that are shown at once: a screenful, whose texts cost a few milliseconds."""

@@ -20,8 +20,8 @@ from app.tui.screens.wording import line
 from themes.skin import Skin
 from tools.text.safe_text import clean
 from widgets.palette import Palette
-from widgets.row_list import RowList
-from widgets.row_text import countable, fit, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import countable, fit, spread
 from widgets.transcript.wrap import TAB, expand_tabs, wrap
 
 HINT = 'role: tool: after: before: project: branch: session:  "a phrase"  -without'

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from app.tui.screens.settings.settings_rows import SettingRow
-from widgets.row_list import RowList
-from widgets.row_text import fit, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit, spread
 
 NAME_CELLS, NAME_SHARE = 27, 0.42
 """Cells that the names have at most, and the share of a narrow screen they have instead."""

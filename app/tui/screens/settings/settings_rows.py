@@ -236,7 +236,7 @@ def _overridden(path: KeyPath, loaded: LoadedSettings, own: LoadedSettings, *, s
 def _text(value: Any, *, secret: bool = False) -> str:
     """A value as one line; what looks like a secret is masked."""
     from tools.text.redact import redact
-    from widgets.row_text import one_line
+    from widgets.rows.row_text import one_line
 
     if value is None:
         return "unset"

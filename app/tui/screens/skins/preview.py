@@ -8,7 +8,7 @@ from textual.widget import Widget
 from app.tui.screens.skins.sample_session import sample
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.row_text import to_strip
+from widgets.rows.row_text import to_strip
 
 
 class SkinPreview(Widget):

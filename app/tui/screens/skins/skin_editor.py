@@ -33,8 +33,8 @@ from themes.depth import adapted
 from themes.skin import ROLES, Skin
 from widgets.palette import Palette
 from widgets.palette import color_of as rich_color
-from widgets.row_list import RowList
-from widgets.row_text import spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import spread
 
 if TYPE_CHECKING:
     from app.tui.ports import DialogPort

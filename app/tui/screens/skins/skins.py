@@ -24,8 +24,8 @@ from app.tui.screens.wording import line
 from themes.contrast import ContrastFinding
 from themes.loader import ListedSkin, LoadedSkin, list_skins
 from widgets.palette import Palette
-from widgets.row_list import RowList
-from widgets.row_text import one_line, spread
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
     from app.tui.ports import DialogPort

@@ -15,7 +15,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from widgets.row_encoder import RowEncoder
+from widgets.painting.row_encoder import RowEncoder
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """What is between is shown at once; terminals that do not know it pass over it."""

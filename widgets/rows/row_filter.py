@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 
-from widgets.row_view import RowView
+from widgets.rows.row_view import RowView
 
 SLICE = 0.003
 """Seconds of looking before other work gets its turn."""

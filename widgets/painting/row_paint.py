@@ -9,7 +9,7 @@ from typing import Protocol
 from textual.geometry import Region, Size
 from textual.timer import Timer
 
-from widgets.row_view import RowView
+from widgets.rows.row_view import RowView
 
 FRAME = 1 / 30
 """Seconds between two paints of a list that keeps changing."""

@@ -21,12 +21,12 @@ from textual.message import Message
 from textual.strip import Strip
 
 from themes.skin import Skin
-from widgets.filtered_rows import FilteredRows, KeptRow
+from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
-from widgets.row_filter import RowFilter
-from widgets.row_paint import RowPainter
-from widgets.row_text import to_strip
-from widgets.row_view import RowView
+from widgets.rows.row_filter import RowFilter
+from widgets.painting.row_paint import RowPainter
+from widgets.rows.row_text import to_strip
+from widgets.rows.row_view import RowView
 
 Draw = Callable[[int, int], Sequence[Text]]
 """The lines of a row, given its index and the width in cells: cleaned text, at least one line.

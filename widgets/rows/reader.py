@@ -17,10 +17,10 @@ from textual.strip import Strip
 
 from themes.skin import Skin
 from tools.text.safe_text import clean
-from widgets.filtered_rows import FilteredRows, KeptRow
+from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
-from widgets.reader_rows import Gutter, ReaderRows, Show
-from widgets.row_view import RowView
+from widgets.rows.reader_rows import Gutter, ReaderRows, Show
+from widgets.rows.row_view import RowView
 from widgets.transcript.painting import SCROLLBAR, Span, thumb_rows
 from widgets.transcript.wide_rows import WideRows, whole_text
 
