@@ -27,8 +27,8 @@ from textual.strip import Strip
 from agent.core.store.nodes import NewNode
 from agent.core.store.outline import OutlineRow
 from app.tui.screens.history.timeline import TimelineScreen
-from tests.app.pages import PageHost
-from tests.app.timeline_stage import Book, opened
+from tests.app.tui.pages import PageHost
+from tests.app.tui.timeline_stage import Book, opened
 from widgets.timeline.layout import TimelineFilter, lay_out
 from widgets.timeline.node_tree import BranchTip, plant
 

@@ -43,14 +43,14 @@ from app.tui.screens.context import ContextScreen
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.sessions.sessions import SessionsScreen
 from app.tui.screens.skill_candidate import CandidateScreen
-from tests.app import agents_stage, web_stage
-from tests.app import test_memory_screen as memories
-from tests.app import test_skill_offers as offers
-from tests.app import test_skills_screen as skills_stage
-from tests.app.going_back_stage import PLAN, RESTORE
-from tests.app.test_context_screen import FULL
-from tests.app.test_looks_of_dialogs import DIALOGS
-from tests.app.test_models_screen import HOME, KEYS, Menu
+from tests.app.tui import agents_stage, web_stage
+from tests.app.tui import test_memory_screen as memories
+from tests.app.tui import test_skill_offers as offers
+from tests.app.tui import test_skills_screen as skills_stage
+from tests.app.tui.going_back_stage import PLAN, RESTORE
+from tests.app.tui.test_context_screen import FULL
+from tests.app.tui.test_looks_of_dialogs import DIALOGS
+from tests.app.tui.test_models_screen import HOME, KEYS, Menu
 from tests.support import shelf, story
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.waiting import until

@@ -24,7 +24,7 @@ from app.cli.sessions.oneshot import JsonView
 from app.tui.commands.registry import BY_SLASH, forget_command
 from app.tui.questions import request_queue
 from app.tui.screens import dialog as dialogs
-from tests.app.test_application import stage
+from tests.app.tui.test_application import stage
 from tests.support.engines import bench
 from tests.support.replies import call, say
 from tests.support.sessions import engine_of

@@ -20,7 +20,7 @@ class Ability(NamedTuple):
 
     title: str
     test: str
-    """The test of tests/app/serve/test_gateways.py that tries it."""
+    """The test of tests/app/service/test_gateways.py that tries it."""
     how: Callable[[Platform], str] = lambda _: "✓"
     """How a messenger does it; empty: it cannot be done there."""
 

@@ -1,6 +1,6 @@
 """Three agents in copies of a small real project: one fails, one is told better, one is stopped.
 
-Told by a script, carried out by the real program. `tests/app/test_demonstration.py` plays it
+Told by a script, carried out by the real program. `tests/app/tui/test_demonstration.py` plays it
 with a person who is a test; `benchmarks/agents_demonstration.py` lets anybody be the person.
 """
 

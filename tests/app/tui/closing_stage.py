@@ -1,0 +1,333 @@
+"""Every screen of the application over real data, and how each is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, NamedTuple
+
+from textual.screen import Screen
+
+import app
+from agent.api.extras import ExtrasChange
+from agent.api.local.approvals import LocalApprovals
+from agent.api.local.stored import LocalStored
+from agent.api.session import AgentConversation
+from agent.core.config.schema import LearningSettings
+from agent.core.home import Home
+from agent.knowledge.learnings.book import learning_book
+from agent.knowledge.memory.service import MemoryFiles
+from agent.model.detect import DetectedServer
+from agent.model.local.weights import STANDARD
+from agent.model.providers import NoModelError
+from agent.safety.grants import Grants
+from agent.automation.schedule.book import JobBook
+from agent.core.store.store import Store
+from app.tui.commands.keys import resolve
+from app.tui.conversation.agent_screen import AgentScreen
+from app.tui.conversation.conversation_screen import ConversationScreen
+from app.tui.conversation.session_screen import SessionScreen
+from app.tui.questions.approval_dialog import ApprovalDialog
+from app.tui.questions.ceiling_dialog import CeilingDialog
+from app.tui.questions.clarify_dialog import ClarifyDialog
+from app.tui.questions.forecast_dialog import ForecastDialog
+from app.tui.questions.form_dialog import FormDialog
+from app.tui.screens.agents.agents_kinds import KindsScreen
+from app.tui.screens.agents.merge import MergeScreen
+from app.tui.screens.approvals import ApprovalsScreen
+from app.tui.screens.audit import AuditScreen
+from app.tui.screens.browser import BrowserScreen
+from app.tui.screens.closable import ClosableModal, ClosableScreen
+from app.tui.screens.confirm import ChangeDialog, ConfirmDialog, TextDialog
+from app.tui.screens.context import ContextScreen
+from app.tui.screens.counted import CountedPage
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import Dialog
+from app.tui.screens.entry_page import EntryPage
+from app.tui.screens.extra_dialog import ExtraDialog
+from app.tui.screens.help import HelpScreen, here
+from app.tui.screens.history.branches import BranchesScreen
+from app.tui.screens.history.compare import CompareScreen
+from app.tui.screens.history.hunks import HunkScreen
+from app.tui.screens.history.restoring import RestoringScreen
+from app.tui.screens.history.rewind import RewindScreen
+from app.tui.screens.history.timeline import TimelineScreen
+from app.tui.screens.history.timeline_dialogs import BRING_BACK, TimelinePick
+from app.tui.screens.history.timeline_files import FileScreen, FilesScreen
+from app.tui.screens.history.timeline_services import FileDifferenceRow
+from app.tui.screens.learnings import LearningsScreen
+from app.tui.screens.log_tail import LogTail
+from app.tui.screens.logviewer import LogScreen
+from app.tui.screens.memory import MemoryScreen
+from app.tui.screens.models.fetch import FetchDialog
+from app.tui.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
+from app.tui.screens.models.models import ModelsScreen
+from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.page import Page
+from app.tui.screens.palette import StyledCommandPalette
+from app.tui.screens.plugins import PluginsScreen
+from app.tui.screens.schedule import ScheduleScreen
+from app.tui.screens.servers import ServersScreen
+from app.tui.screens.sessions.search import SearchScreen
+from app.tui.screens.sessions.sessions import SessionsScreen
+from app.tui.screens.settings.settings import SettingsScreen
+from app.tui.screens.settings.settings_edit import ChoiceEditor, LineEditor
+from app.tui.screens.settings.settings_rows import SettingRow
+from app.tui.screens.sign_in_dialog import SignInDialog
+from app.tui.screens.skill_candidate import CandidateScreen
+from app.tui.screens.skill_offers import SkillOffersScreen
+from app.tui.screens.skills import SkillsScreen
+from app.tui.screens.skins.skin_editor import SkinEditorScreen
+from app.tui.screens.skins.skins import SkinsScreen
+from app.tui.screens.split import SplitPage
+from app.tui.screens.usage import UsageScreen
+from tests.app.tui.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
+from tests.app.tui.setup_stage import PROVIDER, Doubtful, Halfway
+from tests.app.tui.test_agents_kinds import KINDS
+from tests.app.tui.test_agents_kinds import Menu as KindsMenu
+from tests.app.tui.test_audit_screen import RULINGS
+from tests.app.tui.test_audit_screen import add as add_rulings
+from tests.app.tui.test_context_screen import FULL as CONTEXT
+from tests.app.tui.test_logviewer import LINES
+from tests.app.tui.test_models_screen import Menu as ModelsMenu
+from tests.app.tui.test_plugins_screen import ROWS as PLUGINS
+from tests.app.tui.test_plugins_screen import Shown as PluginShelf
+from tests.app.tui.test_servers_screen import Stand as ServerStand
+from tests.app.tui.test_servers_screen import form as server_form
+from tests.app.tui.test_settings_screen import OWN, FileKeeper
+from tests.app.tui.test_skill_offers import market as skill_market
+from tests.app.tui.test_skills_screen import shelf as skill_shelf
+from tests.app.tui.test_usage_screen import FULL as USAGE
+from tests.app.tui.timeline_stage import Book, three
+from tests.support import found, story
+from tests.support.staged import Staged
+from tools.services.actions import RunCommand
+from widgets.timeline.diff_rows import DiffRows
+
+
+@dataclass(frozen=True)
+class World:
+    """What the screens show: files and stores in a folder of the test's own."""
+
+    folder: Path
+    store: Store
+    book: Book
+    grants: Grants
+    keeper: FileKeeper
+
+    @property
+    def audit(self) -> Path:
+        return self.folder / "audit"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "hermes.log"
+
+
+@asynccontextmanager
+async def world(folder: Path) -> AsyncIterator[World]:
+    """Sessions with branches and files, rulings, grants, settings and a log."""
+    home = folder / "home"
+    home.mkdir()
+    (home / "config.yaml").write_text(OWN, encoding="utf-8")
+    async with await found.filled(folder / "state.db") as store:
+        session = await store.create_session(workspace="/home/ada/payments-api", model="demo")
+        book = Book(store, session.id)
+        await three(book)
+        grants = Grants(folder, folder / "grants.json", session="s1")
+        grant = grants.prepare(RunCommand(tool="terminal", command="make test", cwd=folder), "always")
+        assert grant is not None
+        await grants.give(grant)
+        made = World(folder, store, book, grants, FileKeeper(Home(home), {}))
+        add_rulings(made.audit, *RULINGS)
+        made.log.write_text("".join(LINES), encoding="utf-8")
+        yield made
+
+
+Opener = Callable[[World, Staged], Awaitable[Screen[Any]]]
+
+
+def stored(world: World) -> LocalStored:
+    """Its sessions, as screens ask for them."""
+    return LocalStored(world.store, Home(world.folder))
+
+
+class Opened(NamedTuple):
+    """How a screen is made, and what is pressed there first of all."""
+
+    make: Opener
+    key: str = "enter"
+
+
+async def _soon(what: Any) -> Any:
+    await asyncio.sleep(0)
+    return what
+
+
+def at_once(make: Callable[[World, Staged], Screen[Any]]) -> Opener:
+    """For screens that are made without waiting for anything."""
+
+    async def made(world: World, app: Staged) -> Screen[Any]:
+        return make(world, app)
+
+    return made
+
+
+async def _settings(world: World, _app: Staged) -> SettingsScreen:
+    return SettingsScreen(await world.keeper.read(), world.keeper)
+
+
+async def _setting(world: World, app: Staged, kind: str) -> SettingRow:
+    listed = (await _settings(world, app)).list.rows
+    return next(row for row in listed if row.kind == kind)
+
+
+async def _line_editor(world: World, app: Staged) -> LineEditor:
+    row = await _setting(world, app, "text")
+    return LineEditor(row, lambda text: world.keeper.change(row.key, text))
+
+
+async def _choice_editor(world: World, app: Staged) -> ChoiceEditor:
+    return ChoiceEditor(await _setting(world, app, "choice"))
+
+
+async def _hunks(_world: World, _app: Staged) -> HunkScreen:
+    parted = await RESTORE.parted(HUNKS.items[0], False)
+    return HunkScreen(FileDifferenceRow(HUNKS.items[0].path), parted, {1}, lambda _taken: None)
+
+
+def _file(_world: World, _app: Staged) -> FileScreen:
+    rows = DiffRows()
+    rows.show(story.DIFF, "")
+    return FileScreen(FileDifferenceRow("src/money.py", added=3, removed=2), rows=rows)
+
+
+async def _agent(_world: World, app: Staged) -> AgentScreen:
+    while not app.session.panes_mounted:
+        await asyncio.sleep(0)
+    setattr(app.agents, "past", lambda _agent: _soon(AgentConversation((), ())))  # noqa: B010 - no engine on this stage
+    return AgentScreen("agent-1", app.agents, app.bridge)
+
+
+def _onboarding(_world: World, app: Staged) -> OnboardingScreen:
+    servers = [DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b",))]
+    return OnboardingScreen(NoModelError((), servers), app.spill)
+
+
+def _timeline_files(world: World, _app: Staged) -> FilesScreen:
+    return FilesScreen(world.book, (2, "one"), (8, "other"))
+
+
+def _fresh(world: World) -> Path:
+    return Path(mkdtemp(dir=world.folder))
+
+
+def _candidate(world: World, _app: Staged) -> CandidateScreen:
+    market = skill_market(_fresh(world))
+    with market.candidate(market.find("deploy").offers[0]) as found:
+        return CandidateScreen(found)
+
+
+OPENED: dict[type[Screen[Any]], Opened] = {
+    AgentScreen: Opened(_agent),
+    ApprovalDialog: Opened(at_once(lambda _, app: ApprovalDialog(story.approval(), app.spill))),
+    ApprovalsScreen: Opened(
+        at_once(lambda world, _: ApprovalsScreen(LocalApprovals(world.grants, list))), "x"
+    ),
+    AuditScreen: Opened(at_once(lambda world, _: AuditScreen(world.audit)), "v"),
+    BrowserScreen: Opened(at_once(lambda world, _: BrowserScreen(world.folder / "browser")), "p"),
+    BranchesScreen: Opened(at_once(lambda *_: BranchesScreen(BRANCHES)), "R"),
+    CeilingDialog: Opened(at_once(lambda _, app: CeilingDialog(story.ceiling(), app.spill))),
+    ChangeDialog: Opened(
+        at_once(lambda *_: ChangeDialog("Enable it?", "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n", "Enable")),
+        "o",
+    ),
+    ChoiceEditor: Opened(_choice_editor),
+    ClarifyDialog: Opened(at_once(lambda _, app: ClarifyDialog(story.question(), app.spill))),
+    CompareScreen: Opened(at_once(lambda *_: CompareScreen(comparison()))),
+    ConfirmDialog: Opened(at_once(lambda *_: ConfirmDialog("Delete it?", "Delete it"))),
+    ContextScreen: Opened(at_once(lambda *_: ContextScreen(lambda: _soon(CONTEXT))), "r"),
+    DetailScreen: Opened(at_once(lambda *_: DetailScreen("Call", story.DIFF)), "w"),
+    FileScreen: Opened(at_once(_file), "w"),
+    FilesScreen: Opened(at_once(_timeline_files), "x"),
+    FetchDialog: Opened(at_once(lambda *_: FetchDialog(STANDARD, Halfway(), lambda _message: None))),
+    ForecastDialog: Opened(at_once(lambda _, app: ForecastDialog(story.forecast(), app.spill))),
+    FormDialog: Opened(at_once(lambda _, app: FormDialog(server_form(), app.spill))),
+    HelpScreen: Opened(
+        at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "slash"
+    ),
+    HunkScreen: Opened(_hunks, "space"),
+    ExtraDialog: Opened(at_once(lambda *_: ExtraDialog("serve", "It is needed.", ExtrasChange(("true",))))),
+    ServerDialog: Opened(at_once(lambda *_: ServerDialog(Doubtful()))),
+    KeyDialog: Opened(at_once(lambda *_: KeyDialog(PROVIDER, Doubtful()))),
+    KindsScreen: Opened(at_once(lambda *_: KindsScreen(KindsMenu(KINDS))), "n"),
+    LearningsScreen: Opened(
+        at_once(
+            lambda world, _: LearningsScreen(
+                learning_book(world.store.database, world.folder, LearningSettings.model_validate({}), {})
+            )
+        ),
+        "a",
+    ),
+    LineEditor: Opened(_line_editor),
+    LogScreen: Opened(at_once(lambda world, _: LogScreen(LogTail(world.log, {})))),
+    MemoryScreen: Opened(
+        at_once(lambda world, _: MemoryScreen(MemoryFiles(world.folder / "memories", world.folder))), "a"
+    ),
+    MergeScreen: Opened(at_once(lambda *_: MergeScreen(PLAN, RESTORE, agent="prices")), "b"),
+    ModelsScreen: Opened(at_once(lambda *_: ModelsScreen("demo", ModelsMenu())), "d"),
+    OnboardingScreen: Opened(at_once(_onboarding)),
+    StyledCommandPalette: Opened(at_once(lambda *_: StyledCommandPalette(id="--command-palette")), "a"),
+    PluginsScreen: Opened(at_once(lambda *_: PluginsScreen(PluginShelf(list(PLUGINS)))), "d"),
+    TimelinePick: Opened(at_once(lambda *_: TimelinePick("Which?", BRING_BACK))),
+    ProviderDialog: Opened(at_once(lambda *_: ProviderDialog([PROVIDER]))),
+    RestoringScreen: Opened(at_once(lambda *_: RestoringScreen(PLAN, RESTORE)), "a"),
+    RewindScreen: Opened(at_once(lambda *_: RewindScreen(rewind()))),
+    ScheduleScreen: Opened(
+        at_once(
+            lambda world, _: ScheduleScreen(
+                JobBook(world.store.database, world.folder / "schedule"), lambda: None
+            )
+        ),
+        "p",
+    ),
+    SearchScreen: Opened(at_once(lambda world, _: SearchScreen(stored(world), "round")), "o"),
+    SessionsScreen: Opened(at_once(lambda world, _: SessionsScreen(stored(world), "")), "r"),
+    ServersScreen: Opened(at_once(lambda *_: ServersScreen(ServerStand())), "r"),
+    SettingsScreen: Opened(_settings),
+    SignInDialog: Opened(at_once(lambda *_: SignInDialog(ServerStand(), "linear", {}))),
+    SkillsScreen: Opened(at_once(lambda world, _: SkillsScreen(skill_shelf(_fresh(world)))), "s"),
+    SkillOffersScreen: Opened(
+        at_once(lambda world, _: SkillOffersScreen(skill_market(_fresh(world)), "")), "s"
+    ),
+    CandidateScreen: Opened(at_once(_candidate), "i"),
+    SkinEditorScreen: Opened(
+        at_once(lambda _, app: SkinEditorScreen(app.appearance, app.appearance.skin)), "s"
+    ),
+    SkinsScreen: Opened(at_once(lambda _, app: SkinsScreen(app.appearance)), "down"),
+    TextDialog: Opened(at_once(lambda *_: TextDialog("New title", "Fix the rounding"))),
+    TimelineScreen: Opened(at_once(lambda world, _: TimelineScreen(world.book)), "r"),
+    UsageScreen: Opened(at_once(lambda *_: UsageScreen(lambda: _soon(USAGE))), "r"),
+}
+"""Every screen that lies over the session's own."""
+BASES = {ClosableScreen, ClosableModal, ConversationScreen, Page, CountedPage, SplitPage, EntryPage, Dialog}
+"""What others are made of; never shown themselves."""
+
+
+def screens_of_ours() -> set[type[Screen[Any]]]:
+    """All classes of screens there are."""
+    for module in pkgutil.walk_packages(app.__path__, f"{app.__name__}."):
+        importlib.import_module(module.name)
+
+    def below(kind: type[Screen[Any]]) -> Iterator[type[Screen[Any]]]:
+        for each in kind.__subclasses__():
+            yield each
+            yield from below(each)
+
+    return {each for each in below(Screen) if each.__module__.startswith("app.")} - {SessionScreen}
