@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.session.engine import Engine
 from agent.events import Event, TextAdded, ToolProgressed
+from agent.session.engine import Engine
 from tests.support.engines import bench
 from tests.support.replies import Reply, call, say
 

@@ -32,10 +32,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.core.config.schema import Settings
-from agent.session.wiring.recall import open_meaning
-from agent.knowledge.recall.recall import MODES, Recall, SearchMode
 from agent.core.store.importing import NodeRecord, SessionRecord
 from agent.core.store.store import Store
+from agent.knowledge.recall.recall import MODES, Recall, SearchMode
+from agent.session.wiring.recall import open_meaning
 
 _SESSION = re.compile(r"session_(\d+)")
 _EVIDENCE = re.compile(r"D\d+:\d+")

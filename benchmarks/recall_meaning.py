@@ -22,10 +22,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.core.config.schema import Settings
-from agent.session.wiring.recall import open_meaning
-from agent.knowledge.recall.recall import Recall, SearchMode
 from agent.core.store.importing import NodeRecord, SessionRecord
 from agent.core.store.store import Store
+from agent.knowledge.recall.recall import Recall, SearchMode
+from agent.session.wiring.recall import open_meaning
 
 PATH = Path(__file__).parent / "data" / "paraphrases.txt"
 DEPTHS = (1, 5, 10, 20)

@@ -32,9 +32,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.core.config.schema import Settings
-from agent.session.wiring.recall import open_meaning
-from agent.knowledge.recall.recall import Recall
 from agent.core.store.store import Store
+from agent.knowledge.recall.recall import Recall
+from agent.session.wiring.recall import open_meaning
 from benchmarks.store_search import SYLLABLES, quantile
 
 SESSION = 40

@@ -29,12 +29,12 @@ from textual.pilot import Pilot
 
 from agent.api.session import AgentConversation
 from agent.core.config.schema import Settings
+from agent.core.store.nodes import Node
+from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QueueChanged, TextAdded
 from agent.knowledge.context.compaction import CompactionPlan
 from agent.knowledge.context.fold import ContextFold, fold_text
-from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QueueChanged, TextAdded
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
-from agent.core.store.nodes import Node
 from agent.workspace.repository import Checkout
 from app.tui.conversation import active_conversation
 from app.tui.screens import dialog as dialogs

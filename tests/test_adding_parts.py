@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from agent.knowledge.context.system_prompt import layers
 from agent.events import ToolFinished
+from agent.knowledge.context.system_prompt import layers
 from agent.model.format_registry import FORMATS
 from app.cli.console import Console
 from app.cli.sessions.oneshot import JsonView
@@ -44,7 +44,11 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "side pane": ("panes/clock.py", "app/tui/panes/*_pane.py", "test_a_side_pane"),
     "question": ("questions/weather.py", "app/tui/questions/*_question.py", "test_a_kind_of_question"),
     "event": ("events/tide.py", "agent/events.py", "test_an_event_type"),
-    "context layer": ("layers/house.py", "agent/knowledge/context/layers/", "test_a_layer_of_the_system_prompt"),
+    "context layer": (
+        "layers/house.py",
+        "agent/knowledge/context/layers/",
+        "test_a_layer_of_the_system_prompt",
+    ),
     "wire format": ("formats/loud.py", "agent/model/formats/", "test_a_wire_format"),
     "skin": ("skins/moss.yaml", "themes/builtin/", "test_a_skin"),
 }

@@ -249,7 +249,8 @@ OPENERS = {
     "agent/automation/training/atropos.py": "the trajectory API that a person named on the command line",
     "app/cli/health/model.py": "the provider that a person configured",
 }
-"""What may speak to the network by itself, and to whom. Everything else asks the door (`agent.core.net.door`)."""
+"""What may speak to the network by itself, and to whom. Everything else asks the door
+(`agent.core.net.door`)."""
 _OPENING = (
     *("httpx2", "httpx", "httpcore2", "httpcore", "requests", "aiohttp", "urllib3", "http.client", "ftplib"),
     *("urllib.request", "websockets", "primp", "ddgs", "socket.create_connection", "smtplib", "telnetlib"),

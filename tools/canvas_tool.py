@@ -9,12 +9,12 @@ from pathlib import PurePath
 from typing import Any
 from xml.parsers import expat
 
-from tools.services.canvases import Canvas, CanvasKind, result_of
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.safe_text import clean
 from tools.senses.keeping import read_file
+from tools.services.canvases import Canvas, CanvasKind, result_of
+from tools.text.safe_text import clean
 
 LARGEST = 2_000_000
 """Bytes of what a canvas shows."""

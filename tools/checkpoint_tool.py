@@ -7,12 +7,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tools.services.actions import RestoreFiles
-from tools.services.checkpoints import Checkpoints
 from tools.context import ToolContext
 from tools.files.diffs import shorten_diff
 from tools.registry import Arguments, registry
 from tools.results import DiffDetail, Display, ToolError
+from tools.services.actions import RestoreFiles
+from tools.services.checkpoints import Checkpoints
 from tools.text.safe_text import clean
 
 ACTIONS = ("save", "list", "restore", "diff", "branch")

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from tools.found import FoundMessage, SessionSearch
 from tools.services.actions import Action
 from tools.services.canvases import CanvasBoard
 from tools.services.checkpoints import Checkpoints
 from tools.services.diagnostics import Diagnostics
 from tools.services.editor import EditorSide
-from tools.found import FoundMessage, SessionSearch
 from tools.services.job_keeper import JobKeeper
 from tools.services.learning_notes import LearningKeeper
 from tools.services.training_keeper import TrainingKeeper

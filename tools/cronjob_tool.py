@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.services.actions import RunCommand, ScheduleJob, WritePath
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.safe_text import clean
 from tools.senses.services import SendMessage
+from tools.services.actions import RunCommand, ScheduleJob, WritePath
+from tools.text.safe_text import clean
 
 ACTIONS = ("create", "list", "update", "pause", "resume", "remove", "run")
 FIELDS = {

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from tools.context import ToolContext
-from tools.services.learning_notes import LearningNote, LearningView
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
+from tools.services.learning_notes import LearningNote, LearningView
 from tools.text.safe_text import clean
 
 MOST = 50

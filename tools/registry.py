@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from tools.arguments import check_arguments
 from tools.context import ToolContext
-from tools.text.json_text import to_json
 from tools.results import Display, ToolError
+from tools.text.json_text import to_json
 
 log = logging.getLogger(__name__)
 

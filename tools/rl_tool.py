@@ -8,8 +8,8 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
-from tools.text.safe_text import clean
 from tools.senses.services import until_ready
+from tools.text.safe_text import clean
 
 _RUN = {"run_id": {"type": "string"}}
 Work = Callable[[Arguments, ToolContext], Awaitable[Mapping[str, Any]]]

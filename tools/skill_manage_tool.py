@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tools.services.actions import Action
 from tools.context import ToolContext
 from tools.effects import Effect, declare_effect
 from tools.files.diffs import shorten_diff
 from tools.registry import Arguments, registry
 from tools.results import DiffDetail, Display, ToolError
-from tools.text.safe_text import clean
+from tools.services.actions import Action
 from tools.services.skill_keeper import SkillAct, SkillChange, SkillDraft
+from tools.text.safe_text import clean
 
 ACTS = ("create", "patch", "edit", "delete", "write_file", "remove_file")
 _SHOWN_DIFF = 8_000

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tools.services.actions import MergeCopy
 from tools.context import Delegates, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import DiffDetail, Display, TextDetail, ToolError
+from tools.services.actions import MergeCopy
 from tools.text.safe_text import clean
 
 ACTIONS = (

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.text.outside_text import unfenced
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
-from tools.text.safe_text import clean
 from tools.services.web_reader import CrawlOrder
+from tools.text.outside_text import unfenced
+from tools.text.safe_text import clean
 
 DEPTH, PAGES = 2, 50
 _MOST_DEPTH, _MOST_PAGES = 10, 10_000

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.context import ToolContext
-from tools.text.outside_text import unfenced
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
+from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
 
 MOST = 100

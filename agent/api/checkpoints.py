@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.session.history.session_checkpoints import limits as limits
-    from agent.session.history.session_checkpoints import steps_of_all as steps_of_all
     from agent.safety.sandbox.caches import SweptCaches as SweptCaches
     from agent.safety.sandbox.caches import sweep_over as sweep_over
+    from agent.session.history.session_checkpoints import limits as limits
+    from agent.session.history.session_checkpoints import steps_of_all as steps_of_all
     from agent.workspace.checkpoints import states as states
     from agent.workspace.checkpoints.entries import PathChange as PathChange
     from agent.workspace.checkpoints.entries import PathEntry as PathEntry

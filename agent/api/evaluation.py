@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from agent.automation.evaluation.suite import bundled as bundled
     from agent.automation.evaluation.suite import read_suite as read_suite
     from agent.automation.evaluation.wandb_run import write_run as write_run
-    from agent.session.spending.budget import Budget as Budget
     from agent.core.store.export import masked as masked
     from agent.core.store.store import Store as Store
+    from agent.session.spending.budget import Budget as Budget
 
 __getattr__ = exports(
     __name__,

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.core.store.export import line as line
+    from agent.core.store.export import masked as masked
+    from agent.core.store.export import node_record as node_record
+    from agent.core.store.export import portable_line as portable_line
+    from agent.core.store.export import trajectory as trajectory
     from agent.session.export.filters import ExportFilter as ExportFilter
     from agent.session.export.html_page import page_of as page_of
     from agent.session.export.patch import patch_between as patch_between
@@ -16,11 +21,6 @@ if TYPE_CHECKING:
     from agent.session.export.trajectories import called_tools as called_tools
     from agent.session.export.trajectories import openai_messages as openai_messages
     from agent.session.export.trajectories import tool_statistics as tool_statistics
-    from agent.core.store.export import line as line
-    from agent.core.store.export import masked as masked
-    from agent.core.store.export import node_record as node_record
-    from agent.core.store.export import portable_line as portable_line
-    from agent.core.store.export import trajectory as trajectory
 
 __getattr__ = exports(
     __name__,

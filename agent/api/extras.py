@@ -14,4 +14,6 @@ if TYPE_CHECKING:
     from agent.integrations.extras import removing as removing
     from agent.integrations.extras import states as states
 
-__getattr__ = exports(__name__, {"agent.integrations.extras": "ExtrasChange ExtraState adding checked removing states"})
+__getattr__ = exports(
+    __name__, {"agent.integrations.extras": "ExtrasChange ExtraState adding checked removing states"}
+)

@@ -8,8 +8,8 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from agent.core import frames
 from agent.api.wire import WireError, pack
+from agent.core import frames
 
 LARGEST = 1 << 29
 """Bytes of a frame; a longer one is refused."""

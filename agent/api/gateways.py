@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.session.wiring.voice_messages import transcribed as transcribed
+    from agent.core.store.received import handed_texts as handed_texts
     from agent.integrations.gateways.adapter import CallAnswer as CallAnswer
     from agent.integrations.gateways.adapter import GatewayKind as GatewayKind
     from agent.integrations.gateways.adapter import PlatformCall as PlatformCall
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent.integrations.gateways.ports import ChatSession as ChatSession
     from agent.integrations.gateways.ports import How as How
     from agent.integrations.gateways.ports import WordKind as WordKind
-    from agent.core.store.received import handed_texts as handed_texts
+    from agent.session.wiring.voice_messages import transcribed as transcribed
 
 __getattr__ = exports(
     __name__,

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.knowledge.context.fold import folded_into as folded_into
-    from agent.session.history.navigation import BUSY as BUSY
-    from agent.session.history.navigation import NavigationResult as NavigationResult
     from agent.core.store.marks import NodeMark as NodeMark
     from agent.core.store.nodes import MAIN as MAIN
     from agent.core.store.nodes import BranchHead as BranchHead
@@ -18,6 +15,9 @@ if TYPE_CHECKING:
     from agent.core.store.operations import Operation as Operation
     from agent.core.store.operations import SessionPlace as SessionPlace
     from agent.core.store.outline import OutlineRow as OutlineRow
+    from agent.knowledge.context.fold import folded_into as folded_into
+    from agent.session.history.navigation import BUSY as BUSY
+    from agent.session.history.navigation import NavigationResult as NavigationResult
 
 __getattr__ = exports(
     __name__,

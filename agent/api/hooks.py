@@ -8,8 +8,8 @@ from agent.api.lazy import exports
 
 if TYPE_CHECKING:
     from agent.core.config.declared_hooks import hooks_of as hooks_of
-    from agent.integrations.hooks.consent import HookConsent as HookConsent
     from agent.core.config.hook_list import Hook as Hook
+    from agent.integrations.hooks.consent import HookConsent as HookConsent
 
 __getattr__ = exports(
     __name__,

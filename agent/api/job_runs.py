@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.api.opening import open_session
-from agent.events import Event, ToolFinished, TurnEnded
-from agent.session.options import Options
 from agent.automation.schedule.delivery import JobDelivery, Permit
 from agent.automation.schedule.foreseen import foreseen
 from agent.automation.schedule.heartbeats import Heartbeats, last_session
@@ -24,10 +22,12 @@ from agent.automation.schedule.job_table import run as stored_run
 from agent.automation.schedule.needs import JobNeeds
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
 from agent.automation.schedule.zones import ScheduleError
-from agent.core.store.connection import Database
 from agent.automation.unattended.commands import UnattendedCommands
-from tools.text.redact import secret_values
+from agent.core.store.connection import Database
+from agent.events import Event, ToolFinished, TurnEnded
+from agent.session.options import Options
 from tools.results import ToolError
+from tools.text.redact import secret_values
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
@@ -82,8 +82,8 @@ async def refusals(home: Home, database: Database, job: Job) -> tuple[str, ...]:
 
 async def _messenger(home: Home, database: Database) -> Messenger:
     from agent.core.config.loader import load
-    from agent.integrations.gateways.outgoing import OutgoingMessages
     from agent.core.net.door import Door
+    from agent.integrations.gateways.outgoing import OutgoingMessages
     from agent.integrations.senses.messages import Chats, Messenger
     from agent.integrations.senses.online import Online
 

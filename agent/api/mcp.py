@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.session.wiring.plugin_servers import with_plugin_servers as with_plugin_servers
     from agent.core.config.edit import drop_entry as drop_entry
     from agent.core.config.edit import put_entry as put_entry
     from agent.core.config.schema import McpServerSettings as McpServerSettings
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from agent.integrations.mcp.tool_definition import ToolDefinition as ToolDefinition
     from agent.integrations.server_events import FormAsked as FormAsked
     from agent.integrations.server_events import ServerLogged as ServerLogged
+    from agent.session.wiring.plugin_servers import with_plugin_servers as with_plugin_servers
 
 __getattr__ = exports(
     __name__,
@@ -52,7 +52,8 @@ __getattr__ = exports(
         "agent.core.config.edit": "drop_entry put_entry",
         "agent.core.config.schema": "McpServerSettings",
         "agent.integrations.mcp.agreement": "ServerAgreement",
-        "agent.integrations.mcp.catalog": "ServerCatalog PromptDefinition forget_catalog listed load_catalog save_catalog",
+        "agent.integrations.mcp.catalog": "ServerCatalog PromptDefinition forget_catalog listed load_catalog "
+        "save_catalog",
         "agent.integrations.mcp.declared": "DeclaredServer DeclaredServers declared_servers",
         "agent.integrations.mcp.elicitation": "with_defaults",
         "agent.integrations.mcp.errors": "ServerError",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.session.wiring.plugin_memory import kept_elsewhere as kept_elsewhere
     from agent.knowledge.memory.entries import MemoryOperation as MemoryOperation
     from agent.knowledge.memory.entries import MemoryWriteError as MemoryWriteError
     from agent.knowledge.memory.entries import preview as preview
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from agent.knowledge.memory.service import MemoryFiles as MemoryFiles
     from agent.knowledge.memory.service import vetted as vetted
     from agent.session.conversation.session_prompt import memory_files as memory_files
+    from agent.session.wiring.plugin_memory import kept_elsewhere as kept_elsewhere
 
 __getattr__ = exports(
     __name__,

@@ -50,9 +50,9 @@ async def open_here(
 ) -> LocalSession:
     """Open a session whose engine works in this process."""
     from agent.api.local.session import LocalSession
+    from agent.automation.unattended.session_automation import AUTOMATION
     from agent.core.home import Home
     from agent.session.runtime import open_engine
-    from agent.automation.unattended.session_automation import AUTOMATION
 
     engine = await open_engine(options, *listeners, environ=environ, automation=AUTOMATION)
     return LocalSession(engine, Home.locate(dict(environ)))

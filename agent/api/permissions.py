@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.safety.audit.check import AuditReport as AuditReport
-    from agent.safety.audit.check import verify as verify
-    from agent.safety.audit.log import AuditError as AuditError
-    from agent.safety.audit.record import AuditEntry as AuditEntry
-    from agent.safety.audit.record import AuditTail as AuditTail
-    from agent.safety.audit.record import asker as asker
-    from agent.safety.audit.record import newest as newest
     from agent.core.event_data import VerdictPart as VerdictPart
     from agent.core.modes import MODES as MODES
     from agent.core.modes import NAMES as NAMES
@@ -22,6 +15,13 @@ if TYPE_CHECKING:
     from agent.core.modes import ModeName as ModeName
     from agent.core.modes import canonical as canonical
     from agent.core.modes import following as following
+    from agent.safety.audit.check import AuditReport as AuditReport
+    from agent.safety.audit.check import verify as verify
+    from agent.safety.audit.log import AuditError as AuditError
+    from agent.safety.audit.record import AuditEntry as AuditEntry
+    from agent.safety.audit.record import AuditTail as AuditTail
+    from agent.safety.audit.record import asker as asker
+    from agent.safety.audit.record import newest as newest
     from agent.safety.gate import Gate as Gate
     from agent.safety.grants import Grant as Grant
     from agent.safety.permissions.editing import plan_rule as plan_rule

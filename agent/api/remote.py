@@ -35,8 +35,8 @@ from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.messages import Attachment
-    from agent.session.options import Options
     from agent.core.store.nodes import Node
+    from agent.session.options import Options
 
 Listener = Callable[[Event], None]
 GO_ON = "What was said is kept; /resume {} goes on with it."

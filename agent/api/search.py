@@ -7,14 +7,6 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.session.wiring.recall import embedder_of as embedder_of
-    from agent.session.wiring.recall import open_recall as open_recall
-    from agent.knowledge.recall.question import words_of as words_of
-    from agent.knowledge.recall.recall import MESSAGES as MESSAGES
-    from agent.knowledge.recall.recall import MODES as MODES
-    from agent.knowledge.recall.recall import Recall as Recall
-    from agent.knowledge.recall.recall import SearchMode as SearchMode
-    from agent.knowledge.recall.static_embedder import INSTALL_MEANING as INSTALL_MEANING
     from agent.core.store.matches import spans as spans
     from agent.core.store.node_text import calls_of as calls_of
     from agent.core.store.node_text import first_line as first_line
@@ -29,6 +21,14 @@ if TYPE_CHECKING:
     from agent.core.store.search import Order as Order
     from agent.core.store.search import SearchHit as SearchHit
     from agent.core.store.search import SearchHits as SearchHits
+    from agent.knowledge.recall.question import words_of as words_of
+    from agent.knowledge.recall.recall import MESSAGES as MESSAGES
+    from agent.knowledge.recall.recall import MODES as MODES
+    from agent.knowledge.recall.recall import Recall as Recall
+    from agent.knowledge.recall.recall import SearchMode as SearchMode
+    from agent.knowledge.recall.static_embedder import INSTALL_MEANING as INSTALL_MEANING
+    from agent.session.wiring.recall import embedder_of as embedder_of
+    from agent.session.wiring.recall import open_recall as open_recall
 
 __getattr__ = exports(
     __name__,

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
-    from agent.session.conversation.deleting import delete_session as delete_session
-    from agent.session.conversation.script_journal import discard as discard
-    from agent.session.conversation.session_folder import renamed_session as renamed_session
-    from agent.session.conversation.session_folder import worked_in as worked_in
     from agent.core.store.connection import address as address
     from agent.core.store.copying import copy_session as copy_session
     from agent.core.store.faults import explain as explain
@@ -19,6 +15,10 @@ if TYPE_CHECKING:
     from agent.core.store.salvage import recover_copy as recover_copy
     from agent.core.store.schema import APPLICATION_ID as APPLICATION_ID
     from agent.core.store.store import Store as Store
+    from agent.session.conversation.deleting import delete_session as delete_session
+    from agent.session.conversation.script_journal import discard as discard
+    from agent.session.conversation.session_folder import renamed_session as renamed_session
+    from agent.session.conversation.session_folder import worked_in as worked_in
 
 __getattr__ = exports(
     __name__,

@@ -8,7 +8,6 @@ from agent.api.lazy import exports
 
 if TYPE_CHECKING:
     from agent.automation.batch.run import BatchOptions as BatchOptions
-    from agent.session.spending.budget import Budget as Budget
     from agent.automation.training.arena import Arena as Arena
     from agent.automation.training.arena import open_arena as open_arena
     from agent.automation.training.arena import read_environment as read_environment
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from agent.automation.training.weight_training import WeightStep as WeightStep
     from agent.automation.training.weight_training import steps_before as steps_before
     from agent.automation.training.weight_training import train_weights as train_weights
+    from agent.session.spending.budget import Budget as Budget
 
 __getattr__ = exports(
     __name__,

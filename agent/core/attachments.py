@@ -17,9 +17,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ExitCode, HermesError
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.messages import Attachment
+from agent.errors import ExitCode, HermesError
 from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.errors import ModelError
 from agent.core.event_data import Usage
+from agent.errors import ModelError
 from agent.model.protocol import CallFragment, Delta, ModelRequest, ReplyEnd, TextDelta, UsageDelta
 
 FOLDER = "hermes-demo"

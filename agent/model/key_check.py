@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from agent.core.variables import filled
 from agent.errors import ConfigError, HermesError
 from agent.model.addresses import below, is_loopback, list_of_models, plain_address
 from agent.model.builtin_providers import PROVIDERS, Provider
@@ -17,7 +18,6 @@ from agent.model.format_registry import FORMATS
 from agent.model.providers import address_of, checked_url, seller
 from agent.model.transport.complaints import kind_of, read_complaint
 from agent.model.transport.failures import Failures
-from agent.core.variables import filled
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 from agent.model.addresses import is_loopback
 from agent.model.builtin_providers import PROVIDERS, TITLES
 from agent.model.catalog import UNKNOWN, ModelInfo

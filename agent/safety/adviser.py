@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from agent.errors import HermesError
 from agent.core.event_data import Usage
 from agent.core.messages import Message
+from agent.errors import HermesError
 from agent.model.protocol import ModelClient, ModelRequest, ReplyEnd, TextDelta, UsageDelta
 from agent.model.wire import Wire
 from agent.safety.smart import LONGEST_ANSWER, SYSTEM, SideModelOpinion, matter, question, read_answer

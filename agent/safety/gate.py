@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from agent.events import Decision
 from agent.core.home import Home
 from agent.core.modes import Mode, ModeName
+from agent.events import Decision
 from agent.safety.grants import Grant, Grants, Subject, subject
 from agent.safety.permissions.decider import Decider
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
@@ -31,8 +31,8 @@ from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.smart import join
 from agent.safety.undo import UndoCoverage
 from agent.safety.verdict import Judge, Verdict
-from tools.services.actions import Action, ChangeFiles, Fetch, RunCommand, SendInput
 from tools.results import DeniedError
+from tools.services.actions import Action, ChangeFiles, Fetch, RunCommand, SendInput
 
 if TYPE_CHECKING:
     from agent.safety.adviser import Advice

@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from agent.errors import ConfigError, HermesError
 from agent.core.home import PRIVATE_FILE, from_home, private_folder
-from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
+from agent.errors import ConfigError, HermesError
 from tools.files.atomic import write_atomically
+from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from agent.core.modes import Mode
 from agent.core.net.hosts import HostList, host_list
-from tools.services.actions import ReachHost
 from tools.results import DeniedError
+from tools.services.actions import ReachHost
 from tools.services.sandbox import PermitHost
 
 if TYPE_CHECKING:

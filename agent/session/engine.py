@@ -7,30 +7,30 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.session.wiring.absent import ProjectWatch
-from agent.session.wiring.agent import Agent
-from agent.session.wiring.shared_services import MAIN_AGENT
-from agent.knowledge.context.context_table import ContextTable
-from agent.errors import HermesError
-from agent.events import EffortChanged, ModeChanged, Noticed, TurnEnded
 from agent.core.messages import Attachment
-from agent.model.effort import SessionEffort
 from agent.core.modes import Mode, ModeName
-from agent.session.pending_requests import PendingRequests
-from agent.safety.gate import Gate
-from agent.safety.grants import Grants
 from agent.core.store.nodes import Node
 from agent.core.store.operations import SessionPlace
 from agent.core.stream import EventStream
+from agent.errors import HermesError
+from agent.events import EffortChanged, ModeChanged, Noticed, TurnEnded
+from agent.knowledge.context.context_table import ContextTable
+from agent.model.effort import SessionEffort
+from agent.safety.gate import Gate
+from agent.safety.grants import Grants
+from agent.session.pending_requests import PendingRequests
 from agent.session.turns.turn_queue import QueuedMessage
+from agent.session.wiring.absent import ProjectWatch
+from agent.session.wiring.agent import Agent
+from agent.session.wiring.shared_services import MAIN_AGENT
 from tools.text.safe_text import printable
 
 if TYPE_CHECKING:
-    from agent.session.attempts.parallel_attempts import ParallelAttempts
-    from agent.session.history.navigation import HistoryNavigation
     from agent.integrations.mcp.service import McpService
     from agent.integrations.plugins.session_plugins import SessionPlugins
     from agent.knowledge.recall.recall import Recall
+    from agent.session.attempts.parallel_attempts import ParallelAttempts
+    from agent.session.history.navigation import HistoryNavigation
     from agent.session.spending.metering import Metering
     from agent.session.subagents.scheduler import Scheduler
 

@@ -28,8 +28,8 @@ from agent.events import (
 from agent.safety.grants import spelled
 from agent.safety.impact import Impact
 from agent.safety.verdict import Verdict
-from tools.services.actions import Action
 from tools.context import PersonAnswer
+from tools.services.actions import Action
 from tools.text.redact import mask_known
 
 if TYPE_CHECKING:

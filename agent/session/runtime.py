@@ -9,56 +9,40 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.absent import NoWatch, ProjectWatch
-from agent.session.wiring.agent import AgentSpec, open_agent
-from agent.session.wiring.agent_workspace import AgentWorkspace
-from agent.session.wiring.conversation import Conversation, further_tools, open_conversation
-from agent.session.wiring.execution_context import open_execution, session_scope
-from agent.session.wiring.plugin_memory import open_notes
-from agent.session.wiring.plugin_search import plugin_search
-from agent.session.wiring.routes import RoutePlan, plan_routes
-from agent.session.wiring.session_browsers import note_settings
-from agent.session.wiring.session_plugins import open_plugins
-from agent.session.wiring.session_references import session_references
-from agent.session.wiring.session_senses import SessionSenses, offer_ready
-from agent.session.wiring.session_servers import open_servers
-from agent.session.wiring.settings_problems import problems_of
-from agent.session.wiring.shared_services import MAIN_AGENT, NO_AUTOMATION, Automation, Closer, SharedServices
 from agent.core.attachments import AttachmentStore
-from agent.session.attempts.parallel_attempts import ParallelAttempts
 from agent.core.config.known_secrets import known_secrets
-from agent.workspace.cut_off_edits import finish_cut_off, notes_for
-from agent.session.engine import Engine
+from agent.core.home import Home, private_folder
+from agent.core.store.connection import Database
+from agent.core.store.store import Store
+from agent.core.stream import EventStream, Listener
 from agent.errors import ConfigError
 from agent.events import Noticed
-from agent.session.history.checkpoint_service import CheckpointService
-from agent.session.history.navigation import HistoryNavigation
-from agent.session.history.session_checkpoints import open_recorder
-from agent.core.home import Home, private_folder
 from agent.integrations.hooks.consent import HookConsent
 from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.integrations.mcp.prompts import with_prompts
+from agent.integrations.plugins.skill_catalog import catalog_for
+from agent.integrations.web.services import WebServices, open_web
 from agent.knowledge.memory.keeper import SessionMemory
+from agent.knowledge.recall.recall import Recall
+from agent.knowledge.skills.offer import SaveOffer
 from agent.model.effort import SessionEffort
 from agent.model.providers import secret_variables
 from agent.model.transport.retry import RetryPolicy
-from agent.session.options import Options
-from agent.session.pending_requests import PendingRequests
-from agent.integrations.plugins.skill_catalog import catalog_for
-from agent.session.wiring.recall import open_meaning, recall_sources
-from agent.knowledge.recall.recall import Recall
 from agent.safety.sandbox.caches import sweep_over
+from agent.session.attempts.parallel_attempts import ParallelAttempts
 from agent.session.conversation.opening import swept
 from agent.session.conversation.opening_events import announce
 from agent.session.conversation.permission_notices import permission_problems
 from agent.session.conversation.session_folder import SessionFolder, move, session_folder
 from agent.session.conversation.session_prompt import kept_back
-from agent.knowledge.skills.offer import SaveOffer
+from agent.session.engine import Engine
+from agent.session.history.checkpoint_service import CheckpointService
+from agent.session.history.navigation import HistoryNavigation
+from agent.session.history.session_checkpoints import open_recorder
+from agent.session.options import Options
+from agent.session.pending_requests import PendingRequests
 from agent.session.spending.ceiling_questions import CeilingQuestions
 from agent.session.spending.decisions import Decisions
-from agent.core.store.connection import Database
-from agent.core.store.store import Store
-from agent.core.stream import EventStream, Listener
 from agent.session.subagents.agent_copies import AgentCopies, NoCopies
 from agent.session.subagents.agent_models import AgentModels, KnownModels
 from agent.session.subagents.definitions import Definitions
@@ -71,11 +55,27 @@ from agent.session.subagents.workspaces import AgentWorkspaces
 from agent.session.turns.background_changes import BackgroundChanges
 from agent.session.turns.tool_context import PersonAsker
 from agent.session.turns.turn_queue import TurnQueue
-from agent.integrations.web.services import WebServices, open_web
-from tools.services.editor import NO_EDITOR
+from agent.session.wiring.absent import NoWatch, ProjectWatch
+from agent.session.wiring.agent import AgentSpec, open_agent
+from agent.session.wiring.agent_workspace import AgentWorkspace
+from agent.session.wiring.conversation import Conversation, further_tools, open_conversation
+from agent.session.wiring.execution_context import open_execution, session_scope
+from agent.session.wiring.plugin_memory import open_notes
+from agent.session.wiring.plugin_search import plugin_search
+from agent.session.wiring.recall import open_meaning, recall_sources
+from agent.session.wiring.routes import RoutePlan, plan_routes
+from agent.session.wiring.session_browsers import note_settings
+from agent.session.wiring.session_plugins import open_plugins
+from agent.session.wiring.session_references import session_references
+from agent.session.wiring.session_senses import SessionSenses, offer_ready
+from agent.session.wiring.session_servers import open_servers
+from agent.session.wiring.settings_problems import problems_of
+from agent.session.wiring.shared_services import MAIN_AGENT, NO_AUTOMATION, Automation, Closer, SharedServices
+from agent.workspace.cut_off_edits import finish_cut_off, notes_for
 from tools.registry import registry
-from tools.text.safe_text import printable
+from tools.services.editor import NO_EDITOR
 from tools.terminal.environment import child_environment
+from tools.text.safe_text import printable
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings

@@ -22,8 +22,8 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind,
 from agent.workspace.git import GitError, merge_texts, run_git
 from agent.workspace.repository import common_folder, git_folder, top_folder
 from agent.workspace.verified_objects import VerifiedObjects, object_name
-from tools.services.actions import Action, RunCommand, RunScript, SendInput
 from tools.files.descriptors import read_bytes
+from tools.services.actions import Action, RunCommand, RunScript, SendInput
 
 AskRemote = Callable[[str], Awaitable[Sequence[str]]]
 """The commits that the repository at an address says it has; empty where it cannot be asked."""

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from agent.api.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say, supports_glyphs
-from app.service.credentials import Credentials
 from app.running_service import running_service
+from app.service.credentials import Credentials
 
 DEFAULT = "http://127.0.0.1:8787"
 

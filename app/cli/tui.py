@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.api.home import Home
-from app.tui.application import HermesApp
 from app.cli.safety.folder import workspace
 from app.cli.sessions.output import say
+from app.tui.application import HermesApp
 from app.tui.conversation.mentions import agents_of, files_of
 from app.tui.conversation.saved_layout import SavedLayout
 from app.tui.conversation.session_host import Listener, SessionRequest

@@ -26,6 +26,7 @@ from agent.api.config import load
 from agent.api.gateways import AllGateways
 from agent.api.home import Home, private_folder
 from agent.errors import ConfigError
+from app.running_service import ServicePlace
 from app.service.connection import GuardedProtocol
 from app.service.credentials import Credentials
 from app.service.doors import Address, Doors, TurnedAwayError
@@ -34,7 +35,6 @@ from app.service.openai_api import OpenAiApi
 from app.service.openai_forms import refusal_of
 from app.service.page_files import PageFiles
 from app.service.routes import Routes, refused
-from app.running_service import ServicePlace
 from app.service.session_hub import SessionHub
 from app.service.socket_head import FRAME
 from app.service.terminal_heads import TerminalHeads

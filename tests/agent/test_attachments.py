@@ -25,12 +25,12 @@ from agent.core.attachments import (
     size_text,
     sniff,
 )
-from agent.errors import ExitCode
-from agent.events import Noticed, PrefixBroken, QueueChanged, TurnEnded, UsageChanged, UserMessageAdded
 from agent.core.home import Home
 from agent.core.messages import Attachment
-from agent.model.transport.complaints import Complaint, kind_of
 from agent.core.store.export import trajectory
+from agent.errors import ExitCode
+from agent.events import Noticed, PrefixBroken, QueueChanged, TurnEnded, UsageChanged, UserMessageAdded
+from agent.model.transport.complaints import Complaint, kind_of
 from tests.support.engines import Bench, bench
 from tests.support.images import GIF, JPEG, WEBP, png, write
 from tests.support.replies import by_step, call, say

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.errors import HermesError
 from agent.events import Noticed, PrefixBroken
 from agent.session.conversation.folded_messages import FoldedMessages
+from agent.session.engine import Engine
 from tests.support.compacting import Worker, condenses, instructions, said_in, sizes, spread, tokens_of
 from tests.support.engines import Bench, bench
 from tests.support.model_server import Recorded, Reply, call, refuse, say

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from agent.session.engine import Engine
-from agent.events import ToolFinished, ToolStarted
 from agent.core.store.store import Store
+from agent.events import ToolFinished, ToolStarted
+from agent.session.engine import Engine
 from tests.support.command import HERMES, environment
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, calls, refuse, resolve, say

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from agent.knowledge.context.message_history import conversation
-from agent.session.engine import Engine
 from agent.events import (
     ApprovalAsked,
     AssistantMessageAdded,
@@ -30,6 +28,8 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
+from agent.knowledge.context.message_history import conversation
+from agent.session.engine import Engine
 from tests.support.engines import Bench, bench
 from tests.support.faults import FAULTS
 from tests.support.replies import Call, Reply, by_step, call, calls, say

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.conversation.event_numbers import EventNumbers
 from agent.core.store.store import Store
+from agent.session.conversation.event_numbers import EventNumbers
 from tests.support.engines import bench
 from tests.support.replies import by_step, say
 

@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 from agent import events
+from agent.events import ApprovalAsked, Event, QuestionAsked, ToolFinished
 from agent.integrations import server_events
 from agent.knowledge.canvas import events as canvas_events
-from agent.events import ApprovalAsked, Event, QuestionAsked, ToolFinished
 from tools.results import DiffDetail, Display
 
 DOC = Path(__file__).parents[2] / "docs" / "events.md"

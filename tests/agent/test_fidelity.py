@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.events import ApprovalAsked, Decision, ToolFinished
+from agent.session.engine import Engine
 from tests.agent.workspace.checkpoints.torture import CHANGES, Seen, different, git_state, look, plant
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, say

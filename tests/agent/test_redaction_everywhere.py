@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agent.core.config.known_secrets import known_secrets, secrets_of_home
+from agent.core.store.export import masked, node_record, trajectory
 from agent.events import (
     ApprovalAsked,
     Decision,
@@ -23,7 +24,6 @@ from agent.events import (
     ToolProgressed,
     ToolStarted,
 )
-from agent.core.store.export import masked, node_record, trajectory
 from agent.workspace.change_reporter import files_of
 from agent.workspace.changes import ProjectChanges, ShownFileDiff
 from app.main import main

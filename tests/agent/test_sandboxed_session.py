@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from agent.events import ApprovalAsked, Decision, SessionOpened
 from agent.core.net.connecting import SystemNetwork
+from agent.events import ApprovalAsked, Decision, SessionOpened
 from agent.safety.sandbox.probe import probe
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, calls, say

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.safety.audit.record import newest
 from agent.events import ApprovalAsked, Decision, Event, Noticed, SessionOpened
+from agent.safety.audit.record import newest
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, by_step, call, refuse, say
 

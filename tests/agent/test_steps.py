@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import Noticed, StepTaken
 from agent.core.store.store import Store
+from agent.events import Noticed, StepTaken
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.restore.pending import begun, held

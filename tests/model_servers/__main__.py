@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.attachments import AttachmentStore
-from agent.events import Noticed, ReasoningAdded, TextAdded, ToolFinished, UsageChanged
 from agent.core.home import Home
+from agent.events import Noticed, ReasoningAdded, TextAdded, ToolFinished, UsageChanged
 from tests.model_servers import real
 from tests.support.engines import Bench
 from tests.support.images import png

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 from agent.model.local.weights import model_file
 from tests.support.surroundings import HERMES_HOME
 

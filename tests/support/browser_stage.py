@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.integrations.browser.service import SessionBrowsers
 from agent.core.config.schema import BrowserSettings
 from agent.core.home import Home
 from agent.core.net.exchange import ProxyRefusal
+from agent.integrations.browser.service import SessionBrowsers
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from tests.support.loop_thread import LoopThread

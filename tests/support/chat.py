@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ModelError
 from agent.core.event_data import Usage
+from agent.errors import ModelError
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import (
     CallFragment,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.session.engine import Engine
+from agent.automation.unattended.session_automation import AUTOMATION
 from agent.events import Event, TurnEnded
+from agent.session.engine import Engine
 from agent.session.options import Options
 from agent.session.runtime import open_engine
-from agent.automation.unattended.session_automation import AUTOMATION
 from tests.support.model_server import ModelServer
 
 

@@ -22,8 +22,8 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from agent.session.engine import Engine
 from agent.events import TurnEnded
+from agent.session.engine import Engine
 from agent.workspace.isolated_copies.copy_records import holders
 from tests.support import command
 from tests.support.engines import Bench, bench

@@ -49,7 +49,14 @@ OF_OURS = {
 """Processes that are forked, and what each is to have imported."""
 STARTING = {"batch": "agent.automation.batch.worker", "mcp": "agent.integrations.mcp.host.connection"}
 """Commands that start processes of ours, and what these are to have imported."""
-PROGRAM = ("agent.session.runtime", "agent.model.transport.client", "openai", "yaml", "pydantic", "app.tui.application")
+PROGRAM = (
+    "agent.session.runtime",
+    "agent.model.transport.client",
+    "openai",
+    "yaml",
+    "pydantic",
+    "app.tui.application",
+)
 """What a command imports late, beside its own module."""
 ANSWER = struct.Struct("i")
 MOST_STREAMS = 16

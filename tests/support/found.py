@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from agent.knowledge.recall.sources import Passage
 from agent.core.store.store import Store
+from agent.knowledge.recall.sources import Passage
 
 NOW = 1_770_000_000.0
 """The time at which the ages are right, in seconds since the epoch."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agent.session.engine import Engine
 from agent.errors import HermesError
+from agent.session.engine import Engine
 from tests.support.compacting import ASKED_TO_CONDENSE, SUMMARY
 from tests.support.engines import Bench
 from tests.support.messages_form import MessagesForm

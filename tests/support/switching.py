@@ -14,11 +14,12 @@ from random import Random
 from typing import Any
 
 from agent.core.attachments import AttachmentStore
-from agent.knowledge.context.compaction import plan_mask
-from agent.knowledge.context.message_history import sealed_data
+from agent.core.messages import Attachment
+from agent.core.store.store import Store
 from agent.errors import ModelError
 from agent.events import Event, PrefixBroken
-from agent.core.messages import Attachment
+from agent.knowledge.context.compaction import plan_mask
+from agent.knowledge.context.message_history import sealed_data
 from agent.model.codecs import codec_for
 from agent.model.format_registry import FORMATS
 from agent.model.profile import STANDARD
@@ -29,7 +30,6 @@ from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.model.wire import Wire
 from agent.session.conversation.live_session import LiveSession
-from agent.core.store.store import Store
 from agent.session.turns.dialogue import Dialogue
 from tests.agent.model.offer import TOOLS
 from tests.support.images import write

@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.events import Event
+from agent.knowledge.canvas.board import LiveCanvases
+from agent.knowledge.canvas.documents import CanvasDocuments
 from agent.session.wiring.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,
@@ -27,23 +30,20 @@ from agent.session.wiring.absent import (
     NO_SKILLS,
     NO_WEB,
 )
-from agent.knowledge.canvas.board import LiveCanvases
-from agent.knowledge.canvas.documents import CanvasDocuments
-from agent.events import Event
-from tools.services.actions import Action, SpawnAgent
 from tools.browser.browsers import Browsers
-from tools.services.checkpoints import Checkpoints
 from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
-from tools.services.diagnostics import Diagnostics
-from tools.services.editor import NO_EDITOR, EditorSide
 from tools.found import FoundNote, FoundSession
-from tools.services.job_keeper import JobKeeper
-from tools.services.learning_notes import LearningKeeper
 from tools.results import DeniedError
 from tools.senses.services import Senses
+from tools.services.actions import Action, SpawnAgent
+from tools.services.checkpoints import Checkpoints
+from tools.services.diagnostics import Diagnostics
+from tools.services.editor import NO_EDITOR, EditorSide
+from tools.services.job_keeper import JobKeeper
+from tools.services.learning_notes import LearningKeeper
 from tools.services.skill_keeper import SkillKeeper
-from tools.terminal.terminals import Terminals
 from tools.services.web_reader import WebReader
+from tools.terminal.terminals import Terminals
 
 Verdict = Callable[[Action], bool]
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.tool_context import FakeContext, deny_all
 from tools import canvas_tool
-from tools.services.canvases import canvases_of, changed
 from tools.registry import registry
+from tools.services.canvases import canvases_of, changed
 
 assert canvas_tool is not None
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

@@ -11,10 +11,10 @@ import pytest
 
 from tests.support.tool_context import FakeContext, allow_all, deny_all
 from tools import checkpoint_tool as module
-from tools.services.actions import RestoreFiles
-from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.registry import call_tool, registry
 from tools.results import DiffDetail, ToolError
+from tools.services.actions import RestoreFiles
+from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 
 
 class Points:

@@ -11,8 +11,8 @@ from agent.knowledge.memory.keeper import SessionMemory
 from agent.knowledge.memory.service import MemoryFiles
 from tests.support.tool_context import FakeAsker, FakeContext
 from tools import memory_tool
-from tools.services.actions import Action
 from tools.registry import registry
+from tools.services.actions import Action
 
 
 async def unannounced(_call: str, _action: Action) -> None:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tool_context import FakeContext
-from tools.text.json_text import to_json
 from tools.registry import Registry, call_tool
 from tools.results import DeniedError, ToolError
+from tools.text.json_text import to_json
 
 NUMBER = {
     "description": "Takes n.",

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.text.safe_text import LINE_CELLS, Cleaner, clean, inert, left_out, printable, reveal, steers, truncate
+from tools.text.safe_text import (
+    LINE_CELLS,
+    Cleaner,
+    clean,
+    inert,
+    left_out,
+    printable,
+    reveal,
+    steers,
+    truncate,
+)
 
 NASTY = st.lists(
     st.sampled_from(

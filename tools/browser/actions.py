@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tools.services.actions import Action
 from tools.effects import Effect, declare_effect
+from tools.services.actions import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tools.services.actions import Fetch
 from tools.browser.acting import GoneError
 from tools.browser.actions import GiveSecret, KeepProfile, UsePage
 from tools.browser.cdp import BrowserGoneError, CdpError
@@ -22,6 +21,7 @@ from tools.files.access import Access
 from tools.files.atomic import write_atomically
 from tools.files.descriptors import make_folders
 from tools.results import ToolError
+from tools.services.actions import Fetch
 from tools.text.safe_text import clean
 
 NAVIGATE = "browser_navigate"

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tools.services.actions import Fetch
 from tools.browser import acting
 from tools.browser.calls import NAVIGATE, Call, calling
 from tools.browser.cdp import CdpError
@@ -23,6 +22,7 @@ from tools.files.access import Access
 from tools.files.atomic import write_atomically
 from tools.registry import Arguments, registry
 from tools.results import ToolError
+from tools.services.actions import Fetch
 from tools.text.safe_text import clean
 
 LONGEST_WAIT = 30.0

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tools.services.actions import RunScript
 from tools.code.allowed import is_allowed
 from tools.code.clock import Clock
 from tools.code.data import CodeJob, CodeLimits, CodeOutcome, CodeProgress
@@ -16,8 +15,9 @@ from tools.code.runner import AVAILABLE
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.safe_text import clean
+from tools.services.actions import RunScript
 from tools.terminal.threads import on_thread
+from tools.text.safe_text import clean
 
 DESCRIPTION = """\
 Run a Python script that calls tools as functions. Only what it prints comes back to you.

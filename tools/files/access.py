@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.services.actions import DeletePath, ReadPath, WritePath
 from tools.context import ToolContext
 from tools.files.credentials import CredentialGuard
 from tools.files.paths import resolve, resolve_entry, shown
 from tools.results import ToolError
+from tools.services.actions import DeletePath, ReadPath, WritePath
 
 
 class Access:

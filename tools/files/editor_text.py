@@ -17,7 +17,6 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
-from tools.services.editor import EditorSide, KnownTexts
 from tools.files.atomic import write_atomically
 from tools.files.binary import SAMPLE_BYTES, binary_kind
 from tools.files.descriptors import read_bytes
@@ -25,6 +24,7 @@ from tools.files.diffs import diff_texts, shorten_diff
 from tools.files.planning import Write
 from tools.files.text_files import decode, to_newlines
 from tools.results import ToolError
+from tools.services.editor import EditorSide, KnownTexts
 
 LARGEST = 2_000_000
 """Bytes of a file that an editor is asked about."""

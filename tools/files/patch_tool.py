@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.services.diagnostics import FileEdit, edit_of
 from tools.files.access import Access
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.descriptors import entry_status
@@ -25,6 +24,7 @@ from tools.files.syntax import check_syntax
 from tools.files.v4a import parse_patch
 from tools.registry import registry
 from tools.results import DiffDetail, Display, ToolError
+from tools.services.diagnostics import FileEdit, edit_of
 
 NAME = "patch"
 TRIES = 3

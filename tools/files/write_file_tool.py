@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.services.diagnostics import edit_of
 from tools.files.access import Access
 from tools.files.advice import is_read_display
 from tools.files.committing import ChangedMeanwhile, commit
@@ -23,6 +22,7 @@ from tools.files.syntax import check_syntax
 from tools.files.text_files import TextFile, decode, to_newlines
 from tools.registry import registry
 from tools.results import DiffDetail, Display, ToolError
+from tools.services.diagnostics import edit_of
 
 NAME = "write_file"
 TRIES = 3

@@ -9,8 +9,8 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
-from tools.text.safe_text import clean
 from tools.senses.services import until_ready
+from tools.text.safe_text import clean
 
 
 async def homeassistant(arguments: Arguments, context: ToolContext) -> dict[str, Any]:

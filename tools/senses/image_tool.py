@@ -8,11 +8,11 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, ToolError
-from tools.text.safe_text import clean
 from tools.senses.keeping import keep, read_file
 from tools.senses.pictures import LARGEST_FILE
 from tools.senses.reading_apart import fit_apart
 from tools.senses.services import PictureOrder, until_ready
+from tools.text.safe_text import clean
 
 NAME = "image_generate"
 LONGEST = 4_000

@@ -9,9 +9,9 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.safe_text import clean
 from tools.senses.keeping import read_file
 from tools.senses.services import MessageFile, until_ready
+from tools.text.safe_text import clean
 
 NAME = "send_message"
 LARGEST = 25_000_000

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tools.services.actions import Action
 from tools.effects import Effect, declare_effect
+from tools.services.actions import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

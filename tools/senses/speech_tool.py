@@ -8,10 +8,10 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.safe_text import clean
 from tools.senses.keeping import keep, read_file
 from tools.senses.services import until_ready
 from tools.senses.spoken import LONGEST, spoken
+from tools.text.safe_text import clean
 
 SPEAK, HEAR = "text_to_speech", "transcribe"
 LARGEST_SOUND = 25_000_000

@@ -12,10 +12,10 @@ from urllib.parse import unquote_to_bytes
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.safe_text import clean
 from tools.senses.keeping import read_file
 from tools.senses.pictures import LARGEST_FILE
 from tools.senses.services import until_ready
+from tools.text.safe_text import clean
 
 NAME = "vision_analyze"
 USUAL = "Describe what this picture shows, with all text in it."

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.text.redact import Redactor, redact
 from tools.results import ToolError
-from tools.text.safe_text import Cleaner
 from tools.terminal import screen
 from tools.terminal.backend import ShellChild
 from tools.terminal.output_watch import OutputWatch
 from tools.terminal.pump import ShellEnding
 from tools.terminal.rolling_text import RollingText
 from tools.terminal.threads import on_thread
+from tools.text.redact import Redactor, redact
+from tools.text.safe_text import Cleaner
 
 _NOT_STARTED = 126
 MAX_PROCESSES = 64

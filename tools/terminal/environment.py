@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from tools.text.redact import is_secret_name, redact
 from tools.terminal.inherited import INHERITED, TRAVELLING, NameList
+from tools.text.redact import is_secret_name, redact
 
 # Files that a shell would run at its start, and options it would take over.
 _SHELL_STARTUP = frozenset({"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"})

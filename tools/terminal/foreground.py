@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tools.text.redact import redact
-from tools.text.safe_text import truncate
 from tools.terminal import screen
 from tools.terminal.backend import NO_LEAVE, Leave, ShellChild
 from tools.terminal.exit_codes import TIMED_OUT
@@ -17,6 +15,8 @@ from tools.terminal.output import LIMIT, Output, OutputCollector
 from tools.terminal.pump import ShellEnding
 from tools.terminal.shell import Shell, ShellPlace
 from tools.terminal.threads import on_thread
+from tools.text.redact import redact
+from tools.text.safe_text import truncate
 
 _PROGRESS = 0.1
 """Seconds between two looks at live output."""

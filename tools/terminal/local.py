@@ -16,7 +16,6 @@ from signal import SIGTERM
 from typing import Literal
 
 from tools.results import ToolError
-from tools.text.safe_text import clean
 from tools.services.sandbox import Boundary, Need, Wrapped
 from tools.terminal.backend import COLUMNS, ROWS, Launch
 from tools.terminal.first_line import START
@@ -25,6 +24,7 @@ from tools.terminal.process_tree import MARK, kill, kill_group, relatives
 from tools.terminal.pump import Pump, ShellEnding, Sink
 from tools.terminal.shell import folders_file
 from tools.terminal.threads import on_thread, to_the_end
+from tools.text.safe_text import clean
 from tools.umask import person_umask
 
 _FOLDER = Path(__file__).parent

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from tools.services.actions import SendInput
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.safe_text import clean, truncate
+from tools.services.actions import SendInput
 from tools.terminal.background import MAX_LINES, BackgroundProcess
 from tools.terminal.output import LIMIT
 from tools.terminal.tool import encoded, timeout_limits
+from tools.text.safe_text import clean, truncate
 
 _COMMAND = 200
 _SHOWN_LINES = 2_000

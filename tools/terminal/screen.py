@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.text.safe_text import clean
 from tools.terminal.backend import COLUMNS, ROWS
+from tools.text.safe_text import clean
 
 RAW_LIMIT = 262_144
 """Bytes kept and played back, up to twice as many; the emulator manages about a megabyte a second."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tools.text.redact import secret_values
 from tools.services.sandbox import Boundary
 from tools.terminal.backend import Backend
 from tools.terminal.background import ProcessTable
 from tools.terminal.environment import child_environment, far_environment, missing_hint
 from tools.terminal.shell import Shell
+from tools.text.redact import secret_values
 
 if TYPE_CHECKING:
     from tools.terminal.backends.options import BackendOptions

@@ -9,11 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tools.services.actions import RunCommand
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.safe_text import clean
+from tools.services.actions import RunCommand
 from tools.terminal import foreground
 from tools.terminal.backend import Leave
 from tools.terminal.background import BackgroundProcess, nothing_refused
@@ -21,6 +20,7 @@ from tools.terminal.exit_codes import TIMED_OUT, meaning
 from tools.terminal.output_watch import OutputWatch
 from tools.terminal.shell import Shell, ShellPlace
 from tools.terminal.threads import on_thread
+from tools.text.safe_text import clean
 
 DEFAULT_TIMEOUT = 180
 MAX_TIMEOUT = 600

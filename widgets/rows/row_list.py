@@ -22,9 +22,9 @@ from textual.strip import Strip
 
 from themes.skin import Skin
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
+from widgets.painting.row_paint import RowPainter
 from widgets.palette import Palette
 from widgets.rows.row_filter import RowFilter
-from widgets.painting.row_paint import RowPainter
 from widgets.rows.row_text import to_strip
 from widgets.rows.row_view import RowView
 

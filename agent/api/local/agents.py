@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from agent.api.session import AgentConversation, AgentCopy, Choices
-from agent.session.engine import Engine
+from agent.core.store.operations import Operation
 from agent.errors import HermesError
 from agent.events import AgentEnded, AgentStarted, CopyChanged, Event
 from agent.session.conversation.live_session import LiveSession
-from agent.core.store.operations import Operation
+from agent.session.engine import Engine
 from agent.session.subagents.live_agent import LiveAgent
 from agent.session.subagents.records import TURN_OUTCOMES
 from agent.workspace.checkpoints.restore.apply import Restored

@@ -18,19 +18,19 @@ from agent.api.local.stored import LocalStored
 from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, Reply, SessionHistory, StoredSessions
-from agent.session.engine import Engine
-from agent.errors import StoreError
-from agent.events import Event, Noticed, TurnEnded
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.core.messages import Attachment
 from agent.core.modes import Mode, ModeName
+from agent.errors import StoreError
+from agent.events import Event, Noticed, TurnEnded
+from agent.session.engine import Engine
 
 if TYPE_CHECKING:
-    from agent.knowledge.context.context_table import ContextTable
-    from agent.session.history.branch_comparison import BranchComparison
-    from agent.model.catalog import ModelInfo
-    from agent.session.spending.overview import SpendingOverview
     from agent.core.store.nodes import Node
+    from agent.knowledge.context.context_table import ContextTable
+    from agent.model.catalog import ModelInfo
+    from agent.session.history.branch_comparison import BranchComparison
+    from agent.session.spending.overview import SpendingOverview
 
 _WHOLE = 1 << 30
 """More nodes than a path has."""

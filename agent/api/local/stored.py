@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from agent.core.home import Home
-from agent.knowledge.recall.recall import Recall, SearchMode
-from agent.session.conversation.deleting import delete_session
 from agent.core.store.export import masked
 from agent.core.store.nodes import Node, Session
 from agent.core.store.search import PATIENCE, Filters, Order, SearchHits
 from agent.core.store.store import Store
+from agent.knowledge.recall.recall import Recall, SearchMode
+from agent.session.conversation.deleting import delete_session
 
 
 class LocalStored:

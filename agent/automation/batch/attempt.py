@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.core.attachments import AttachmentStore
 from agent.automation.batch.folder import lay_workspace
 from agent.automation.batch.judging import BatchJudge
 from agent.automation.batch.results import ResultFolder, TaskResult
@@ -19,19 +18,20 @@ from agent.automation.batch.shared_store import SharedStore
 from agent.automation.batch.task import BatchTask
 from agent.automation.checks.check import CheckResult
 from agent.automation.checks.checking import Evidence, carry_out
-from agent.session.engine import Engine
-from agent.errors import HermesError, StoreError
-from agent.events import TurnEnded
+from agent.automation.unattended.commands import UnattendedCommands
+from agent.automation.unattended.session_automation import AUTOMATION
+from agent.core.attachments import AttachmentStore
 from agent.core.home import Home
 from agent.core.messages import Attachment
 from agent.core.modes import ModeName
+from agent.core.store.nodes import Node
+from agent.core.store.store import Store
+from agent.errors import HermesError, StoreError
+from agent.events import TurnEnded
+from agent.session.engine import Engine
 from agent.session.options import Options
 from agent.session.runtime import open_engine
 from agent.session.spending.budget import BudgetReachedError
-from agent.core.store.nodes import Node
-from agent.core.store.store import Store
-from agent.automation.unattended.commands import UnattendedCommands
-from agent.automation.unattended.session_automation import AUTOMATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

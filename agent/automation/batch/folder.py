@@ -11,8 +11,8 @@ from typing import Any
 
 from agent.core.config.environment import environment
 from agent.core.config.loader import LoadedSettings
-from agent.errors import HermesError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import HermesError
 from agent.session.spending.budget import Budget
 
 

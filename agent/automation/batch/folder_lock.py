@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from agent.errors import ExitCode, HermesError
 from agent.core.home import PRIVATE_FILE
+from agent.errors import ExitCode, HermesError
 
 _PATIENCE, _PAUSE = 30.0, 0.05
 

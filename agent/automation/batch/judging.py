@@ -10,15 +10,15 @@ from typing import Any
 from agent.automation.checks.check import CheckResult
 from agent.automation.checks.judge import open_judge
 from agent.core.config.loader import load
-from agent.errors import HermesError
 from agent.core.home import Home
+from agent.core.store.connection import Database
+from agent.errors import HermesError
 from agent.model.transport.reply import ModelRoute
 from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError
 from agent.session.spending.metering import Metering, day_budget, total_budget
 from agent.session.spending.prices import prices_of
 from agent.session.spending.request_table import SIDE
 from agent.session.spending.spending import Spending
-from agent.core.store.connection import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

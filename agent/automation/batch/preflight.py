@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Literal
 
-from agent.session.wiring.routes import plan_routes
-from agent.session.wiring.terminal_backend import backend_options
 from agent.automation.batch.distribution import Distribution
 from agent.automation.batch.task_file import NumberedTask
 from agent.core.config.loader import LoadedSettings
 from agent.errors import ConfigError, HermesError
+from agent.session.wiring.routes import plan_routes
+from agent.session.wiring.terminal_backend import backend_options
 from tools.discovery import discover
 from tools.results import ToolError
 from tools.terminal.backends.opening import open_backend

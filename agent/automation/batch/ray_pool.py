@@ -14,7 +14,13 @@ from typing import Any
 from agent.automation.batch.attempt import AssignedTask, Conditions, attempt
 from agent.automation.batch.local_pool import Pool, WorkerDiedError
 from agent.automation.batch.results import TaskResult
-from agent.automation.batch.worker import assignment_json, assignment_of, conditions_json, conditions_of, result_of
+from agent.automation.batch.worker import (
+    assignment_json,
+    assignment_of,
+    conditions_json,
+    conditions_of,
+    result_of,
+)
 from agent.errors import ConfigError
 from tools.extras import missing
 from tools.text.safe_text import clean

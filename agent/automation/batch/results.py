@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.automation.checks.check import CheckResult
-from agent.errors import ConfigError, HermesError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, HermesError
 
 RESULTS, JOURNAL = "results.jsonl", "journal.jsonl"
 

@@ -21,10 +21,10 @@ from agent.automation.batch.results import Begun, ResultFolder, TaskResult
 from agent.automation.batch.task_file import NumberedTask
 from agent.core.config.environment import environment
 from agent.core.config.loader import LoadedSettings, load
-from agent.errors import ConfigError, HermesError
 from agent.core.home import Home
-from agent.model.providers import resolve
 from agent.core.modes import ModeName
+from agent.errors import ConfigError, HermesError
+from agent.model.providers import resolve
 from agent.session.spending.budget import Budget
 
 Runner = Literal["local", "docker", "ssh", "ray"]

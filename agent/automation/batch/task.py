@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agent.core.attachments import AttachmentStore
 from agent.automation.batch.distribution import Distribution, distribution_of
 from agent.automation.checks.check import Check, checks_of
+from agent.core.attachments import AttachmentStore
 from agent.errors import ConfigError, HermesError
 from agent.session.spending.budget import Budget
 

@@ -15,14 +15,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.session.wiring.routes import open_routes, plan_routes
 from agent.automation.checks.check import CheckResult
 from agent.core.config.loader import LoadedSettings
-from agent.errors import ModelError
 from agent.core.home import Home
 from agent.core.messages import Message
+from agent.errors import ModelError
 from agent.model.protocol import ModelRequest, ReplyEnd, TextDelta
 from agent.model.transport.reply import ModelRoute
+from agent.session.wiring.routes import open_routes, plan_routes
 
 Winner = Literal["a", "b", "tie"]
 _MOST_OUTPUT = 2_000

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import ExitCode, HermesError
 from agent.automation.evaluation.statistics import kappa, kappa_interval
 from agent.automation.evaluation.text_file import bounded_text
+from agent.errors import ExitCode, HermesError
 
 if TYPE_CHECKING:
     from agent.automation.checks.judge import Judge, PairVerdict, Winner

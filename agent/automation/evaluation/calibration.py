@@ -14,8 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent.automation.checks.judge import Judge, open_judge
-from agent.core.config.loader import load
 from agent.automation.evaluation.agreement import Calibration, CalibrationSet, agreement_of, bundled_pairs
+from agent.core.config.loader import load
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 
 log = logging.getLogger(__name__)

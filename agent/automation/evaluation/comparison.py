@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from agent.errors import ConfigError
 from agent.automation.evaluation.figures import RunFigures, SuiteResult
 from agent.automation.evaluation.statistics import bootstrap, paired_p
+from agent.errors import ConfigError
 
 LEVEL = 0.01
 """Below this chance a difference counts."""

@@ -11,9 +11,9 @@ from statistics import fmean
 from typing import Any
 
 from agent.automation.batch.results import TaskResult
-from agent.errors import ConfigError
 from agent.automation.evaluation.agreement import Calibration
 from agent.automation.evaluation.statistics import bootstrap, pass_at, wilson
+from agent.errors import ConfigError
 
 RESULT = "result.json"
 VERSION = 1

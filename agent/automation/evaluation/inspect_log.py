@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.automation.evaluation.figures import RunFigures, SuiteResult
-from agent.session.export.trajectories import openai_messages
 from agent.core.store.nodes import Node
+from agent.session.export.trajectories import openai_messages
 
 _STOPS = {"done": "stop", "budget": "max_tokens"}
 

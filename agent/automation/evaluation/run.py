@@ -16,14 +16,14 @@ from agent.automation.batch.preflight import refuse_without_model
 from agent.automation.batch.results import ResultFolder, TaskResult
 from agent.automation.batch.run import BatchOptions, BatchProgress, run_batch
 from agent.automation.batch.task_file import NumberedTask
-from agent.core.config.environment import environment
-from agent.core.config.loader import LoadedSettings, load
-from agent.errors import ConfigError, HermesError
 from agent.automation.evaluation.agreement import Calibration
 from agent.automation.evaluation.figures import RESULT, SuiteResult, figures_of, ordered
 from agent.automation.evaluation.report import page
 from agent.automation.evaluation.suite import Suite
+from agent.core.config.environment import environment
+from agent.core.config.loader import LoadedSettings, load
 from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError, HermesError
 from agent.model.providers import resolve
 
 REPORT = "report.html"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.automation.batch.task import BatchTask, task_of, with_image
-from agent.errors import ConfigError
 from agent.automation.evaluation.agreement import CalibrationSet, pairs_in
 from agent.automation.evaluation.suite_file import read_mapping
+from agent.errors import ConfigError
 
 _MOST_RUNS = 1_000
 _LONGEST_NAME = 200

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from agent.errors import ConfigError
 from agent.automation.evaluation.text_file import bounded_text
+from agent.errors import ConfigError
 
 LARGEST = 20_000_000
 """Bytes of a file."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from agent.errors import ConfigError
 from agent.automation.evaluation.figures import SuiteResult
+from agent.errors import ConfigError
 from tools.extras import missing
 
 _COLUMNS = ("task", "run", "passed", "score", "calls", "tokens", "cost", "seconds", "outcome")

@@ -12,12 +12,12 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from agent.errors import HermesError
 from agent.automation.schedule.job import Job, JobRun
 from agent.automation.schedule.zones import ScheduleError
 from agent.automation.unattended.commands import UnattendedCommands
-from tools.services.actions import Action, WritePath
+from agent.errors import HermesError
 from tools.results import DeniedError, ToolError
+from tools.services.actions import Action, WritePath
 
 MAIL_SECONDS = 120
 LONGEST_MESSAGE = 3_900

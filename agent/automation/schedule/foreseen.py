@@ -9,8 +9,8 @@ from agent.automation.schedule.delivery import resolved, working_folder, written
 from agent.automation.schedule.job import JobIntent
 from agent.automation.schedule.zones import ScheduleError
 from agent.automation.unattended.commands import UnattendedCommands
-from tools.services.actions import Action, RunCommand
 from tools.senses.services import SendMessage
+from tools.services.actions import Action, RunCommand
 
 
 async def foreseen(commands: UnattendedCommands, intent: JobIntent) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.core.home import PRIVATE_FILE, private_folder
 from agent.automation.schedule.expression import parse_moment
 from agent.automation.schedule.zones import ScheduleError, machine_zone
+from agent.core.home import PRIVATE_FILE, private_folder
 
 if TYPE_CHECKING:
     from agent.core.config.schedule import HeartbeatSettings

@@ -12,15 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.core.home import private_folder
-from agent.knowledge.injection import scan
 from agent.automation.schedule import job_table as table
 from agent.automation.schedule.durations import say_duration
-from agent.automation.schedule.heartbeat import FILE, HeartbeatState, MailSaid, beat, is_active, message, read_heartbeat
+from agent.automation.schedule.heartbeat import (
+    FILE,
+    HeartbeatState,
+    MailSaid,
+    beat,
+    is_active,
+    message,
+    read_heartbeat,
+)
 from agent.automation.schedule.job import HEARTBEAT, Job, JobIntent, delivered_to, delivery_rule
 from agent.automation.schedule.zones import ScheduleError
+from agent.core.home import private_folder
 from agent.core.store.connection import Database
 from agent.core.store.locks import SessionLock
+from agent.knowledge.injection import scan
 
 if TYPE_CHECKING:
     from agent.core.config.schedule import HeartbeatSettings

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.core.home import Home
 from agent.automation.schedule.job import JobIntent
 from agent.automation.schedule.zones import ScheduleError
+from agent.core.home import Home
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

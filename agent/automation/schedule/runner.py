@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.errors import HermesError
 from agent.automation.schedule import job_table as table
 from agent.automation.schedule.job import Job, JobRun, RunState
 from agent.automation.schedule.runner_lock import lease
 from agent.core.store.connection import Database
 from agent.core.store.locks import SessionLock
+from agent.errors import HermesError
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.errors import HermesError
 from agent.automation.schedule.book import CLOSED, JobBook, job_json
 from agent.automation.schedule.foreseen import foreseen
 from agent.automation.schedule.job import Job
 from agent.automation.unattended.commands import UnattendedCommands
+from agent.errors import HermesError
 from tools.results import ToolError
 
 

@@ -11,15 +11,15 @@ from agent.automation.batch.attempt import Conditions
 from agent.automation.batch.folder import batch_settings, lay_home, variables
 from agent.automation.batch.results import ResultFolder
 from agent.automation.batch.task_file import NumberedTask, read_tasks
-from agent.core.config.loader import load
-from agent.errors import ConfigError
 from agent.automation.evaluation.suite import read_suite
-from agent.core.home import Home
-from agent.core.modes import ModeName
-from agent.session.spending.budget import Budget
-from agent.core.store.store import Store
 from agent.automation.training.episode import MODEL, PROVIDER, Episode, reward_of
 from agent.automation.training.tokens import sequence_of
+from agent.core.config.loader import load
+from agent.core.home import Home
+from agent.core.modes import ModeName
+from agent.core.store.store import Store
+from agent.errors import ConfigError
+from agent.session.spending.budget import Budget
 
 _KEY = "HERMES_POLICY_KEY"
 _PATIENCE = 86_400

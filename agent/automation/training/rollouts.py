@@ -11,11 +11,11 @@ from typing import Any
 from agent.automation.batch.results import ResultFolder, TaskResult
 from agent.automation.batch.run import BatchOptions, BatchProgress, run_batch
 from agent.automation.batch.task_file import NumberedTask
-from agent.session.export.trajectories import openai_messages
-from agent.core.home import Home
-from agent.core.store.store import Store
 from agent.automation.training.episode import reward_of
 from agent.automation.training.tokens import TokenSequence, sequence_of
+from agent.core.home import Home
+from agent.core.store.store import Store
+from agent.session.export.trajectories import openai_messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
-from agent.errors import ConfigError, HermesError
 from agent.automation.training.rollouts import RolloutGroup
 from agent.automation.training.tokens import MASKED, TokenSequence
+from agent.errors import ConfigError, HermesError
 from tools.extras import missing
 
 MISSING = missing("Training weights", "tinker")

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 from agent.automation.batch.run import BatchOptions
 from agent.automation.batch.task_file import NumberedTask
-from agent.errors import HermesError
-from agent.core.home import PRIVATE_FILE
 from agent.automation.training.episode import MODEL, PROVIDER, completion_of
 from agent.automation.training.policy_endpoint import PolicyAddress, policy_endpoint
 from agent.automation.training.rollouts import RolloutGroup, roll_out
 from agent.automation.training.tinker import Completion, WeightDatum, data_of
+from agent.core.home import PRIVATE_FILE
+from agent.errors import HermesError
 
 STEPS = "training.jsonl"
 _KEY = "HERMES_POLICY_KEY"

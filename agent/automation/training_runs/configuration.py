@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError
 
 Trainer = Literal["prompts", "tinker"]
 TRAINERS: tuple[Trainer, ...] = get_args(Trainer)

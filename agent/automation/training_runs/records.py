@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.errors import ConfigError
-from agent.core.store.locks import SessionLock
 from agent.automation.training_runs.configuration import write_json
+from agent.core.store.locks import SessionLock
+from agent.errors import ConfigError
 
 RunState = Literal["running", "done", "failed", "stopped", "interrupted"]
 RECORD, STEPS, LOG = "run.json", "training.jsonl", "training.log"

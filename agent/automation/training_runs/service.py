@@ -21,8 +21,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent.errors import HermesError
-from agent.core.home import PRIVATE_FILE, private_folder
 from agent.automation.training_runs.configuration import (
     TrainingConfiguration,
     edited,
@@ -30,9 +28,11 @@ from agent.automation.training_runs.configuration import (
     write_json,
 )
 from agent.automation.training_runs.records import LOG, TrainingRun, all_runs, find_run, run_lock
-from tools.services.actions import ReadPath, TrainModel
+from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import HermesError
 from tools.extras import missing
 from tools.results import ToolError
+from tools.services.actions import ReadPath, TrainModel
 from tools.services.training_keeper import Permit
 from tools.umask import person_umask
 

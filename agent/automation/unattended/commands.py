@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.safety.audit.log import AuditLog
-from agent.safety.audit.record import AuditRecorder
-from agent.errors import ConfigError
 from agent.core.home import Home, private_folder
 from agent.core.modes import ModeName
+from agent.errors import ConfigError
+from agent.safety.audit.log import AuditLog
+from agent.safety.audit.record import AuditRecorder
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.safety.permissions.policy import Permissions
@@ -30,12 +30,12 @@ from agent.safety.reach import let_through
 from agent.safety.sandbox.coverage import NO_COVERAGE
 from agent.safety.sandbox.opening import open_boundary
 from agent.safety.undo import UndoCoverage
-from tools.services.actions import Action, RunCommand
-from tools.text.redact import redact, secret_values
 from tools.results import DeniedError, ToolError
-from tools.text.safe_text import clean
+from tools.services.actions import Action, RunCommand
 from tools.services.sandbox import Need
 from tools.terminal.environment import child_environment
+from tools.text.redact import redact, secret_values
+from tools.text.safe_text import clean
 from tools.umask import person_umask
 
 if TYPE_CHECKING:

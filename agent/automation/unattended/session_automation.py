@@ -6,13 +6,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from agent.session.wiring.absent import NO_TRAINING
-from agent.session.wiring.shared_services import Automation, SharedServices
 from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.needs import JobNeeds
 from agent.automation.schedule.session_jobs import SessionJobs
 from agent.automation.training_runs.service import SessionTraining
 from agent.automation.unattended.commands import UnattendedCommands
+from agent.session.wiring.absent import NO_TRAINING
+from agent.session.wiring.shared_services import Automation, SharedServices
 from tools.services.job_keeper import JobKeeper
 from tools.services.training_keeper import TrainingKeeper
 

@@ -16,8 +16,8 @@ from agent.core.config.document import SettingsDocument, UnusableError, decode, 
 from agent.core.config.layers import SettingsLayer, lookup, settle
 from agent.core.config.problem import Path, dotted
 from agent.core.config.schema import SettingsSection
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError
 from tools.files.atomic import write_atomically
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from agent.core.config import settings_file
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError
 from tools.files.atomic import write_atomically
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

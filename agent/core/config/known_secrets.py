@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from agent.errors import HermesError
 from agent.core.home import Home
+from agent.errors import HermesError
 from tools.text.redact import is_secret_name, secret_values
 
 SHORTEST = 8

@@ -16,6 +16,7 @@ from agent.core.config import senses
 from agent.core.config.browser import BrowserSettings
 from agent.core.config.diagnostics import DiagnosticsSettings
 from agent.core.config.foreign_agents import ForeignAgentSettings
+from agent.core.config.hook_list import HookEvent
 from agent.core.config.hook_settings import HookSettings as HookSettings
 from agent.core.config.learning import LearningSettings as LearningSettings
 from agent.core.config.recall import RecallSettings
@@ -24,7 +25,6 @@ from agent.core.config.schedule import ScheduleSettings as ScheduleSettings
 from agent.core.config.section import STRICTEST as STRICTEST
 from agent.core.config.section import SettingsSection as SettingsSection
 from agent.core.config.web import WebSettings
-from agent.core.config.hook_list import HookEvent
 from agent.core.modes import ModeName
 
 ToolMode = Literal["native", "schema", "text"]

@@ -21,8 +21,8 @@ from agent.core.config.layers import leaves, lookup
 from agent.core.config.problem import Path as KeyPath
 from agent.core.config.problem import SettingProblem, dotted, shown
 from agent.core.config.settings_file import UnreadableSettingsError
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError
 from tools.files.atomic import write_atomically
 
 FOLDER = ".hermes"

@@ -2,8 +2,8 @@
 
 http and https only; what is asked for is checked before the gate is asked, and the gate before a name is
 resolved; every address a name leads to is checked, and one of those is connected to; every redirect is a
-request of its own. Names and connections go through a `Network` (`agent.core.net.connecting`), so that a test,
-or whoever wants to see what leaves, can put one of their own in its place: `Door(network=…)`, or
+request of its own. Names and connections go through a `Network` (`agent.core.net.connecting`), so that a
+test, or whoever wants to see what leaves, can put one of their own in its place: `Door(network=…)`, or
 `agent.core.net.upstream.use_network(…)` around everything that opens a door.
 """
 
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from agent.errors import ExitCode, HermesError
 from agent.core.net.addresses import is_metadata, readings
 from agent.core.net.connecting import Network, RefusedAddressError, SystemNetwork, UnreachableError
 from agent.core.net.door_url import AddressError, WebAddress, refusal, shown, web_address
@@ -24,6 +23,7 @@ from agent.core.net.page_cache import KeptPage, PageCache
 from agent.core.net.secret_scan import SecretScan
 from agent.core.net.unpacking import PackedError, Unpacker
 from agent.core.net.upstream import chosen_network, way_out
+from agent.errors import ExitCode, HermesError
 
 if TYPE_CHECKING:
     import ssl

@@ -23,8 +23,8 @@ from typing import Any, TypeVar, cast
 
 import aiosqlite
 
-from agent.errors import StoreError
 from agent.core.store.faults import explain, is_busy
+from agent.errors import StoreError
 
 log = logging.getLogger(__name__)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agent.errors import StoreError
 from agent.core.store.importing import NodeRecord, SessionRecord
 from agent.core.store.nodes import MAIN
 from agent.core.store.store import Store
+from agent.errors import StoreError
 
 
 async def copy_session(store: Store, session: str) -> str:

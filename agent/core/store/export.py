@@ -15,7 +15,8 @@ from agent.core.store.nodes import BranchHead, Node, Session, storable
 from tools.text.redact import redact_data
 
 SEALED = "sealed"
-"""What of an assistant node only its provider reads (see `agent.knowledge.context.message_history.sealed_data`)."""
+"""What of an assistant node only its provider reads (see
+`agent.knowledge.context.message_history.sealed_data`)."""
 OPAQUE = frozenset({"data", "encrypted_content", "id", "signature", "type"})
 """Fields of sealed parts that nobody can read anything in."""
 

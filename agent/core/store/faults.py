@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from agent.errors import StoreError
 from agent.core.store.nodes import Expected
+from agent.errors import StoreError
 
 
 class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and callers wait for it

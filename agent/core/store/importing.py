@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from agent.errors import StoreError
 from agent.core.store.node_text import searchable
 from agent.core.store.node_tree import dump
 from agent.core.store.nodes import KINDS, MAIN, new_session_id, storable, title_of
+from agent.errors import StoreError
 from tools.text.safe_text import clean
 
 _HIGHEST_ID = 2**53

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from types import TracebackType
 
-from agent.errors import ConfigError, StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, StoreError
 
 
 class SessionLock:

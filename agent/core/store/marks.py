@@ -6,9 +6,9 @@ import sqlite3
 import time
 from dataclasses import dataclass
 
-from agent.errors import StoreError
 from agent.core.store import node_tree
 from agent.core.store.nodes import storable
+from agent.errors import StoreError
 from tools.text.safe_text import clean
 
 MAX_LABEL = 80

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.errors import StoreError
 from agent.core.store import node_tree
 from agent.core.store.nodes import ANY, Expected, NewNode, Node, storable
+from agent.errors import StoreError
 from tools.text.safe_text import clean
 
 _CLOSED = frozenset({"done", "failed", "denied", "interrupted"})

@@ -11,10 +11,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from agent.errors import StoreError
 from agent.core.store import schema
 from agent.core.store.connection import address
 from agent.core.store.nodes import MAIN
+from agent.errors import StoreError
 
 _NODE = "id, session, parent, depth, kind, created, size, data, content, body"
 _SMALL = (

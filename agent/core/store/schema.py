@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from agent.errors import ConfigError, StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.store.connection import address
 from agent.core.store.faults import explain
 from agent.core.store.gateway_tables import GATEWAY_TABLES
 from agent.core.store.node_text import searchable
 from agent.core.store.nodes import storable
+from agent.errors import ConfigError, StoreError
 
 APPLICATION_ID = 0x4865_726D
 """`Herm`, at offset 68 of the file."""

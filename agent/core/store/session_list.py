@@ -6,9 +6,9 @@ import difflib
 import sqlite3
 import time
 
-from agent.errors import StoreError
 from agent.core.store.faults import NoSession
 from agent.core.store.nodes import MAIN, Session, new_session_id, storable
+from agent.errors import StoreError
 from tools.text.safe_text import clean
 
 _SELECT = (

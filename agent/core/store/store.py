@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any
 
 from agent.core.attachments import AttachmentStore
-from agent.errors import StoreError
 from agent.core.home import Home
 from agent.core.store import (
     branches,
@@ -35,6 +34,7 @@ from agent.core.store.operations import Operation, SessionPlace
 from agent.core.store.outline import OutlineRow
 from agent.core.store.recovery import Recovery, Unfinished
 from agent.core.store.search import PATIENCE, Filters, Order, SearchHits
+from agent.errors import StoreError
 
 _BATCH = 500
 """Nodes read in one go: a few milliseconds, after which a writer gets its turn."""

@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from agent.core.home import Home
 from agent.integrations.browser.network import BrowserNetwork
 from agent.integrations.browser.pipe import PipeTransport
 from agent.integrations.browser.profile import BrowserProfile
-from agent.core.home import Home
 from agent.integrations.plugins.boundary import GrantedPaths, plugin_policy
 from agent.safety.sandbox.launch import interpreter
 from tools.results import ToolError

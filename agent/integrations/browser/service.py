@@ -10,22 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.integrations.browser.profile import ProfileConsent
 from agent.core.home import Home, private_folder
 from agent.core.net.door_url import AddressError, web_address
 from agent.core.net.door_url import refusal as refused
+from agent.integrations.browser.profile import ProfileConsent
 from agent.safety.gate import Gate
-from tools.services.actions import Fetch
 from tools.browser.actions import KeepProfile
 from tools.browser.host import OpenedBrowser
 from tools.browser.programs import find_browser
 from tools.results import ToolError
+from tools.services.actions import Fetch
 
 if TYPE_CHECKING:
-    from agent.integrations.browser.lifting import Lifting
     from agent.core.config.schema import BrowserSettings
     from agent.core.net.exchange import ProxyRefusal
     from agent.core.net.secret_scan import SecretScan
+    from agent.integrations.browser.lifting import Lifting
 
 _MOST_KEPT = 40
 _QUIET = ("plan", "deny")

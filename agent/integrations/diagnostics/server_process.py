@@ -13,8 +13,8 @@ from typing import Any
 from agent.integrations.diagnostics.findings import Finding, findings_of
 from agent.integrations.diagnostics.framing import FramingError, packed, read_message
 from agent.integrations.diagnostics.languages import ServerKind
-from tools.text.safe_text import clean
 from tools.services.sandbox import Wrapped
+from tools.text.safe_text import clean
 from tools.umask import person_umask
 
 MOST_BYTES = 64_000_000

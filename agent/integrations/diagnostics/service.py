@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.core.home import Home
 from agent.integrations.diagnostics.documents import Documents
 from agent.integrations.diagnostics.findings import Finding, report
 from agent.integrations.diagnostics.languages import Language, ServerKind, installed, language_of
 from agent.integrations.diagnostics.server_process import ServerFault, ServerProcess
-from agent.core.home import Home
 from agent.integrations.mcp.launch import Confinement
-from tools.services.diagnostics import FileEdit
 from tools.results import ToolError
+from tools.services.diagnostics import FileEdit
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:

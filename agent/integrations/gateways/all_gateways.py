@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING
 
+from agent.core.home import private_folder
 from agent.errors import ConfigError, HermesError
 from agent.integrations.gateways import message_rows
 from agent.integrations.gateways.adapter import CallAnswer, GatewayContext, HookedAdapter, Place, PlatformCall
@@ -18,12 +19,11 @@ from agent.integrations.gateways.moving import HERE, move, refuse_group
 from agent.integrations.gateways.outgoing import ChatTarget, OutgoingMessages
 from agent.integrations.gateways.outgoing_files import drop_unclaimed
 from agent.integrations.gateways.running_gateway import RunningGateway
-from agent.core.home import private_folder
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
-    from agent.integrations.gateways.ports import ChatHost, ChatSession
     from agent.core.home import Home
+    from agent.integrations.gateways.ports import ChatHost, ChatSession
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent.core.store.connection import Database
 from agent.integrations.gateways import message_rows, people
 from agent.integrations.gateways.people import ChatScope, Person
-from agent.core.store.connection import Database
 
 
 @dataclass(frozen=True, slots=True)

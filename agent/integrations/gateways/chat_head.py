@@ -8,6 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agent.core.store.faults import NoSession
+from agent.core.store.nodes import Node
+from agent.core.store.received import RECEIVED
+from agent.core.store.recovery import NOT_STARTED
 from agent.errors import HermesError, StoreError
 from agent.events import (
     Asked,
@@ -29,10 +33,6 @@ from agent.integrations.gateways.incoming_files import prepared
 from agent.integrations.gateways.live_message import LiveMessage
 from agent.integrations.gateways.message_rows import BoundPlace, ReceivedMessage
 from agent.integrations.gateways.people import ChatScope, may, scope_of
-from agent.core.store.faults import NoSession
-from agent.core.store.nodes import Node
-from agent.core.store.received import RECEIVED
-from agent.core.store.recovery import NOT_STARTED
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

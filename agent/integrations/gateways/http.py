@@ -8,7 +8,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError
-from agent.integrations.gateways.adapter import BadCredentialsError, GatewayError, RateLimitedError, UndeliverableError
+from agent.integrations.gateways.adapter import (
+    BadCredentialsError,
+    GatewayError,
+    RateLimitedError,
+    UndeliverableError,
+)
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.attachments import size_text
-from agent.errors import HermesError
-from agent.integrations.gateways.adapter import GatewayError, Incoming, IncomingFile
 from agent.core.home import PRIVATE_FILE
 from agent.core.messages import Attachment
+from agent.errors import HermesError
+from agent.integrations.gateways.adapter import GatewayError, Incoming, IncomingFile
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

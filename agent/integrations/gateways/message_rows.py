@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sqlite3 import Connection
 from typing import Any
 
-from agent.integrations.gateways.adapter import Incoming, Place
 from agent.core.store.nodes import storable
+from agent.integrations.gateways.adapter import Incoming, Place
 
 KEPT = 30 * 86_400.0
 """Seconds for which ids of messages are remembered, so that one that is delivered again is known."""

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.integrations.gateways.adapter import FileKind
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.integrations.gateways.adapter import FileKind
 from tools.text.redact import Redactor
 
 FOLDER = "outgoing"

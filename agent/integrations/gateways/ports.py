@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from agent.events import Asked, Event, TurnEnded
-from agent.integrations.gateways.people import ChatScope
 from agent.core.messages import Attachment
 from agent.core.store.connection import Database
 from agent.core.store.nodes import Node
+from agent.events import Asked, Event, TurnEnded
+from agent.integrations.gateways.people import ChatScope
 
 How = Literal["prompt", "steer"]
 WordKind = Literal["plugin", "prompt", ""]

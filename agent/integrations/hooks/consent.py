@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError
-from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.config.hook_list import Hook
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.owned_file import read_owned
+from agent.errors import ConfigError
 from tools.files.atomic import write_atomically
 
 LARGEST = 1_000_000

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent.core.config.hook_answer import HookAnswer, HookError, combined
+from agent.core.config.hook_list import AnyHook, Hook, HookEvent, by_event
 from agent.events import (
     AgentEnded,
     AgentStarted,
@@ -21,8 +23,6 @@ from agent.events import (
     ToolFinished,
     UsageChanged,
 )
-from agent.core.config.hook_answer import HookAnswer, HookError, combined
-from agent.core.config.hook_list import AnyHook, Hook, HookEvent, by_event
 from agent.integrations.hooks.process import run_hook
 from tools.text.safe_text import clean
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.owned_file import read_owned
+from agent.errors import ConfigError
 from tools.files.atomic import write_atomically
 
 LARGEST = 32_000_000

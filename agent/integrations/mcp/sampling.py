@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agent.core.messages import Message
 from agent.errors import HermesError
 from agent.integrations.mcp.host_process import RefusedError
-from agent.core.messages import Message
 from agent.model.codecs import codec_for
 from agent.model.protocol import Delta, ModelRequest
 from agent.model.transport.reply import ModelRoute, fetch_reply
@@ -17,8 +17,8 @@ from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.model.wire import Wire
 from agent.safety.gate import Gate
-from tools.services.actions import SampleModel
 from tools.results import DeniedError
+from tools.services.actions import SampleModel
 from tools.text.safe_text import clean
 
 MOST_TOKENS = 4_096

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home
+from agent.core.variables import filled
 from agent.integrations.mcp.launch import Confinement, Protocol, ServerLaunch, SignIn
 from agent.integrations.mcp.server_config import ServerConfig
-from agent.core.variables import filled
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError
 from agent.core.home import private_folder
+from agent.errors import ConfigError
 from agent.integrations.mcp.private_json import read_private, write_private
 
 PATIENCE = 30.0

@@ -9,10 +9,10 @@ from typing import Any
 from agent.errors import HermesError
 from agent.integrations.mcp.names import PREFIX
 from agent.integrations.mcp.service import McpService, OfferedTool
-from tools.services.actions import CallServer
 from tools.context import ToolContext
 from tools.registry import Handler, Registry
 from tools.results import Display, TextDetail, ToolError
+from tools.services.actions import CallServer
 from tools.text.safe_text import clean
 
 PLACE = 2_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.safety.permissions.rules import RuleVerdict
 from agent.core.store.importing import SessionRecord
+from agent.safety.permissions.rules import RuleVerdict
 
 Part = Literal["sessions", "memory", "skills", "servers", "permissions"]
 PARTS: tuple[Part, ...] = ("sessions", "memory", "skills", "servers", "permissions")

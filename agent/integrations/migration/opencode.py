@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.config.problem import shown
+from agent.core.store.importing import SessionRecord
 from agent.integrations.migration.found import Findings, ForeignNote, ForeignRule, ForeignSession
 from agent.integrations.migration.reading import ForeignFiles, database, mapping, text_of
 from agent.integrations.migration.servers import opencode_servers
 from agent.integrations.migration.transcript import TranscriptBuilder, call_of, seconds
 from agent.safety.permissions.rules import RuleVerdict
-from agent.core.store.importing import SessionRecord
 
 FOLDER = ".local/share/opencode"
 SETTINGS = ".config/opencode"

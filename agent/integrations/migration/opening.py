@@ -8,10 +8,10 @@ from pathlib import Path
 
 from agent.core.config.loader import load
 from agent.core.home import Home
-from agent.integrations.migration.taking_over import Takeover
-from agent.safety.permissions.subjects import Setting
-from agent.knowledge.skills.hub.service import open_hub
 from agent.core.store.store import Store
+from agent.integrations.migration.taking_over import Takeover
+from agent.knowledge.skills.hub.service import open_hub
+from agent.safety.permissions.subjects import Setting
 
 
 @asynccontextmanager

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from agent.core.config.edit import put_entry
 from agent.core.config.problem import shown
-from agent.errors import HermesError
 from agent.core.home import Home
+from agent.core.store import importing
+from agent.core.store.store import Store
+from agent.errors import HermesError
+from agent.integrations.migration.found import Findings, ForeignNote, ForeignSession, Part
 from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError
 from agent.knowledge.memory.files import MemoryFileError
 from agent.knowledge.memory.origins import Origin
 from agent.knowledge.memory.service import MemoryFiles
-from agent.integrations.migration.found import Findings, ForeignNote, ForeignSession, Part
-from agent.safety.permissions.editing import plan_rule
-from agent.safety.permissions.rules import RuleVerdict
-from agent.safety.permissions.subjects import Setting
 from agent.knowledge.skills.hub.installing import require_allowed
 from agent.knowledge.skills.hub.problems import HubError
 from agent.knowledge.skills.hub.service import SkillHub
-from agent.core.store import importing
-from agent.core.store.store import Store
+from agent.safety.permissions.editing import plan_rule
+from agent.safety.permissions.rules import RuleVerdict
+from agent.safety.permissions.subjects import Setting
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

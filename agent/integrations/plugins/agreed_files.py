@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.owned_file import read_owned
+from agent.errors import ConfigError
 from agent.integrations.plugins.files import PluginFile
 from tools.files.atomic import write_atomically
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.owned_file import read_owned
+from agent.errors import ConfigError
 from agent.integrations.plugins.agreed_files import AgreedFile, AgreedFiles
 from agent.integrations.plugins.files import digest
 from agent.integrations.plugins.registrations import Registrations

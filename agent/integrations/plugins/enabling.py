@@ -19,8 +19,8 @@ from agent.integrations.plugins.problem import PluginError, PluginFailedError, S
 from agent.integrations.plugins.process import PluginLaunch, PluginProcess
 from agent.integrations.plugins.registrations import RegisteredProvider, Registrations, checked
 from agent.integrations.plugins.shelf import ShelvedPlugin, find
-from agent.safety.sandbox.probe import SandboxMode, probe
 from agent.knowledge.skills.frontmatter import SkillFormatError
+from agent.safety.sandbox.probe import SandboxMode, probe
 from tools.discovery import discover
 from tools.registry import registry
 from tools.services.sandbox import Sandbox

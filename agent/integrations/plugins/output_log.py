@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError
 from tools.text.safe_text import Cleaner
 
 LARGEST = 1_000_000

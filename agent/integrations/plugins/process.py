@@ -20,7 +20,14 @@ from typing import Any
 
 from agent.core.frames import FrameError, LargeFrameError, framed, read_frame
 from agent.core.home import Home, private_folder
-from agent.integrations.plugins.boundary import MEMORY, PROGRAM, GrantedPaths, gaps, granted_paths, plugin_policy
+from agent.integrations.plugins.boundary import (
+    MEMORY,
+    PROGRAM,
+    GrantedPaths,
+    gaps,
+    granted_paths,
+    plugin_policy,
+)
 from agent.integrations.plugins.capabilities import DeclaredCapabilities
 from agent.integrations.plugins.deadlines import LOADING
 from agent.integrations.plugins.network import PluginNetwork

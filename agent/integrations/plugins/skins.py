@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError
 from agent.integrations.plugins.files import OutsideError, read_part
 from agent.integrations.plugins.problem import SkippedPart, quoted
 from themes.loader import PLUGINS, list_skins

@@ -10,10 +10,10 @@ from typing import Any
 from agent.integrations.plugins.problem import PluginFailedError, quoted
 from agent.integrations.plugins.registrations import RegisteredTool, cleaned
 from agent.integrations.plugins.runner import PluginRunner
-from tools.services.actions import CallConfinedPlugin, CallPlugin
 from tools.context import ToolContext
 from tools.registry import Describe, Handler, Registry
 from tools.results import Display, TextDetail, ToolError
+from tools.services.actions import CallConfinedPlugin, CallPlugin
 from tools.text.safe_text import clean
 
 PLACE = 1_900

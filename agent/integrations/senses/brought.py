@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from agent.integrations.senses.kinds import picture_ending, sound_ending
 from tools.results import ToolError
-from tools.text.safe_text import clean
 from tools.senses.services import Made, Permit, PictureOrder, UseService
+from tools.text.safe_text import clean
 
 _LONGEST_NOTE = 500
 """Characters of what a service says about what it made."""

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent.core.config.known_secrets import known_secrets
-from agent.errors import HermesError
 from agent.core.net.door import Door
+from agent.errors import HermesError
 from agent.integrations.senses.brought import BroughtService, heard
 from agent.integrations.senses.hearing import Transcriber
 from agent.integrations.senses.online import Online

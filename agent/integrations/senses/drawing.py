@@ -14,9 +14,9 @@ from agent.core.net.door import DoorLimits
 from agent.integrations.senses.hearing import ServicePayer
 from agent.integrations.senses.kinds import picture_ending
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
-from tools.services.actions import Fetch
 from tools.results import ToolError
 from tools.senses.services import Made, Permit, PictureOrder, UseService
+from tools.services.actions import Fetch
 
 if TYPE_CHECKING:
     from agent.core.config.senses import ImageSettings

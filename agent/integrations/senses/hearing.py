@@ -17,8 +17,8 @@ from agent.core.net.door import DoorLimits
 from agent.integrations.senses.children import command
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
 from tools.results import ToolError
-from tools.text.safe_text import clean
 from tools.senses.services import Permit, UseService
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.senses import TranscribeSettings

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.attachments import AttachmentError, AttachmentStore
-from agent.errors import HermesError
 from agent.core.messages import Attachment, Image, Message
+from agent.errors import HermesError
+from agent.integrations.senses.ocr import read_text
 from agent.model.codecs import codec_for
 from agent.model.protocol import Delta, ModelRequest
 from agent.model.transport.reply import ModelRoute, fetch_reply
 from agent.model.transport.retry import RetryPolicy
 from agent.model.wire import Wire
-from agent.integrations.senses.ocr import read_text
 from tools.extras import add_hint
 from tools.results import ToolError
-from tools.text.safe_text import clean
 from tools.senses.pictures import FitPicture
 from tools.senses.reading_apart import fit_apart
 from tools.senses.services import Permit, UseService
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.model.usage import Meter

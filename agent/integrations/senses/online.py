@@ -10,10 +10,10 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from agent.core.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorRequest
-from tools.services.actions import Fetch
 from tools.results import ToolError
-from tools.text.safe_text import clean
 from tools.senses.services import Permit
+from tools.services.actions import Fetch
+from tools.text.safe_text import clean
 
 PICTURE = DoorLimits(size=50_000_000, unpacked=50_000_000, seconds=60.0)
 _LONGEST_WORDS = 300

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
-from agent.errors import HermesError
 from agent.core.net.door import DoorRequest
+from agent.errors import HermesError
 from agent.integrations.web.gate import CallGate
 from agent.integrations.web.reading.page import UnreadableError
 from agent.integrations.web.services import WebServices

@@ -10,8 +10,8 @@ from typing import Any
 from agent.errors import HermesError
 from agent.integrations.web.gate import Ask, CallGate
 from agent.integrations.web.services import WebServices
-from tools.services.actions import Fetch
 from tools.results import ToolError
+from tools.services.actions import Fetch
 from tools.services.web_reader import CrawlOrder
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.errors import HermesError
 from agent.core.net.door import DoorAnswer, DoorRequest
+from agent.errors import HermesError
 from agent.integrations.web.gate import CallGate
 from agent.integrations.web.reading.page import ReadPage, UnreadableError
 from agent.integrations.web.reading.passages import MOST, passages
 from agent.integrations.web.services import WebServices
 from tools.files.atomic import write_atomically
-from tools.text.outside_text import fenced
 from tools.results import DeniedError
+from tools.text.outside_text import fenced
 from tools.text.safe_text import clean
 
 _OUTLINE = 30

@@ -11,9 +11,9 @@ from pathlib import Path
 from agent.core.config.known_secrets import known_secrets
 from agent.core.config.loader import load
 from agent.core.home import Home
-from agent.safety.permissions.policy import Permissions
 from agent.integrations.web.gate import CallGate
 from agent.integrations.web.services import WebServices, open_web
+from agent.safety.permissions.policy import Permissions
 from tools.services.actions import Action, Fetch
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from agent.events import Event
 from agent.knowledge.canvas.documents import CanvasDocuments
 from agent.knowledge.canvas.events import CanvasChanged
-from agent.events import Event
-from tools.services.canvases import Canvas, CanvasKind, CanvasVersion, changed
 from tools.results import ToolError
+from tools.services.canvases import Canvas, CanvasKind, CanvasVersion, changed
 
 MOST = 20
 """Canvases at a time."""

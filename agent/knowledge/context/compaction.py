@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.core.attachments import attachments_of
+from agent.core.store.nodes import Node
 from agent.knowledge.context.fold import STAGE, ContextFold, fold_text, newest_fold
 from agent.knowledge.context.message_history import calls_of, elided_up_to, masked_nodes
 from agent.knowledge.context.persons_words import carried
 from agent.knowledge.context.read_ledger import ReadFile, read_files, shown_in
 from agent.model.codecs.pictures import COUNTED
-from agent.core.store.nodes import Node
 
 MIN_MASKED = 400
 """Characters below which masking a result saves nothing worth a cache miss."""

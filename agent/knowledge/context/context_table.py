@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+from agent.core.messages import Message
+from agent.core.store.nodes import Node
 from agent.knowledge.context.folders_in_view import folders_shown
 from agent.knowledge.context.layer import Part
 from agent.knowledge.context.message_history import MessageHistory, conversation
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage, passages_of
-from agent.core.messages import Message
 from agent.model.protocol import ToolSpec
 from agent.model.wire import Wire
-from agent.core.store.nodes import Node
 
 SYSTEM = "System prompt"
 """Name of a prompt that was stored without its parts."""

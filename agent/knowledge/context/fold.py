@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.core.attachments import attachments_of
+from agent.core.store.nodes import Node
 from agent.knowledge.context.persons_words import PersonsWords, is_persons
 from agent.knowledge.context.read_ledger import ReadFile, files_of, ledger_line, recorded_files
-from agent.core.store.nodes import Node
 
 STAGE = "fold"
 

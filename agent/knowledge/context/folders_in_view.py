@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.knowledge.context.message_history import elided_up_to, masked_nodes
 from agent.core.store.nodes import Node
+from agent.knowledge.context.message_history import elided_up_to, masked_nodes
 
 KEY = "project_files"
 """Where a result carries them, and where its node names them."""

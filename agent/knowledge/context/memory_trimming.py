@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agent.core.store.nodes import Node
 from agent.knowledge.context.fold import newest_fold
 from agent.knowledge.context.message_history import CHARACTERS, elided_up_to, masked_arguments, masked_nodes
 from agent.knowledge.context.persons_words import is_persons
 from agent.knowledge.context.read_ledger import SHOWN
-from agent.core.store.nodes import Node
 
 _KEPT = ("call", "kind", "model", "origin", "outcome", "state", "tool", SHOWN, CHARACTERS)
 """Short facts that stay of every node."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.core.attachments import attachments_of
-from agent.knowledge.context.fold import fold_text, newest_fold
 from agent.core.messages import Image, Message, Sealed, SealedPart, ToolCall
 from agent.core.store.nodes import Node
+from agent.knowledge.context.fold import fold_text, newest_fold
 
 LOST_RESULT = '{"error": "Interrupted: no result of this call was recorded; its effects may be partial."}'
 CHARACTERS = "content_characters"

@@ -6,6 +6,7 @@ import threading
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
+from agent.core.home import Home
 from agent.knowledge.context.context_files import (
     PROJECT_NAMES,
     files_of_folders,
@@ -14,7 +15,6 @@ from agent.knowledge.context.context_files import (
     soul_file,
 )
 from agent.knowledge.context.quarantine import KeptPassage
-from agent.core.home import Home
 from tools.files.searching import SearchEnding, SearchRequest, records
 from tools.results import ToolError
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.knowledge.context.persons_words import is_persons
 from agent.core.store.nodes import Node
+from agent.knowledge.context.persons_words import is_persons
 from tools.context import SeenFile
 from tools.text.safe_text import clean
 

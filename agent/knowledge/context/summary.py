@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.core.store.nodes import Node
 from agent.knowledge.context.persons_words import is_persons
 from agent.knowledge.injection import scan
-from agent.core.store.nodes import Node
 from tools.text.safe_text import clean
 
 SECTIONS = ("Goal", "Constraints", "Decisions", "Files", "Open", "Next")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.core.messages import ToolCall
 from agent.knowledge.learnings.call_form import COMMAND_TOOLS, CallForm, CallPlace, call_form
 from agent.knowledge.learnings.environment import LearningEnvironment
 from agent.knowledge.learnings.failures import TIMED_OUT_KIND, Failure, failure_of, is_run
@@ -23,7 +24,6 @@ from agent.knowledge.learnings.lines import held_back, with_failure
 from agent.knowledge.learnings.signature import Signature, signature
 from agent.knowledge.learnings.what_worked import Fix, MadeCall, same_aim, what_worked
 from agent.knowledge.learnings.words import speaks_of
-from agent.core.messages import ToolCall
 from tools.text.redact import redact
 
 LARGE = 4_000

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.core.store.connection import Database
 from agent.errors import HermesError
 from agent.knowledge.learnings import learning_table as table
 from agent.knowledge.learnings.dependencies import restamped
@@ -17,7 +18,6 @@ from agent.knowledge.learnings.learning_store import LearningStore, matching
 from agent.knowledge.learnings.notes import LearningRefusedError, call_key, checked, written
 from agent.knowledge.learnings.signature import EVERYWHERE
 from agent.knowledge.memory.scopes import project_id, project_root
-from agent.core.store.connection import Database
 from tools.services.learning_notes import LearningNote
 
 if TYPE_CHECKING:

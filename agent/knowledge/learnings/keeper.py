@@ -16,9 +16,9 @@ from agent.knowledge.learnings.learning import MOST_TAGS, Learning, short
 from agent.knowledge.learnings.learning_store import LearningStore
 from agent.knowledge.learnings.notes import LearningRefusedError, call_key, checked, written
 from agent.knowledge.learnings.signature import EVERYWHERE
+from tools.results import ToolError
 from tools.services.learning_notes import LearningNote, LearningView
 from tools.text.redact import redact
-from tools.results import ToolError
 
 
 @dataclass(slots=True)

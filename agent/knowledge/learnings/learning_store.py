@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from agent.core.store.connection import Database
 from agent.knowledge.learnings import learning_table as table
 from agent.knowledge.learnings.learning import Learning, Status
 from agent.knowledge.learnings.signature import EVERYWHERE
-from agent.core.store.connection import Database
 
 
 class LearningStore:

@@ -9,9 +9,9 @@ from dataclasses import fields, replace
 from sqlite3 import Connection
 from typing import Any
 
+from agent.core.store.nodes import storable
 from agent.knowledge.learnings.learning import Learning, Status, after_use, merged, same
 from agent.knowledge.learnings.signature import EVERYWHERE
-from agent.core.store.nodes import storable
 
 _NAMES = tuple(field.name for field in fields(Learning))
 _COLUMNS = ", ".join(_NAMES)

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.errors import HermesError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import HermesError
 from agent.knowledge.memory.entries import Entries, MemoryOperation, applied, parse, render
 from agent.knowledge.memory.origins import Origin, Origins, dump, load
 from agent.knowledge.memory.placing import leftovers, put

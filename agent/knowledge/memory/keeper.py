@@ -16,10 +16,10 @@ from agent.knowledge.memory.files import MemoryContents, MemoryFileError
 from agent.knowledge.memory.origins import Origin
 from agent.knowledge.memory.scopes import SCOPES, SHOWN_IN, Scope
 from agent.knowledge.memory.service import MemoryProvider, MemoryWrite, vetted
-from tools.services.actions import Action, WritePath
 from tools.context import Asker, MemoryChange, MemoryView
 from tools.results import ToolError
 from tools.senses.services import Permit
+from tools.services.actions import Action, WritePath
 
 MOST_REFUSALS = 3
 """Refused writes of one turn after which the model is told to let it be."""

@@ -15,10 +15,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from agent.errors import StoreError
 from agent.core.home import PRIVATE_FILE
 from agent.core.store.connection import Database, address
 from agent.core.store.faults import DamagedStore
+from agent.errors import StoreError
 
 log = logging.getLogger(__name__)
 

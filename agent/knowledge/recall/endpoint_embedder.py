@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.model.addresses import below, is_loopback
-from agent.model.transport.failures import Failures
 from agent.core.net.door import Door, DoorError, DoorLimits, DoorRequest
 from agent.knowledge.recall.embedding import EmbeddingError, as_kept, unit
+from agent.model.addresses import below, is_loopback
+from agent.model.transport.failures import Failures
 from tools.text.redact import redact
 
 if TYPE_CHECKING:
-    from agent.model.providers import Target
     from agent.knowledge.recall.embedding import Vectors
+    from agent.model.providers import Target
 
 TIME_LIMIT = 20.0
 """Seconds a provider has to answer."""

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent.core.store.store import Store
 from agent.errors import StoreError
 from agent.knowledge.learnings.learning import Learning, Status
 from agent.knowledge.learnings.learning_store import LearningStore
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.knowledge.recall.sources import Passage
-from agent.core.store.store import Store
 
 _TOLD: tuple[Status, ...] = ("learning", "candidate")
 """Those that were retired or are stale would mislead."""

@@ -19,9 +19,9 @@ from agent.knowledge.recall.embedding import Embedder
 from agent.knowledge.recall.vector_tables import VectorMark, VectorRow
 
 if TYPE_CHECKING:
-    from agent.knowledge.recall.embedding import Vectors
     from agent.core.store.connection import Database
     from agent.core.store.store import Store
+    from agent.knowledge.recall.embedding import Vectors
 
 log = logging.getLogger(__name__)
 

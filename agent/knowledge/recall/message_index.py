@@ -14,13 +14,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.core.store.connection import Database
+from agent.core.store.store import Store
 from agent.knowledge.recall import bits, planning, postings, scoring, stored_messages
 from agent.knowledge.recall import index_tables as tables
 from agent.knowledge.recall.derived_file import DerivedFile
 from agent.knowledge.recall.question import common_words
 from agent.knowledge.recall.scoring import Known, Scored
-from agent.core.store.connection import Database
-from agent.core.store.store import Store
 
 _CLOSE, _CLOSE_NARROWED = 120, 20_000
 """Places that are weighed with what is known of their messages; more where filters drop some of them."""

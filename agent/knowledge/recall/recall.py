@@ -1,7 +1,8 @@
 """One search over all that can be recalled: exact matches, words in any order, and meaning.
 
 What is typed may be a few words or a whole question. Few words, quotes and symbols mean themselves, so
-messages that hold all of them come first; a question is answered by the ranking of `agent.knowledge.recall.scoring`.
+messages that hold all of them come first; a question is answered by the ranking of
+`agent.knowledge.recall.scoring`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from agent.errors import StoreError
-from agent.knowledge.recall import fusing, scoring, stored_messages
-from agent.knowledge.recall.message_index import FoundMessages, MessageIndex
-from agent.knowledge.recall.question import words_of
-from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
-from agent.knowledge.recall.upkeep import Upkeep
 from agent.core.store import search as finding
 from agent.core.store import session_list
 from agent.core.store.branches import BranchPaths
@@ -27,6 +22,12 @@ from agent.core.store.query import Query, parse
 from agent.core.store.ranking import snippet
 from agent.core.store.search import MAX_HITS, Order, SearchHit, SearchHits
 from agent.core.store.store import Store
+from agent.errors import StoreError
+from agent.knowledge.recall import fusing, scoring, stored_messages
+from agent.knowledge.recall.message_index import FoundMessages, MessageIndex
+from agent.knowledge.recall.question import words_of
+from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
+from agent.knowledge.recall.upkeep import Upkeep
 from tools.extras import add_hint
 from tools.text.redact import redact
 

@@ -5,7 +5,8 @@ BM25). Neighbours on the same path count a part, so that an answer is found by t
 so does the line of the index around them. What covers more of the question counts for more.
 
 That is reckoned for few places only. First the lines are chosen that hold most of the question, then the
-places in them, both with rough whole numbers for all at once (`agent.knowledge.recall.bits`); what is left is rated.
+places in them, both with rough whole numbers for all at once (`agent.knowledge.recall.bits`); what is left
+is rated.
 
 The constants were chosen on every second conversation of LoCoMo; `benchmarks/recall_locomo.py` shows the
 others by themselves.

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from agent.core.store.node_text import fold
 from agent.knowledge.recall import index_tables as tables
 from agent.knowledge.recall import postings, scoring
 from agent.knowledge.recall.question import indexed_text
-from agent.core.store.node_text import fold
 
 
 @dataclass(frozen=True, slots=True)

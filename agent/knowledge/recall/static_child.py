@@ -1,4 +1,5 @@
-"""The process that makes vectors of pieces of words; see `agent.knowledge.recall.static_embedder` for the way to it.
+"""The process that makes vectors of pieces of words; see `agent.knowledge.recall.static_embedder` for the
+way to it.
 
 Reading the weights holds the interpreter for a tenth of a second, which nobody should notice who types.
 The answer to an order is a byte that says what follows: vectors, or why there are none.

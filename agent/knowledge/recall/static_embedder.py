@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from agent.core.worker_process import IDLE, WorkerError, WorkerProcess
 from agent.knowledge.recall.embedding import EmbeddingError
 from agent.knowledge.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER, WEIGHTS
-from agent.core.worker_process import IDLE, WorkerError, WorkerProcess
 from tools.extras import add_hint
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agent.core.store.filters import Filters, conditions_of
 from agent.knowledge.recall.planning import IndexedMessage
 from agent.knowledge.recall.question import indexed_text
-from agent.core.store.filters import Filters, conditions_of
 
 INDEXED_CHARS = 20_000
 """Characters of one message that are indexed here."""

@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import cast
 
-from agent.knowledge.recall.recall import MESSAGES, Recall, SearchMode
 from agent.core.store.filters import Filters
 from agent.core.store.node_text import readable
 from agent.core.store.search import SearchHit, around_hit
 from agent.core.store.store import Store
+from agent.knowledge.recall.recall import MESSAGES, Recall, SearchMode
 from tools.found import FoundMessage, FoundNote, FoundSession
 
 PATIENCE = 1.0

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.knowledge.skills.skill import Skill
 from agent.safety.permissions.rules import PermissionRule, RuleSet
 from agent.safety.permissions.subjects import RuleSubject, Setting
-from agent.knowledge.skills.skill import Skill
 from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, SendInput, WritePath
 from tools.text.safe_text import clean
 

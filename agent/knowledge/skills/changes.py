@@ -26,8 +26,8 @@ from tools.files.planning import new_text
 from tools.files.replacing import replace_text
 from tools.files.text_files import decode
 from tools.results import ToolError
-from tools.text.safe_text import clean
 from tools.services.skill_keeper import SkillChange, SkillDraft
+from tools.text.safe_text import clean
 
 LARGEST_INSTRUCTIONS = 100_000
 """Characters of a SKILL.md that is written."""

@@ -16,8 +16,8 @@ from agent.knowledge.skills.changes import SkillWrite, carried_out, drafted, fol
 from agent.knowledge.skills.originals import SkillOriginals
 from agent.knowledge.skills.skill import Skill, linked_files
 from agent.knowledge.skills.viewing import file_of, instructions, listed, one, with_folder
-from tools.services.actions import Action, DeletePath, WritePath
 from tools.results import ToolError
+from tools.services.actions import Action, DeletePath, WritePath
 from tools.services.skill_keeper import SkillChange, SkillDraft
 
 log = logging.getLogger(__name__)

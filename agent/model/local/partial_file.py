@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from agent.errors import HermesError
 from agent.core.home import PRIVATE_FILE
+from agent.errors import HermesError
 
 CHUNK = 1 << 20
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from agent.errors import HermesError
 from agent.core.home import PRIVATE_FOLDER
+from agent.errors import HermesError
 from agent.model.local.partial_file import CHUNK, Advance, PartialFile
 from agent.model.local.weights import Weights
 

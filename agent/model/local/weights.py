@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

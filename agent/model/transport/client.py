@@ -20,8 +20,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from agent.errors import ModelError
 from agent.core.event_data import Usage
+from agent.errors import ModelError
 from agent.model.addresses import below, is_loopback
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.dialect_book import SpokenDialect

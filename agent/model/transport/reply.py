@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from agent.errors import ModelError
 from agent.core.event_data import Usage
 from agent.core.messages import Sealed, SealedPart, ToolCall
+from agent.errors import ModelError
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.dialect_book import SpokenDialect
 from agent.model.protocol import (

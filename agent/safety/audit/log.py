@@ -29,8 +29,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError, HermesError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, HermesError
 
 MAX_FILE = 8_000_000
 """Bytes after which the next line begins a new file."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.safety.audit.log import MENDED, AuditError, AuditLog, Record, files, parsed
+from tools.results import DeniedError
 from tools.services.actions import Action, ReadPath
 from tools.text.redact import redact
-from tools.results import DeniedError
 
 if TYPE_CHECKING:
     from agent.safety.gate import Ruling

@@ -8,8 +8,8 @@ from agent.core.config import settings_file
 from agent.core.config.document import parse
 from agent.core.config.edit import set_value
 from agent.core.config.layers import lookup
-from agent.errors import ConfigError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError
 from agent.safety.permissions.file import parse_file
 from agent.safety.permissions.rules import RuleVerdict
 from agent.safety.permissions.subjects import Setting

@@ -9,6 +9,7 @@ from agent.core.config.problem import shown
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.rules import PermissionRule, RuleSet
 from agent.safety.permissions.subjects import Setting
+from tools.effects import effect_named
 from tools.services.actions import (
     Action,
     ChangeSettings,
@@ -19,7 +20,6 @@ from tools.services.actions import (
     SendInput,
     WritePath,
 )
-from tools.effects import effect_named
 
 
 def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:

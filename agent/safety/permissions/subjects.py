@@ -25,6 +25,7 @@ from agent.safety.reader.marks import UNKNOWN, words
 from agent.safety.reader.read import read
 from agent.safety.reader.reading import Command, Reading
 from agent.safety.typed_input import follows
+from tools.effects import effect_named, effect_names
 from tools.services.actions import (
     Action,
     ChangeSettings,
@@ -37,7 +38,6 @@ from tools.services.actions import (
     SpawnAgent,
     WritePath,
 )
-from tools.effects import effect_named, effect_names
 
 Kind = Literal["command", "input", "read", "write", "delete", "fetch", "settings", "declared", "other"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from agent.errors import HermesError
 from agent.core.home import Home, private_folder
+from agent.errors import HermesError
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.coverage import BoundaryCoverage, coverage_of

@@ -15,8 +15,8 @@ from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.sandbox.network_space import entering, open_space
 from agent.safety.sandbox.probe import SandboxMode, probe
-from tools.services.actions import RunCommand
 from tools.results import ToolError
+from tools.services.actions import RunCommand
 from tools.services.sandbox import Sandbox, SandboxLimits
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.safety.sandbox.boundary import SessionBoundary
-from tools.services.actions import ReachHost
 from tools.results import DeniedError, ToolError
+from tools.services.actions import ReachHost
 from tools.services.sandbox import Need
 from tools.terminal.environment import child_environment
 from tools.umask import person_umask

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.agent import Agent, AgentSpec, open_agent
-from agent.session.wiring.agent_workspace import AgentWorkspace
+from agent.core.store.nodes import Session
 from agent.errors import HermesError
 from agent.events import Event
 from agent.model.catalog import UNKNOWN
@@ -17,10 +16,11 @@ from agent.model.usage import Meter
 from agent.safety.gate import Gate
 from agent.session.conversation.live_session import LiveSession
 from agent.session.spending.request_table import agent_name
-from agent.core.store.nodes import Session
 from agent.session.subagents.subagent import Services
 from agent.session.turns.tool_context import PersonApprover, PersonAsker
 from agent.session.turns.turn_queue import TurnQueue
+from agent.session.wiring.agent import Agent, AgentSpec, open_agent
+from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.results import ToolError
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from agent.session.attempts.attempt_agent import AttemptSpec, open_attempt
 from agent.errors import HermesError
 from agent.events import (
     AgentEnded,
@@ -28,11 +27,12 @@ from agent.events import (
     TurnOutcome,
     UsageChanged,
 )
+from agent.session.attempts.attempt_agent import AttemptSpec, open_attempt
 from agent.session.conversation import attempt_marks
 
 if TYPE_CHECKING:
-    from agent.session.history.navigation import HistoryNavigation, NavigationResult
     from agent.session.conversation.live_session import LiveSession
+    from agent.session.history.navigation import HistoryNavigation, NavigationResult
     from agent.session.subagents.subagent import Services
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.checkpoints.restore.plan_items import Choice

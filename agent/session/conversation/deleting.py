@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agent.knowledge.canvas.documents import CanvasDocuments
 from agent.core.home import Home
-from agent.session.conversation.script_journal import discard
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
+from agent.knowledge.canvas.documents import CanvasDocuments
+from agent.session.conversation.script_journal import discard
 from agent.workspace.checkpoints.garbage_collection import drop_sessions
 
 if TYPE_CHECKING:

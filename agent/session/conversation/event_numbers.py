@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from agent.errors import HermesError
 from agent.core.store.store import Store
+from agent.errors import HermesError
 
 BLOCK = 10_000
 """Numbers that are set aside at once; the next block is asked for when half of one is used."""

@@ -12,17 +12,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from agent.core.attachments import records
-from agent.knowledge.context.compaction import CompactionPlan
-from agent.knowledge.context.memory_trimming import trimmed
-from agent.knowledge.context.message_history import MessageHistory, conversation
-from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
 from agent.core.messages import Attachment, ToolCall
 from agent.core.store.faults import HeadMoved
 from agent.core.store.nodes import Kind, Node, Session
 from agent.core.store.received import RECEIVED
 from agent.core.store.store import Store
-from tools.services.canvases import Canvas, canvases_of
+from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
+from agent.knowledge.context.compaction import CompactionPlan
+from agent.knowledge.context.memory_trimming import trimmed
+from agent.knowledge.context.message_history import MessageHistory, conversation
 from tools.context import Todo
+from tools.services.canvases import Canvas, canvases_of
 from tools.text.safe_text import clean
 
 Emit = Callable[[Event], None]

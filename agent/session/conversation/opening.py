@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.session.conversation.event_numbers import BLOCK
 from agent.core.home import Home
-from agent.session.options import PREVIEWED, Options
-from agent.session.conversation.attempt_marks import settle
-from agent.session.conversation.script_journal import ScriptJournals
 from agent.core.store.faults import NoSession
 from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import MAIN, Node, Session
 from agent.core.store.store import Store
-from tools.services.actions import Action, DeletePath, WritePath
+from agent.session.conversation.attempt_marks import settle
+from agent.session.conversation.event_numbers import BLOCK
+from agent.session.conversation.script_journal import ScriptJournals
+from agent.session.options import PREVIEWED, Options
 from tools.results import ToolError
+from tools.services.actions import Action, DeletePath, WritePath
 
 
 @dataclass(frozen=True, slots=True)

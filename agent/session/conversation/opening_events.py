@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.knowledge.canvas.events import CanvasChanged
-from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged, WorkspaceMoved
 from agent.core.modes import Mode
-from agent.session.conversation.live_session import LiveSession
 from agent.core.stream import EventStream
+from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged, WorkspaceMoved
+from agent.knowledge.canvas.events import CanvasChanged
+from agent.session.conversation.live_session import LiveSession
 
 if TYPE_CHECKING:
     from agent.model.transport.reply import ModelRoute

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.events import ModeChanged, Noticed
 from agent.core.modes import Mode
+from agent.core.stream import EventStream
+from agent.events import ModeChanged, Noticed
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import PermissionPolicy
-from agent.core.stream import EventStream
 
 
 def permission_problems(policy: PermissionPolicy) -> list[str]:

@@ -28,9 +28,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agent.errors import StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.store.recovery import Unfinished
+from agent.errors import StoreError
 from agent.workspace.checkpoints.elapsed_age import read_clock
 from tools.results import Outcome, ToolError
 

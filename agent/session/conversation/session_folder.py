@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import ConfigError, StoreError
 from agent.core.home import Home
-from agent.session.options import Options
-from agent.session.conversation.live_session import LiveSession
 from agent.core.store.connection import Database
 from agent.core.store.nodes import Session
 from agent.core.store.store import Store
+from agent.errors import ConfigError, StoreError
+from agent.session.conversation.live_session import LiveSession
+from agent.session.options import Options
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

@@ -9,20 +9,20 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.core.home import Home
+from agent.core.store.nodes import Node
+from agent.integrations.plugins.session_plugins import SessionPlugins
+from agent.integrations.plugins.skill_catalog import catalog_for
 from agent.knowledge.context.context_table import recorded
 from agent.knowledge.context.layer import Facts, Part, SkillEntry
 from agent.knowledge.context.quarantine import kept_back_notices, passages_of
 from agent.knowledge.context.system_prompt import joined
-from agent.core.home import Home
 from agent.knowledge.memory.scopes import Scope, project_id, project_root
 from agent.knowledge.memory.service import MemoryBlock, MemoryFiles, MemoryProvider
+from agent.knowledge.skills.skill import SCOPES
 from agent.model.profile import Profile
 from agent.model.protocol import ToolSpec
-from agent.integrations.plugins.session_plugins import SessionPlugins
-from agent.integrations.plugins.skill_catalog import catalog_for
 from agent.session.conversation.live_session import LiveSession
-from agent.knowledge.skills.skill import SCOPES
-from agent.core.store.nodes import Node
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

@@ -11,16 +11,16 @@ from typing import Any
 
 from agent.core.attachments import attachments_of
 from agent.core.attachments import shown as shown_with
-from agent.session.export.html_text import code, diff, markdown, plain
-from agent.session.export.page_style import CSS
 from agent.core.messages import ToolCall
 from agent.core.store.export import masked
 from agent.core.store.nodes import MAIN, Node, Session
+from agent.session.export.html_text import code, diff, markdown, plain
+from agent.session.export.page_style import CSS
 from agent.session.turns.shown_call import describe
 from tools.inner_call import inner_call
-from tools.text.redact import redact
 from tools.registry import Registry
 from tools.results import DiffDetail, TextDetail
+from tools.text.redact import redact
 from tools.text.safe_text import truncate
 
 SHOWN = 60_000

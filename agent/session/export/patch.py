@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent.errors import StoreError
-from agent.session.export.git_form import EXECUTABLE, LINK, PLAIN, PatchBlob, PatchSection, quoted, refused, sections
+from agent.session.export.git_form import (
+    EXECUTABLE,
+    LINK,
+    PLAIN,
+    PatchBlob,
+    PatchSection,
+    quoted,
+    refused,
+    sections,
+)
 from agent.workspace.checkpoints.entries import (
     LeftOut,
     PathChange,

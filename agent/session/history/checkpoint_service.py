@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from agent.errors import HermesError
-from agent.session.export.patch import Patch, patch_between
-from agent.session.conversation.live_session import LiveSession
 from agent.core.store.marks import NodeMark
+from agent.errors import HermesError
+from agent.session.conversation.live_session import LiveSession
+from agent.session.export.patch import Patch, patch_between
 from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.recorder import StepRecorder
@@ -22,8 +22,8 @@ from agent.workspace.checkpoints.restore.hunk_restore import numbered, parted
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.plan_items import Choice
 from agent.workspace.checkpoints.restore.step_range import check_position, inside, plan_back
-from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.results import ToolError
+from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.text.safe_text import clean
 
 T = TypeVar("T")

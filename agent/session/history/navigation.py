@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from agent.errors import HermesError
-from agent.events import BranchSwitched, Event, Noticed
-from agent.session.history.carry_over import carried_over
-from agent.session.history.undo import to_redo, to_undo
-from agent.session.history.uninterrupted import RunningOperations, uninterrupted
-from agent.session.conversation.live_session import LiveSession
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node
 from agent.core.store.operations import Operation, SessionPlace
 from agent.core.store.outline import OutlineRow
+from agent.errors import HermesError
+from agent.events import BranchSwitched, Event, Noticed
+from agent.session.conversation.live_session import LiveSession
+from agent.session.history.carry_over import carried_over
+from agent.session.history.undo import to_redo, to_undo
+from agent.session.history.uninterrupted import RunningOperations, uninterrupted
 from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import Coverage, PathChange, Step
 from agent.workspace.checkpoints.git_words import gathered

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import StoreError
-from agent.events import Event, Noticed
 from agent.core.home import Home
 from agent.core.store.nodes import Node
+from agent.errors import StoreError
+from agent.events import Event, Noticed
 
 if TYPE_CHECKING:
     from agent.core.config.schema import CheckpointSettings

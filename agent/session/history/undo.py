@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.errors import HermesError
 from agent.core.store.operations import Operation
+from agent.errors import HermesError
 
 
 def to_undo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:

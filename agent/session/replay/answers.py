@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.knowledge.context.message_history import calls_of, conversation, sealed_of
-from agent.errors import ConfigError, ModelError
 from agent.core.event_data import Usage
 from agent.core.messages import Message, ToolCall
+from agent.core.store.nodes import Node
+from agent.errors import ConfigError, ModelError
+from agent.knowledge.context.message_history import calls_of, conversation, sealed_of
 from agent.model.codecs.codec import Codec, DecodedReply, Decoder
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.profile import Profile
@@ -30,7 +31,6 @@ from agent.model.protocol import (
 from agent.model.usage import COUNTS
 from agent.model.wire import Wire
 from agent.session.replay.tape import Tape, is_answer
-from agent.core.store.nodes import Node
 from agent.session.turns.request_record import answer_digests, settings_of, short_digest
 
 _MOST_FRAMES = 10_000_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.errors import ConfigError
-from agent.session.replay.replaying import steps_of, until
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
+from agent.errors import ConfigError
+from agent.session.replay.replaying import steps_of, until
 from tools.text.safe_text import clean
 
 

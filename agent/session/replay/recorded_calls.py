@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.core.messages import ToolCall
-from agent.session.replay.tape import Tape
-from agent.session.conversation.live_session import LiveSession
 from agent.core.store.nodes import Node
+from agent.session.conversation.live_session import LiveSession
+from agent.session.replay.tape import Tape
 from agent.session.turns.call_runner import FinishedCall
 
 

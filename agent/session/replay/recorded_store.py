@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent.session.replay.tape import Tape
-from agent.session.conversation.live_session import LiveSession
 from agent.core.store.nodes import MAIN, BranchHead, Node
+from agent.session.conversation.live_session import LiveSession
+from agent.session.replay.tape import Tape
 
 
 class RecordedStore:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.core.attachments import AttachmentStore, attachments_of
-from agent.errors import ConfigError
 from agent.core.config.hook_answer import HookAnswer
+from agent.core.store.nodes import Node, Session
+from agent.errors import ConfigError
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.profile import COMPACT, STANDARD, Profile
 from agent.model.protocol import ToolSpec
@@ -18,6 +19,7 @@ from agent.model.transport.reply import ModelReply, ModelRoute
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.model.wire import Wire
+from agent.session.conversation.live_session import LiveSession
 from agent.session.replay.answers import Compared, RecordedAnswers, RecordedIds, codec_of
 from agent.session.replay.recorded_calls import RecordedCalls
 from agent.session.replay.recorded_store import RecordedStore
@@ -29,16 +31,14 @@ from agent.session.replay.tape import (
     begins_turn_next,
     is_answer,
 )
-from agent.session.conversation.live_session import LiveSession
-from agent.core.store.nodes import Node, Session
 from agent.session.turns.dialogue import Dialogue
 from agent.session.turns.hooked_call import NoHooks
 from agent.session.turns.turn_queue import TurnQueue
 from agent.session.turns.turn_runner import WRAP_UP, TurnRunner
 
 if TYPE_CHECKING:
-    from agent.events import Event
     from agent.core.store.store import Store
+    from agent.events import Event
 
 _HELD_BACK = "[A check of the user holds your answer back: "
 _UNREACHED = 2.0

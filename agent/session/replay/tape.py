@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from agent.errors import HermesError
 from agent.core.store.nodes import Node
+from agent.errors import HermesError
 from tools.text.safe_text import clean
 
 SHOWN = 120

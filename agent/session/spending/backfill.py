@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.session.spending.request_table import MAIN, SIDE, Payer, RequestAmount, State, add, agent_name
 from agent.core.store.connection import Database
+from agent.session.spending.request_table import MAIN, SIDE, Payer, RequestAmount, State, add, agent_name
 
 BATCH = 10_000
 """Nodes looked at in one transaction: a quarter of a second of work, for one wait for the disk."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
-from agent.errors import HermesError
 from agent.core.event_data import Measure
+from agent.errors import HermesError
 
 NAMES: Mapping[Measure, str] = {
     "turns": "requests",

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from agent.errors import StoreError
 from agent.core.event_data import Measure
+from agent.core.store.connection import read_once
+from agent.errors import StoreError
 from agent.events import Event, Noticed
 from agent.session.conversation.live_session import LiveSession
 from agent.session.spending.budget import BudgetReachedError, Ceiling
-from agent.core.store.connection import read_once
 
 log = logging.getLogger(__name__)
 

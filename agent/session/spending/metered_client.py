@@ -13,8 +13,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.errors import ModelError
 from agent.core.event_data import Usage
+from agent.errors import ModelError
 from agent.model.catalog import ModelInfo
 from agent.model.protocol import Delta, Frame, ModelClient, ModelRequest, ReplyEnd, UsageDelta
 from agent.model.transport.pause import Pause, PausedError

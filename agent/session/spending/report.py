@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from agent.core.store.connection import Database
 from agent.session.spending import backfill, request_table
 from agent.session.spending.charges import cost_of
 from agent.session.spending.prices import Prices
 from agent.session.spending.request_table import MAIN, SENT, SIDE, Grouping, RequestSum
-from agent.core.store.connection import Database
 
 DAY = 86_400.0
 

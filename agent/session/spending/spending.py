@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from agent.core.store.connection import Database, Work
 from agent.errors import HermesError
 from agent.session.spending import backfill
 from agent.session.spending.budget import Budget, Charge
 from agent.session.spending.prices import Prices
 from agent.session.spending.shared_budgets import SharedBudget, day_ceilings, session_ceilings, total_ceilings
-from agent.core.store.connection import Database, Work
 
 log = logging.getLogger(__name__)
 

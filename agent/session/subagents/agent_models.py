@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.routes import Closer, RoutePlan, open_routes, profile_of
+from agent.core.home import Home
 from agent.errors import ConfigError
 from agent.events import Event
-from agent.core.home import Home
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.profile import Profile
 from agent.model.protocol import ToolSpec
 from agent.model.providers import Target, resolve
 from agent.model.transport.reply import ModelRoute
 from agent.session.spending.prices import Prices
+from agent.session.wiring.routes import Closer, RoutePlan, open_routes, profile_of
 from tools.results import ToolError
 from tools.text.safe_text import clean
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 
-from agent.session.wiring.agent import Agent
 from agent.errors import HermesError
 from agent.events import Event, TurnEnded
 from agent.model.transport.throttle import Throttle
@@ -23,6 +22,7 @@ from agent.session.subagents.reporting import make_report, watched
 from agent.session.subagents.slots import Slots
 from agent.session.subagents.stopping import Stopper
 from agent.session.subagents.subagent import Services, SubagentSpec, open_subagent
+from agent.session.wiring.agent import Agent
 from tools.context import Delegates
 
 log = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, cast
 
 from agent.core.event_data import Usage
+from agent.core.store.nodes import Node, Session
+from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.usage import COUNTS, request_cost
 from agent.session.spending.budget import Charge
 from agent.session.spending.metered_client import PER_MESSAGE, USUAL_OUTPUT, RequestTally
-from agent.core.store.nodes import Node, Session
-from agent.core.store.store import Store
 from agent.session.subagents.records import AgentReport, CopiedFile, Outcome, Task
 from agent.session.subagents.undelivered import unheard
 

@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agent.errors import StoreError
 from agent.core.event_data import Forecast, ForecastSpan, Measure
+from agent.core.store.nodes import Node
+from agent.errors import StoreError
 from agent.events import Room
 from agent.model.catalog import UNKNOWN
 from agent.session.spending.agent_usage import tokens_of_ended
 from agent.session.spending.budget import Budget, BudgetAccount, Charge
 from agent.session.spending.decisions import Decisions
-from agent.core.store.nodes import Node
 from agent.session.subagents.agent_table import ENDED
 from agent.session.subagents.forecast import Planned, forecast
 from agent.session.subagents.live_agent import LiveAgent

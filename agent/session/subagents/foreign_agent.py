@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent.session.wiring.agent_workspace import AgentWorkspace
 from agent.errors import ConfigError, HermesError
 from agent.events import (
     Event,
@@ -26,9 +25,10 @@ from agent.session.subagents.foreign_process import running
 from agent.session.subagents.foreign_program import ForeignProgram
 from agent.session.turns.call_runner import taken
 from agent.session.turns.turn_queue import TurnQueue
-from tools.services.actions import Action, RunCommand
+from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.extras import add_hint, is_installed
 from tools.results import Display, Outcome
+from tools.services.actions import Action, RunCommand
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from typing import Any, cast
 
 from acp import RequestError, schema
 
-from tools.services.actions import Action, ReadPath, RunCommand, WritePath
 from tools.context import ToolContext
 from tools.effects import Effect, declare_effect
 from tools.files.access import Access
 from tools.files.atomic import write_atomically
 from tools.files.descriptors import make_folders
 from tools.results import ToolError
-from tools.text.safe_text import clean
+from tools.services.actions import Action, ReadPath, RunCommand, WritePath
 from tools.terminal.terminals import Terminals
+from tools.text.safe_text import clean
 
 LARGEST = 16_000_000
 """Bytes of a file that is handed over."""

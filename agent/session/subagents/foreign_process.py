@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, HermesError
 from agent.session.subagents.foreign_program import ForeignProgram
-from tools.text.safe_text import clean
 from tools.terminal.environment import child_environment
+from tools.text.safe_text import clean
 from tools.umask import person_umask
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from agent.session.wiring.agent import Agent
+from agent.core.store.nodes import Session
 from agent.model.transport.pause import Pause
 from agent.session.spending.budget import BudgetAccount
 from agent.session.spending.metered_client import RequestTally
-from agent.core.store.nodes import Session
 from agent.session.subagents.foreign_agent import ForeignAgent
 from agent.session.subagents.records import AgentReport, Task
+from agent.session.wiring.agent import Agent
 
 MAIN_AGENT = "main"
 """The session's own agent."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.session.spending.budget import Budget
 from agent.core.store.store import Store
+from agent.session.spending.budget import Budget
 from agent.session.subagents import agent_table, undelivered
 from agent.session.subagents.agent_register import AgentRegister
 from agent.session.subagents.agent_runner import AgentRunner

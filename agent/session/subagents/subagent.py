@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.session.wiring.agent import Agent, AgentServices, AgentSpec, open_agent
-from agent.session.wiring.agent_workspace import AgentWorkspace
-from agent.safety.audit.record import called
+from agent.core.store.nodes import Session
 from agent.errors import HermesError
 from agent.events import Decision, Event
 from agent.model.catalog import UNKNOWN
@@ -19,16 +17,16 @@ from agent.model.transport.pause import PatientPolicy, Pause
 from agent.model.transport.reply import ModelRoute
 from agent.model.transport.throttle import Throttle
 from agent.model.usage import Meter
-from agent.session.pending_requests import PendingRequests
+from agent.safety.audit.record import called
 from agent.safety.gate import Gate, Verdict
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import apart
+from agent.session.pending_requests import PendingRequests
 from agent.session.spending.budget import BudgetAccount, BudgetReachedError
 from agent.session.spending.ceiling_questions import CeilingQuestions
 from agent.session.spending.metered_client import Reached, RequestTally
 from agent.session.spending.metering import Metering
 from agent.session.spending.request_table import agent_name
-from agent.core.store.nodes import Session
 from agent.session.subagents.agent_models import AgentModels, Voice
 from agent.session.subagents.definitions import Definitions
 from agent.session.subagents.file_turns import FileTurn, FileTurns
@@ -38,10 +36,12 @@ from agent.session.subagents.records import Task
 from agent.session.subagents.workspaces import AgentWorkspaces
 from agent.session.turns.tool_context import Acting, PersonApprover, PersonAsker, acting_in_turn
 from agent.session.turns.turn_queue import TurnQueue
-from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
+from agent.session.wiring.agent import Agent, AgentServices, AgentSpec, open_agent
+from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.context import Delegates, PersonAnswer
 from tools.inner_call import CALL, SEARCH
 from tools.results import ToolError
+from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.text.safe_text import clean
 from tools.toolsets import members, no_such
 

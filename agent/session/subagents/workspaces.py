@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.agent_workspace import AgentWorkspace, OpenReach, open_in_copy
 from agent.session.subagents.agent_copies import NOT_KEPT, AgentCopies
 from agent.session.subagents.records import AgentWorker, Task
+from agent.session.wiring.agent_workspace import AgentWorkspace, OpenReach, open_in_copy
 from tools.results import ToolError
 
 if TYPE_CHECKING:

@@ -18,14 +18,14 @@ from agent.core.attachments import sniff
 from agent.knowledge.context.references import MOST, MOST_COMMITS, Reference, references
 from agent.safety.gate import Gate
 from agent.workspace.git import GitError, run_git
-from tools.services.actions import CallServer, ReadPath
 from tools.files.credentials import CredentialGuard
 from tools.files.paths import resolve, shown
 from tools.files.scanning import BinaryFile, scan
 from tools.files.searching import SearchEnding, SearchRequest, records
 from tools.files.threads import in_thread
-from tools.text.redact import redact
 from tools.results import ToolError
+from tools.services.actions import CallServer, ReadPath
+from tools.text.redact import redact
 from tools.text.safe_text import clean
 
 TOOL = "@reference"

@@ -27,20 +27,35 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.session.wiring.absent import Around, AtCalls, FileSteps, Kept, no_step, nothing_begins, nothing_refused
-from agent.knowledge.context.read_ledger import SHOWN, lines_shown
-from agent.events import Event, StepTaken, ToolFinished, ToolStarted
-from agent.session.further_tools import FurtherTools
 from agent.core.messages import ToolCall
-from agent.session.conversation.live_session import LiveSession
 from agent.core.store.nodes import Node
+from agent.events import Event, StepTaken, ToolFinished, ToolStarted
+from agent.knowledge.context.read_ledger import SHOWN, lines_shown
+from agent.session.conversation.live_session import LiveSession
+from agent.session.further_tools import FurtherTools
 from agent.session.turns.hooked_call import CallHooks, hooked_call
 from agent.session.turns.reached_folders import ReachedFolders
 from agent.session.turns.repeat_guard import RepeatGuard
-from agent.session.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked, shown_name
+from agent.session.turns.shown_call import (
+    SMALL_RESULT,
+    as_data,
+    describe,
+    shown_arguments,
+    shown_masked,
+    shown_name,
+)
 from agent.session.turns.task_state import TaskState
 from agent.session.turns.turn_helpers import TurnHelpers, cause
 from agent.session.turns.unasked_changes import UnaskedChanges
+from agent.session.wiring.absent import (
+    Around,
+    AtCalls,
+    FileSteps,
+    Kept,
+    no_step,
+    nothing_begins,
+    nothing_refused,
+)
 from agent.workspace.checkpoints.git_words import step_names
 from tools.context import SeenFile, ToolContext
 from tools.inner_call import CALL

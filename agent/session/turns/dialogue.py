@@ -9,9 +9,7 @@ from functools import partial
 from typing import Any
 
 from agent.core.attachments import AttachmentStore
-from agent.knowledge.context.context_table import ContextTable, Sent, build_table
-from agent.knowledge.context.message_history import conversation
-from agent.knowledge.context.prefix_ledger import Break
+from agent.core.store.nodes import Node
 from agent.errors import HermesError, ModelError
 from agent.events import (
     CallDrafted,
@@ -25,6 +23,9 @@ from agent.events import (
     TextAdded,
     UsageChanged,
 )
+from agent.knowledge.context.context_table import ContextTable, Sent, build_table
+from agent.knowledge.context.message_history import conversation
+from agent.knowledge.context.prefix_ledger import Break
 from agent.model.codecs import codec_for
 from agent.model.codecs.pictures import COUNTED, without_images
 from agent.model.dialect import Dialect
@@ -46,7 +47,6 @@ from agent.model.trial import RequestTrial
 from agent.model.usage import Meter
 from agent.model.wire import Wire, schema_digest
 from agent.session.conversation.live_session import LiveSession
-from agent.core.store.nodes import Node
 from agent.session.turns.lanes import Lane, LaneFraming
 from agent.session.turns.request_record import RequestRecorder
 from agent.session.turns.room import ContextRoom, Remember

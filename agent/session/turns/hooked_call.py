@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.events import Event, Noticed
 from agent.core.config.hook_answer import HookAnswer
 from agent.core.config.hook_list import HookEvent
+from agent.events import Event, Noticed
 from agent.session.turns.turn_helpers import TurnHelpers
-from tools.services.actions import Action
 from tools.context import ToolContext
 from tools.effects import Effect, declare_effect
 from tools.registry import Registry, call_tool
 from tools.results import DeniedError
+from tools.services.actions import Action
 
 
 class CallHooks(Protocol):

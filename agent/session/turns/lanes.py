@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.attachments import AttachmentStore
+from agent.core.messages import Image, Message
 from agent.knowledge.context.message_history import MessageHistory
 from agent.knowledge.context.prefix_ledger import PrefixLedger
-from agent.core.messages import Image, Message
 from agent.model.codecs.pictures import surplus, with_fitting, without_images
 from agent.model.dialect import Dialect, RoleRules
 from agent.model.profile import Profile

@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from agent.core.store.nodes import Node
+from agent.errors import HermesError, ModelError
+from agent.events import Event, Noticed
 from agent.knowledge.context.compaction import (
     KEPT_RESULTS,
     CompactionPlan,
@@ -36,11 +39,8 @@ from agent.knowledge.context.summary import (
     read_summary,
     summary_task,
 )
-from agent.errors import HermesError, ModelError
-from agent.events import Event, Noticed
 from agent.model.usage import Meter
 from agent.session.conversation.live_session import LiveSession
-from agent.core.store.nodes import Node
 from tools.files.descriptors import read_bytes
 from tools.files.seen_files import digest_of, stat_digest
 from tools.text.safe_text import clean

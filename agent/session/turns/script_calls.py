@@ -13,19 +13,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from agent.session.wiring.absent import nothing_refused
-from agent.events import Event, ToolFinished, ToolStarted
-from agent.session.further_tools import FurtherTools
 from agent.core.messages import ToolCall
+from agent.events import Event, ToolFinished, ToolStarted
 from agent.model.protocol import ToolSpec
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.script_journal import SHOWN as LINE
 from agent.session.conversation.script_journal import Recorded, ScriptJournals, ScriptReplay, fingerprint
+from agent.session.further_tools import FurtherTools
 from agent.session.turns.hooked_call import CallHooks, hooked_call
 from agent.session.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked
 from agent.session.turns.task_state import ScriptFiles
 from agent.session.turns.tool_context import CallContext
 from agent.session.turns.turn_helpers import TurnHelpers
+from agent.session.wiring.absent import nothing_refused
 from tools.code.data import CodeJob, Mode
 from tools.code.runner import CodeRunner
 from tools.inner_call import inner_call

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.workspace.checkpoints.git_settings import Settings, is_plain, listed, questioned, take_over
-from tools.services.actions import SetGitSettings
 from tools.context import ToolContext
 from tools.results import DeniedError
+from tools.services.actions import SetGitSettings
 
 if TYPE_CHECKING:
     from agent.safety.sandbox.lent_settings import LentChange, SettingsLender

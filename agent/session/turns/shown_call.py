@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.core.messages import ToolCall
-from tools.text.redact import redact, redact_data
 from tools.registry import ToolEntry
 from tools.results import Display
+from tools.text.redact import redact, redact_data
 from tools.text.safe_text import clean
 
 SMALL_RESULT = 8_000

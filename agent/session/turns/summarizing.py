@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from agent.knowledge.context.summary import SYSTEM, UnusableSummaryError
-from agent.errors import HermesError
 from agent.core.messages import Message
+from agent.errors import HermesError
+from agent.knowledge.context.summary import SYSTEM, UnusableSummaryError
 from agent.model.codecs import codec_for
 from agent.model.protocol import Delta, ModelRequest
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply

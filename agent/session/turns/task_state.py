@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from agent.events import Event, TodosChanged
 from agent.core.home import PRIVATE_FILE, private_folder
-from tools.services.canvases import CanvasBoard
+from agent.events import Event, TodosChanged
 from tools.context import SeenFile, Todo
+from tools.services.canvases import CanvasBoard
 
 
 class LiveTodos:

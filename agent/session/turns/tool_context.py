@@ -11,19 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.session.wiring.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES, NO_TRAINING, NO_WEB
 from agent.core.event_data import FormReply
 from agent.events import Decision, Event, ToolProgressed
-from agent.session.pending_requests import PendingRequests
+from agent.integrations.server_events import FormAsked
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
-from agent.integrations.server_events import FormAsked
+from agent.session.pending_requests import PendingRequests
 from agent.session.turns.task_state import LiveTodos, TaskState
 from agent.session.turns.turn_helpers import cause
-from tools.services.actions import Action, SpawnAgent, WritePath
+from agent.session.wiring.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES, NO_TRAINING, NO_WEB
 from tools.browser.browsers import Browsers
-from tools.services.canvases import CanvasBoard
-from tools.services.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
     Asker,
@@ -35,19 +32,22 @@ from tools.context import (
     MemoryKeeper,
     PersonAnswer,
 )
-from tools.services.diagnostics import Diagnostics
-from tools.services.editor import NO_EDITOR, EditorSide
 from tools.files.editor_text import settle
 from tools.found import SessionSearch
+from tools.results import ToolError
+from tools.senses.services import Senses
+from tools.services.actions import Action, SpawnAgent, WritePath
+from tools.services.canvases import CanvasBoard
+from tools.services.checkpoints import Checkpoints
+from tools.services.diagnostics import Diagnostics
+from tools.services.editor import NO_EDITOR, EditorSide
 from tools.services.job_keeper import JobKeeper
 from tools.services.learning_notes import LearningKeeper
-from tools.results import ToolError
-from tools.text.safe_text import clean
-from tools.senses.services import Senses
 from tools.services.skill_keeper import SkillKeeper
-from tools.terminal.terminals import Terminals
 from tools.services.training_keeper import TrainingKeeper
 from tools.services.web_reader import WebReader
+from tools.terminal.terminals import Terminals
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.integrations.mcp.forms import FormField

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.events import Event, Noticed, QueueChanged
 from agent.core.messages import Attachment
+from agent.events import Event, Noticed, QueueChanged
 from tools.text.safe_text import clean
 
 

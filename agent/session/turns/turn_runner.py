@@ -10,23 +10,23 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, Literal, Protocol
 
-from agent.session.wiring.absent import no_more_steps, nothing_begins, nothing_meant
 from agent.core.attachments import records
-from agent.knowledge.context.message_history import sealed_data
+from agent.core.messages import Attachment, ToolCall
+from agent.core.store.nodes import Node
 from agent.errors import ExitCode, HermesError, ModelError, ModelErrorKind
 from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
-from agent.core.messages import Attachment, ToolCall
+from agent.knowledge.context.message_history import sealed_data
 from agent.model.profile import Profile
 from agent.model.transport.reply import ModelReply
 from agent.model.usage import counted
 from agent.session.conversation.live_session import LiveSession
 from agent.session.spending.budget import BudgetReachedError
-from agent.core.store.nodes import Node
 from agent.session.turns.attaching import Attached, nothing_attached
 from agent.session.turns.call_runner import FinishedCall
 from agent.session.turns.hooked_call import HOOKS, CallHooks, unheard_answer
 from agent.session.turns.turn_helpers import TurnHelpers
 from agent.session.turns.turn_queue import TurnQueue
+from agent.session.wiring.absent import no_more_steps, nothing_begins, nothing_meant
 from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.absent import FileSteps
 from agent.events import Event, Noticed
 from agent.session.turns.guarded_changes import guarded_changes, is_link, named
 from agent.session.turns.settings_changes import SettingsChanges
-from tools.services.actions import KeepChanges
+from agent.session.wiring.absent import FileSteps
 from tools.context import ToolContext
 from tools.results import DeniedError
+from tools.services.actions import KeepChanges
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from agent.errors import HermesError
 from agent.core.messages import ToolCall
+from agent.errors import HermesError
+from tools.context import Delegates, Folded, MemoryKeeper
+from tools.results import ToolError
+from tools.senses.services import Senses
 from tools.services.actions import Action
 from tools.services.checkpoints import Checkpoints
-from tools.context import Delegates, Folded, MemoryKeeper
 from tools.services.diagnostics import Diagnostics, FileEdit
 from tools.services.job_keeper import JobKeeper
 from tools.services.learning_notes import LearningKeeper
-from tools.results import ToolError
-from tools.senses.services import Senses
 from tools.services.skill_keeper import SkillKeeper
 from tools.services.training_keeper import TrainingKeeper
 from tools.services.web_reader import WebReader

@@ -9,6 +9,52 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent.core.attachments import AttachmentStore
+from agent.core.config.schema import Settings
+from agent.core.home import Home
+from agent.core.messages import ToolCall
+from agent.core.store.store import Store
+from agent.events import Event, TurnEnded
+from agent.integrations.plugins.session_plugins import SessionPlugins
+from agent.integrations.web.services import WebServices
+from agent.knowledge.canvas.board import LiveCanvases
+from agent.knowledge.canvas.documents import CanvasDocuments
+from agent.knowledge.context.allowed_passages import allowed_passages
+from agent.knowledge.context.compaction import still_shown
+from agent.knowledge.context.folder_files import FolderRoom
+from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN
+from agent.knowledge.memory.service import MemoryProvider
+from agent.knowledge.recall.recall import Recall
+from agent.knowledge.recall.tool_search import ToolSearch
+from agent.knowledge.skills.capabilities import CapabilitiesInForce
+from agent.knowledge.skills.catalog import SkillCatalog
+from agent.knowledge.skills.keeper import SessionSkills
+from agent.model.effort import SessionEffort
+from agent.model.profile import COMPACT, STANDARD, Profile
+from agent.model.protocol import Thinking, ToolSpec
+from agent.model.transport.reply import ModelRoute
+from agent.model.transport.retry import RetryPolicy
+from agent.model.usage import Meter
+from agent.safety.gate import Gate
+from agent.session.conversation.folded_messages import FoldedMessages
+from agent.session.conversation.live_session import LiveSession
+from agent.session.conversation.opening import apart
+from agent.session.conversation.script_journal import ScriptJournals
+from agent.session.conversation.session_prompt import ensure_system
+from agent.session.further_tools import FurtherTools
+from agent.session.turns.attaching import Attached, nothing_attached
+from agent.session.turns.call_runner import CallRunner, ContextFor, StepOf
+from agent.session.turns.dialogue import Dialogue
+from agent.session.turns.hooked_call import CallHooks
+from agent.session.turns.reached_folders import ReachedFolders
+from agent.session.turns.room import Remember
+from agent.session.turns.script_calls import Scripts
+from agent.session.turns.task_state import LiveTodos, TaskState
+from agent.session.turns.tool_context import Acting, CallContext, acting_in_turn
+from agent.session.turns.turn_helpers import HelpedDiagnostics, TurnHelpers, helping
+from agent.session.turns.turn_queue import TurnQueue
+from agent.session.turns.turn_runner import TurnRunner
+from agent.session.turns.unasked_changes import UnaskedChanges
 from agent.session.wiring.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,
@@ -28,61 +74,15 @@ from agent.session.wiring.absent import (
 from agent.session.wiring.agent_learnings import open_learnings
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from agent.session.wiring.session_senses import SessionSenses
-from agent.core.attachments import AttachmentStore
-from agent.knowledge.canvas.board import LiveCanvases
-from agent.knowledge.canvas.documents import CanvasDocuments
-from agent.core.config.schema import Settings
-from agent.knowledge.context.allowed_passages import allowed_passages
-from agent.knowledge.context.compaction import still_shown
-from agent.knowledge.context.folder_files import FolderRoom
-from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN
-from agent.events import Event, TurnEnded
-from agent.session.further_tools import FurtherTools
-from agent.core.home import Home
-from agent.knowledge.memory.service import MemoryProvider
-from agent.core.messages import ToolCall
-from agent.model.effort import SessionEffort
-from agent.model.profile import COMPACT, STANDARD, Profile
-from agent.model.protocol import Thinking, ToolSpec
-from agent.model.transport.reply import ModelRoute
-from agent.model.transport.retry import RetryPolicy
-from agent.model.usage import Meter
-from agent.integrations.plugins.session_plugins import SessionPlugins
-from agent.knowledge.recall.recall import Recall
-from agent.knowledge.recall.tool_search import ToolSearch
-from agent.safety.gate import Gate
-from agent.session.conversation.folded_messages import FoldedMessages
-from agent.session.conversation.live_session import LiveSession
-from agent.session.conversation.opening import apart
-from agent.session.conversation.script_journal import ScriptJournals
-from agent.session.conversation.session_prompt import ensure_system
-from agent.knowledge.skills.capabilities import CapabilitiesInForce
-from agent.knowledge.skills.catalog import SkillCatalog
-from agent.knowledge.skills.keeper import SessionSkills
-from agent.core.store.store import Store
-from agent.session.turns.attaching import Attached, nothing_attached
-from agent.session.turns.call_runner import CallRunner, ContextFor, StepOf
-from agent.session.turns.dialogue import Dialogue
-from agent.session.turns.hooked_call import CallHooks
-from agent.session.turns.reached_folders import ReachedFolders
-from agent.session.turns.room import Remember
-from agent.session.turns.script_calls import Scripts
-from agent.session.turns.task_state import LiveTodos, TaskState
-from agent.session.turns.tool_context import Acting, CallContext, acting_in_turn
-from agent.session.turns.turn_helpers import HelpedDiagnostics, TurnHelpers, helping
-from agent.session.turns.turn_queue import TurnQueue
-from agent.session.turns.turn_runner import TurnRunner
-from agent.session.turns.unasked_changes import UnaskedChanges
-from agent.integrations.web.services import WebServices
-from tools.services.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
+from tools.registry import Registry
+from tools.results import ToolError
+from tools.services.checkpoints import Checkpoints
 from tools.services.editor import NO_EDITOR, EditorSide
 from tools.services.job_keeper import JobKeeper
 from tools.services.learning_notes import LearningKeeper
-from tools.registry import Registry
-from tools.results import ToolError
-from tools.todo_tool import render
 from tools.services.training_keeper import TrainingKeeper
+from tools.todo_tool import render
 
 MOST_REMEMBERED = 5
 """Facts of one summary that are kept beyond the session."""

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.session.wiring.absent import NO_LEARNINGS, AtCalls, NothingLearned
-from agent.session.wiring.agent_workspace import AgentWorkspace
 from agent.knowledge.learnings.at_calls import CallLearnings
 from agent.knowledge.learnings.environment import LearningEnvironment
 from agent.knowledge.learnings.keeper import SessionLearnings
 from agent.knowledge.learnings.learning_store import LearningStore
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.session.conversation.live_session import LiveSession
-from tools.services.learning_notes import LearningKeeper
+from agent.session.wiring.absent import NO_LEARNINGS, AtCalls, NothingLearned
+from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.registry import Registry
+from tools.services.learning_notes import LearningKeeper
 
 if TYPE_CHECKING:
     from agent.core.config.schema import LearningSettings

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.session.turns.tool_context import Acting
 from agent.session.wiring.absent import FileSteps, NoSteps
 from agent.session.wiring.execution_context import ExecutionContext, ExecutionScope
-from agent.session.turns.tool_context import Acting
 
 if TYPE_CHECKING:
     from agent.session.wiring.shared_services import Closer

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.routes import open_routes, open_summary_route
-from agent.session.wiring.session_metering import open_metering
-from agent.session.wiring.shared_services import SharedServices
 from agent.errors import ConfigError
-from agent.session.conversation.event_numbers import EventNumbers
-from agent.session.further_tools import FurtherTools, ToolOffer, changes_since, divided
 from agent.integrations.mcp.stand_ins import stand_ins
 from agent.model.profile import Profile
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import ModelRoute
+from agent.session.conversation.event_numbers import EventNumbers
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import OpenedSession, open_session
 from agent.session.conversation.session_prompt import shown_before
+from agent.session.further_tools import FurtherTools, ToolOffer, changes_since, divided
 from agent.session.spending.metering import Metering
+from agent.session.wiring.routes import open_routes, open_summary_route
+from agent.session.wiring.session_metering import open_metering
+from agent.session.wiring.shared_services import SharedServices
 from tools.delegate_tool import naming_agents
 from tools.inner_call import CALL, SEARCH
 from tools.registry import Registry

@@ -9,17 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.conversation import Conversation
-from agent.session.wiring.routes import open_adviser
-from agent.session.wiring.session_browsers import open_browsers
-from agent.session.wiring.shared_services import MAIN_AGENT, Closer, SharedServices
-from agent.session.wiring.terminal_backend import backend_options
+from agent.core.home import private_folder
+from agent.errors import ConfigError
+from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
 from agent.safety.audit.log import AuditLog
 from agent.safety.audit.record import AuditRecorder
-from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
-from agent.errors import ConfigError
-from agent.core.home import private_folder
-from agent.session.pending_requests import PendingRequests
 from agent.safety.gate import Approver, Gate
 from agent.safety.grants import Grants
 from agent.safety.impact import ActionEnvironment
@@ -30,13 +24,19 @@ from agent.safety.sandbox.opening import open_boundary
 from agent.safety.sandbox.remotes import ask_remote
 from agent.safety.undo import NO_UNDO, UndoCoverage
 from agent.session.conversation.permission_notices import policy_publisher
+from agent.session.pending_requests import PendingRequests
 from agent.session.turns.script_calls import warm_up
 from agent.session.turns.tool_context import PersonApprover
+from agent.session.wiring.conversation import Conversation
+from agent.session.wiring.routes import open_adviser
+from agent.session.wiring.session_browsers import open_browsers
+from agent.session.wiring.shared_services import MAIN_AGENT, Closer, SharedServices
+from agent.session.wiring.terminal_backend import backend_options
 from tools.browser.browsers import Browsers
 from tools.code.runner import CodeRunner
 from tools.services.diagnostics import Diagnostics
-from tools.text.redact import secret_values
 from tools.terminal.terminals import Terminals
+from tools.text.redact import secret_values
 
 if TYPE_CHECKING:
     from agent.safety.sandbox.lent_settings import SettingsLender

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.plugin_senses import plugin_services
 from agent.core.config.known_secrets import known_secrets
 from agent.core.config.loader import load
 from agent.core.home import Home
@@ -14,6 +13,7 @@ from agent.integrations.plugins.consent import ConsentFile
 from agent.integrations.plugins.enabling import PluginEnvironment
 from agent.integrations.plugins.session_plugins import SessionPlugins, found_plugins
 from agent.integrations.senses.dictation import Dictation
+from agent.session.wiring.plugin_senses import plugin_services
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings

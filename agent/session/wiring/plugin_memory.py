@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
+from agent.integrations.plugins.deadlines import HOOK
+from agent.integrations.plugins.problem import PluginFailedError
+from agent.integrations.plugins.runner import PluginRunner
+from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.knowledge.memory.entries import DELIMITER, Entries, MemoryOperation, applied, parse, size
 from agent.knowledge.memory.files import LARGEST, MemoryContents, MemoryFileError
 from agent.knowledge.memory.origins import Origin, Origins
 from agent.knowledge.memory.scopes import SCOPES, Scope, block, project_id, project_root
 from agent.knowledge.memory.service import MemoryBlock, MemoryProvider, MemoryWrite, refuse_injection, vetted
-from agent.integrations.plugins.deadlines import HOOK
-from agent.integrations.plugins.problem import PluginFailedError
-from agent.integrations.plugins.runner import PluginRunner
-from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.session.conversation.session_prompt import memory_files, memory_limits
-from tools.text.safe_text import clean
 from tools.senses.services import UseService
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.core.store.store import Store
+from agent.errors import ConfigError
 from agent.knowledge.memory.service import MemoryFiles, MemoryProvider
 from agent.knowledge.recall.embedding import Embedder
 from agent.knowledge.recall.memory_source import MemoryNotes
 from agent.knowledge.recall.recall import Recall
 from agent.knowledge.recall.sources import RecallSource
-from agent.core.store.store import Store
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -75,8 +75,8 @@ def embedder_of(
 
         place = folder()
         return None if place is None else shared_embedder(place)
-    from agent.model.providers import resolve
     from agent.knowledge.recall.endpoint_embedder import EndpointEmbedder
+    from agent.model.providers import resolve
 
     target = resolve(settings, environ, wanted)[0]
     if target.kind != "chat":

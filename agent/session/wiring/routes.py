@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.core.home import Home
 from agent.errors import ConfigError, HermesError, ModelError
 from agent.events import Event, Noticed
-from agent.core.home import Home
+from agent.integrations.server_events import DialectLearned
 from agent.model.codecs import codec_for
 from agent.model.dialect_book import DialectBook, LearnedRule, SpokenDialect
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
@@ -22,7 +23,6 @@ from agent.model.server_watch import ServerWatches
 from agent.model.transport.reply import ModelRoute
 from agent.model.usage import Meter
 from agent.model.wire import Wire
-from agent.integrations.server_events import DialectLearned
 
 if TYPE_CHECKING:
     from agent.core.config.problem import SettingProblem

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.session.wiring.shared_services import Closer, SharedServices
 from agent.integrations.browser.service import SessionBrowsers
 from agent.safety.gate import Gate
+from agent.session.wiring.shared_services import Closer, SharedServices
 from tools.browser.browsers import Browsers
 from tools.browser.programs import use_remote
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from agent.session.wiring.shared_services import SharedServices
 from agent.session.conversation.live_session import LiveSession
 from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.spending.metering import Metering, day_budget, session_budget, total_budget
 from agent.session.spending.prices import prices_of
 from agent.session.spending.shared_budgets import session_ceilings
 from agent.session.spending.spending import Spending
+from agent.session.wiring.shared_services import SharedServices
 
 
 def open_metering(base: SharedServices, session: LiveSession) -> Metering:

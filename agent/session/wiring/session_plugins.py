@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.events import Event, Noticed
 from agent.core.home import Home
+from agent.events import Event, Noticed
 from agent.integrations.plugins.session_plugins import SessionPlugins
 
 if TYPE_CHECKING:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.session_servers import resource_reader
 from agent.errors import HermesError
 from agent.session.turns.attaching import TOOL, ReferencedPage, ReferenceReader
 from agent.session.turns.room import UNKNOWN_WINDOW
-from tools.text.outside_text import fenced
+from agent.session.wiring.session_servers import resource_reader
 from tools.results import ToolError
+from tools.text.outside_text import fenced
 
 if TYPE_CHECKING:
+    from agent.integrations.mcp.service import McpService
+    from agent.integrations.web.services import WebServices
+    from agent.safety.gate import Gate
     from agent.session.wiring.agent_workspace import AgentWorkspace
     from agent.session.wiring.shared_services import SharedServices
-    from agent.integrations.mcp.service import McpService
-    from agent.safety.gate import Gate
-    from agent.integrations.web.services import WebServices
     from tools.services.actions import Action
 
 

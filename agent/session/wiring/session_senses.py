@@ -6,21 +6,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from agent.session.wiring.plugin_senses import plugin_services
 from agent.core.attachments import AttachmentStore
-from agent.model.catalog import ModelInfo
 from agent.integrations.senses.readiness import readiness
 from agent.integrations.senses.service import AgentSenses
+from agent.model.catalog import ModelInfo
 from agent.session.spending.request_log import RequestLog, request_log_of
 from agent.session.spending.request_table import MAIN, Payer
+from agent.session.wiring.plugin_senses import plugin_services
 from tools.senses.services import Senses
 
 if TYPE_CHECKING:
+    from agent.integrations.senses.online import Online
+    from agent.model.transport.reply import ModelRoute
+    from agent.session.turns.turn_queue import TurnQueue
     from agent.session.wiring.conversation import Conversation
     from agent.session.wiring.shared_services import SharedServices
-    from agent.model.transport.reply import ModelRoute
-    from agent.integrations.senses.online import Online
-    from agent.session.turns.turn_queue import TurnQueue
 
 
 def offer_ready(base: SharedServices) -> None:

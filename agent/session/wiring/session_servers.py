@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent.session.wiring.plugin_servers import plugin_servers
-from agent.session.wiring.shared_services import SharedServices
+from agent.core.home import private_folder
 from agent.errors import HermesError
 from agent.events import Noticed
-from agent.core.home import private_folder
 from agent.integrations.mcp.declared import declared_servers, given_servers
 from agent.integrations.mcp.elicitation import FormAsker, asked_of_person
 from agent.integrations.mcp.host_process import RefusedError
@@ -20,11 +18,13 @@ from agent.integrations.mcp.starting import LaunchEnvironment
 from agent.integrations.mcp.tools import register_servers
 from agent.integrations.server_events import ServerLogged
 from agent.session.turns.attaching import ResourceReader
+from agent.session.wiring.plugin_servers import plugin_servers
+from agent.session.wiring.shared_services import SharedServices
 from tools.results import ToolError
 
 if TYPE_CHECKING:
-    from agent.session.wiring.conversation import Conversation
     from agent.safety.gate import Gate
+    from agent.session.wiring.conversation import Conversation
 
 
 FIRST_LOOK = 5.0

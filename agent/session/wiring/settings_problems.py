@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.session.wiring.routes import RoutePlan
 from agent.core.home import Home
 from agent.integrations.plugins.skill_catalog import catalog_for
 from agent.session.conversation.session_prompt import tone_of
+from agent.session.wiring.routes import RoutePlan
 from tools.discovery import discover
 
 if TYPE_CHECKING:

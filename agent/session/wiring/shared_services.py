@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.session.wiring.absent import NO_JOBS, NO_TRAINING
-from agent.session.wiring.routes import RoutePlan
-from agent.events import Event
-from agent.core.home import Home
 from agent.core.config.hook_list import Hook
-from agent.knowledge.memory.service import MemoryProvider
-from agent.session.options import Options
-from agent.integrations.plugins.session_plugins import SessionPlugins
-from agent.knowledge.recall.recall import Recall
+from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.core.stream import EventStream
-from tools.services.job_keeper import JobKeeper
+from agent.events import Event
+from agent.integrations.plugins.session_plugins import SessionPlugins
+from agent.knowledge.memory.service import MemoryProvider
+from agent.knowledge.recall.recall import Recall
+from agent.session.options import Options
+from agent.session.wiring.absent import NO_JOBS, NO_TRAINING
+from agent.session.wiring.routes import RoutePlan
 from tools.registry import Registry
+from tools.services.job_keeper import JobKeeper
 from tools.services.training_keeper import TrainingKeeper
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from tools.services.actions import Action
 from tools.results import ToolError
+from tools.services.actions import Action
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agent.core.config.schema import Settings
-    from agent.session.engine import Engine
-    from agent.model.catalog import ModelInfo
     from agent.integrations.senses.hearing import Transcriber
+    from agent.model.catalog import ModelInfo
+    from agent.session.engine import Engine
     from agent.session.spending.request_log import RequestLog
 
 ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
@@ -26,10 +26,10 @@ async def transcribed(
     engine: Engine, settings: Settings, environ: Mapping[str, str], data: bytes, name: str
 ) -> str:
     """What a recording says. Raises `HermesError`."""
-    from agent.session.wiring.plugin_senses import plugin_services
     from agent.integrations.senses.brought import heard as heard_by
     from agent.integrations.senses.hearing import checked
     from agent.integrations.senses.readiness import readiness
+    from agent.session.wiring.plugin_senses import plugin_services
 
     if engine.mode in ("plan", "deny"):
         raise HermesError(f"Nothing leaves in mode {engine.mode}, so the recording was not written down")
@@ -57,9 +57,9 @@ def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) ->
     from agent.core.net.door import Door
     from agent.integrations.senses.hearing import Transcriber
     from agent.integrations.senses.online import Online
-    from agent.session.spending.services import ServiceAccount
     from agent.session.spending.request_log import request_log_of
     from agent.session.spending.request_table import MAIN, Payer
+    from agent.session.spending.services import ServiceAccount
 
     metering = engine.metering
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from agent.errors import ConfigError, StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, StoreError
 from agent.workspace.checkpoints.entries import PathKind, entry_of, entry_record
 from agent.workspace.checkpoints.manifest import KnownPath
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all

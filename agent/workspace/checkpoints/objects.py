@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from agent.errors import ConfigError, StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, StoreError
 
 RAW, ZLIB = b"\0", b"\1"
 LEVEL = 1

@@ -41,8 +41,8 @@ from agent.workspace.checkpoints.root_identity import FollowedRoot
 from agent.workspace.checkpoints.store import CheckpointStore, own_folder
 from agent.workspace.checkpoints.units import Units
 from agent.workspace.sorting import in_order
-from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.files.threads import Stopped
+from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

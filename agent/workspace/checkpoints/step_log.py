@@ -26,8 +26,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError, StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, StoreError
 from agent.workspace.checkpoints.entries import (
     Coverage,
     PathChange,

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agent.errors import ConfigError, StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, StoreError
 from agent.workspace.checkpoints.git_keep import only_here
 from agent.workspace.checkpoints.locks import WAIT_SECONDS, lock
 from agent.workspace.checkpoints.objects import (

@@ -19,8 +19,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from agent.errors import ConfigError, StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, StoreError
 
 HELD = "held"
 """The file that tells for whom a copy is kept."""

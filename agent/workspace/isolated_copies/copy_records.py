@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.errors import StoreError
 from agent.core.home import PRIVATE_FILE
+from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry, entry_of, entry_record
 from agent.workspace.checkpoints.manifest import Stamp
 from agent.workspace.isolated_copies.copy_folders import HELD

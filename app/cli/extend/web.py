@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
+from tools.services.web_reader import CrawlOrder
 from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
-from tools.services.web_reader import CrawlOrder
 
 if TYPE_CHECKING:
     from agent.api.web import PersonsWeb

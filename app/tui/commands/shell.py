@@ -11,9 +11,9 @@ from pathlib import Path
 
 from agent.api.home import secrets_of_home
 from agent.errors import HermesError
+from tools.terminal.environment import child_environment
 from tools.text.redact import redact
 from tools.text.safe_text import Cleaner, truncate
-from tools.terminal.environment import child_environment
 from tools.umask import person_umask
 
 SHOWN_CHARS = 20_000

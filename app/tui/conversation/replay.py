@@ -27,7 +27,7 @@ from widgets.transcript.items import (
 
 AGENT_ENDED = "subagent_end"
 AGENT_NOTES = frozenset({"subagent", "subagent_told", AGENT_ENDED})
-"""Kinds of the notices around the work of an agent that was sent, as `agent.session.subagents` writes them."""
+"""Kinds of the notices around the work of an agent that was sent; see `agent.session.subagents`."""
 CUT_OFF = "The answer was cut off here."
 """Below an answer that was stopped, or that a failure or the end of the program cut short."""
 OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})

@@ -34,7 +34,7 @@ class PaneKind:
     hear: Callable[[Any, Event], None] = _hears_nothing
     """Tells the pane such an event. Quick: it runs on the event loop, and the pane draws later."""
     label: str = ""
-    """What palette and help call it; empty for panes whose command stands in `app.tui.commands.command_list`."""
+    """What palette and help call it; empty if its command is in `app.tui.commands.command_list`."""
     about: str = ""
     """A line for help, ended by a full stop."""
     key: str = ""

@@ -10,7 +10,14 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from agent.events import ApprovalAsked, Decision
-from app.tui.questions.approval_words import HIDDEN, marks_in_command, marks_in_notes, one_line, reached, reasons
+from app.tui.questions.approval_words import (
+    HIDDEN,
+    marks_in_command,
+    marks_in_notes,
+    one_line,
+    reached,
+    reasons,
+)
 from app.tui.screens.choices import Choices
 from app.tui.screens.dialog import Dialog, Hints
 from app.tui.screens.field import Field

@@ -70,7 +70,7 @@ class FormDialog(Dialog[FormReply]):
     """Says which server asks, takes a value for each field, and sends nothing unless the person does."""
 
     CSS_PATH: ClassVar = [
-        Path(__file__).parents[2] / "screens" / "dialog.tcss",
+        Path(__file__).parents[1] / "screens" / "dialog.tcss",
         Path(__file__).with_name("form_dialog.tcss"),
     ]
     enters = "next"

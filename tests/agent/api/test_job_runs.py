@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agent.api.job_runs import open_runner
-from agent.core.config.loader import load
-from agent.core.home import Home
 from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.heartbeat import FILE
 from agent.automation.schedule.job import JobRun
 from agent.automation.schedule.runner import JobRunner
+from agent.core.config.loader import load
+from agent.core.home import Home
 from agent.core.store.store import Store
 from tests.support.engines import bench
 from tests.support.model_server import ModelServer

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from agent import events
 from agent.api.ports import PORTS
 from agent.api.wire import MODULES, WireError, decode, decode_error, encode, encode_error
+from agent.core.store.nodes import Node
+from agent.core.store.outline import OutlineRow
 from agent.errors import HermesError, ModelError
 from agent.events import Event
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
-from agent.core.store.nodes import Node
-from agent.core.store.outline import OutlineRow
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
 
 

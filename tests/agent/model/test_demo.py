@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ModelError
 from agent.core.messages import Message, ToolCall
+from agent.errors import ModelError
 from agent.model.codecs import codec_for
 from agent.model.demo import FILE, FOLDER, INTRODUCTION, TOUR, DemoClient
 from agent.model.formats.chat import FORMAT as CHAT

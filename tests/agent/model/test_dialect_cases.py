@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from agent.events import Noticed, PrefixBroken, UsageChanged
 from agent.core.messages import Message, ToolCall
+from agent.events import Noticed, PrefixBroken, UsageChanged
+from agent.integrations.server_events import DialectLearned
 from agent.model.dialect import ANY, Dialect
 from agent.model.dialect_book import DialectBook, SpokenDialect, learned_of
 from agent.model.format_registry import FORMATS
 from agent.model.protocol import ModelRequest
 from agent.model.repairs import Repair
-from agent.integrations.server_events import DialectLearned
 from tests.support.delivery import Recorded
 from tests.support.engines import Bench, bench
 from tests.support.model_server import Reply, Rules, calls, refuse, say

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.core.config.schema import Settings
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 from agent.model.builtin_providers import PROVIDERS
 from agent.model.catalog import lookup
 from agent.model.detect import DetectedServer

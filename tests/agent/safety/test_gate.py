@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
-from agent.events import Decision
 from agent.core.home import Home
+from agent.events import Decision
 from agent.safety.gate import Gate, Mode, Ruling, Verdict
+from tools.results import DeniedError
 from tools.services.actions import (
     Action,
     ChangeSettings,
@@ -20,7 +21,6 @@ from tools.services.actions import (
     SendInput,
     WritePath,
 )
-from tools.results import DeniedError
 
 WORKSPACE = Path("/home/ada/project")
 SCRATCH = Path("/home/ada/.hermes/scratch/s1")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import Decision
 from agent.core.home import Home
+from agent.events import Decision
 from agent.safety.gate import Gate, Ruling
 from agent.safety.grants import Grants
 from agent.safety.verdict import Verdict
-from tools.services.actions import Action, RunCommand, WritePath
 from tools.results import DeniedError
+from tools.services.actions import Action, RunCommand, WritePath
 
 
 class Person:

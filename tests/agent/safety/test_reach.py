@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import Decision
 from agent.core.modes import Mode, ModeName
 from agent.core.net.hosts import HostList, entry
+from agent.events import Decision
 from agent.safety import reach
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
@@ -19,8 +19,8 @@ from agent.safety.sandbox.coverage import BoundaryCoverage, NetworkReach
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.verdict import Verdict
 from tests.support.loop_thread import LoopThread
-from tools.services.actions import Action, ReachHost, RunCommand
 from tools.results import DeniedError
+from tools.services.actions import Action, ReachHost, RunCommand
 
 LISTED = HostList([entry("listed.example.org")])
 

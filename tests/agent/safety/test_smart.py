@@ -36,8 +36,8 @@ from agent.safety.smart import (
 )
 from agent.safety.verdict import SEVERITY, Verdict
 from tests.support.model_server import ModelServer, Reply, refuse, say
-from tools.services.actions import Action, ReadPath, RunCommand, RunScript
 from tools.results import DeniedError
+from tools.services.actions import Action, ReadPath, RunCommand, RunScript
 
 WORK = Path("/home/ada/project")
 TOKEN = "ghp_" + "a1B2" * 9

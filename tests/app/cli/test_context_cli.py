@@ -10,8 +10,8 @@ import pytest
 
 from agent.errors import ConfigError
 from agent.events import Noticed
-from app.cli.sessions import context
 from app.cli.command_line import build_parser
+from app.cli.sessions import context
 from tests.support.engines import bench
 from tests.support.model_server import by_step, say
 

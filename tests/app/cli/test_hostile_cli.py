@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.safety.audit.log import AuditLog
 from agent.core.home import Home
 from agent.core.store.store import Store
+from agent.safety.audit.log import AuditLog
 from tests.support.command import HERMES, environment
 from tests.support.hostile import SECRET, SHORT
 from tests.support.model_process import ServerProcess

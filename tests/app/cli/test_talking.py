@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.wiring.outside_services import begin_dictation
-from agent.errors import HermesError
 from agent.core.home import Home
+from agent.errors import HermesError
 from agent.integrations.senses.recording import Recording, RecordingError, mended, recorder
+from agent.session.wiring.outside_services import begin_dictation
 from tests.app.tui.skin_stage import dressed, running
 from tests.support.services import KEYS, Services
 from tests.support.waiting import until

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from agent.core.store.store import Store
 from agent.session.spending.report import UsageLine, UsageReport
 from agent.session.spending.request_table import Payer, RequestAmount, State, add, agent_name
-from agent.core.store.store import Store
 from app.cli.sessions.usage import cost, table_of
 from app.main import main
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from agent.session.history.branch_comparison import BranchComparison, compare
-from agent.model.catalog import ModelInfo
 from agent.core.store.nodes import Node
+from agent.model.catalog import ModelInfo
+from agent.session.history.branch_comparison import BranchComparison, compare
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import hunk_restore

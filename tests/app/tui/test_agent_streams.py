@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.core.store.nodes import Node
 from agent.events import (
     AgentEnded,
     AgentStarted,
@@ -15,7 +16,6 @@ from agent.events import (
     ToolStarted,
     UserMessageAdded,
 )
-from agent.core.store.nodes import Node
 from app.tui.conversation.agent_screen import known
 from app.tui.conversation.agent_streams import PROGRESS_KEPT, AgentStreams, Flight
 from app.tui.panes.task_lists import TodoTree

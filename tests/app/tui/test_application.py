@@ -14,9 +14,9 @@ from textual import events
 from textual.pilot import Pilot
 
 from agent.api.opening import open_session
-from agent.knowledge.context.compaction import CompactionPlan
 from agent.errors import ConfigError
 from agent.events import RequestResolved, ToolFinished, TurnEnded
+from agent.knowledge.context.compaction import CompactionPlan
 from agent.model.demo import TOUR_REQUEST
 from agent.model.providers import NoModelError
 from agent.session.options import Options

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from agent.errors import HermesError
 from agent.knowledge.context.context_table import ContextLayer, ContextTable, Totals
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage
-from agent.errors import HermesError
 from app.tui.screens.confirm import ConfirmDialog
 from app.tui.screens.context import ContextScreen, bar, filled, part, rows_of
 from tests.app.tui.pages import PageHost, lines_of, pressing

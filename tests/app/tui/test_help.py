@@ -16,7 +16,16 @@ import app
 import widgets
 from app.tui.commands.keys import resolve
 from app.tui.commands.registry import COMMANDS, all_commands
-from app.tui.screens.help import KEY_CELLS, HelpEntry, HelpScreen, commands, everywhere, here, in_column, titled
+from app.tui.screens.help import (
+    KEY_CELLS,
+    HelpEntry,
+    HelpScreen,
+    commands,
+    everywhere,
+    here,
+    in_column,
+    titled,
+)
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.app.tui.test_application import stage
 from tests.support.sessions import engine_of

@@ -20,14 +20,14 @@ from textual.widgets import OptionList
 
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.stored import LocalStored
-from agent.safety.audit.log import AuditLog
 from agent.core.config.loader import load
-from agent.events import ApprovalAsked, Noticed
 from agent.core.home import Home
+from agent.core.store.store import Store
+from agent.events import ApprovalAsked, Noticed
 from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice
+from agent.safety.audit.log import AuditLog
 from agent.safety.grants import Grants
-from agent.core.store.store import Store
 from app.tui.commands.shell import run_shell
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.approvals import ApprovalsScreen

@@ -12,11 +12,11 @@ import pytest
 from textual.widgets import OptionList
 
 from agent.api.local.stored import LocalStored
-from agent.events import FileChange, FilesChanged
 from agent.core.home import Home
+from agent.core.store.store import Store
+from agent.events import FileChange, FilesChanged
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
-from agent.core.store.store import Store
 from agent.workspace.repository import checkout
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.context import ContextScreen

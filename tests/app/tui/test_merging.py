@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent.errors import HermesError
 from agent.core.store.operations import Operation
+from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.plan_items import PlanItem

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agent.core.config.schema import Settings
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 from agent.model.catalog import ModelInfo
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served

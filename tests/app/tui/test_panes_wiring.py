@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from agent.session.engine import Engine
 from agent.core.event_data import Usage
 from agent.events import (
     AgentProgressed,
@@ -26,6 +25,7 @@ from agent.events import (
     ToolStarted,
     UsageChanged,
 )
+from agent.session.engine import Engine
 from app.tui.application import HermesApp
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.conversation.session_host import Listener, SessionRequest

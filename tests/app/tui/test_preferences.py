@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent.core.config.schema import Settings
+from agent.core.home import Home
 from agent.errors import ConfigError
 from agent.events import Noticed
-from agent.core.home import Home
 from app.tui.screens.settings.preferences import adopt, takes_effect_at_once
 from app.tui.screens.settings.settings import SettingsScreen
 from tests.app.tui.test_application import Stage, stage

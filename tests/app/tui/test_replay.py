@@ -5,8 +5,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.knowledge.context.fold import ContextFold
 from agent.core.store.nodes import Node
+from agent.knowledge.context.fold import ContextFold
 from app.tui.conversation.replay import CUT_OFF, call_in_full, newest_first
 from tools.registry import Registry
 from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, ReasoningItem, UserItem

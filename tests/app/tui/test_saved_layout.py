@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.core.home import Home
+from agent.session.engine import Engine
 from app.tui.application import HermesApp
 from app.tui.conversation.saved_layout import LARGEST, SavedLayout
 from app.tui.conversation.session_host import Listener, SessionRequest

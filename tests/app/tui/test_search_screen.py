@@ -13,10 +13,10 @@ from textual.widgets import Static
 
 from agent.api.local.stored import LocalStored
 from agent.core.home import Home
-from agent.knowledge.recall.recall import Recall
 from agent.core.store.query import parse
 from agent.core.store.search import SearchHit, SearchHits
 from agent.core.store.store import Store
+from agent.knowledge.recall.recall import Recall
 from app.tui.screens.sessions.search import ChosenHit, ChosenNote, SearchScreen
 from app.tui.screens.sessions.search_rows import HitRows, around, found_by, kind_of, when
 from tests.support import found

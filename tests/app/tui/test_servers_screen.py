@@ -11,8 +11,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from agent.errors import HermesError
 from agent.core.event_data import FormReply
+from agent.errors import HermesError
 from agent.integrations.mcp.forms import form_fields
 from agent.integrations.mcp.health import Health
 from agent.integrations.mcp.server_state import ServerState, ToolState

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.confirm import ConfirmDialog, TextDialog
 from app.tui.screens.skins import skin_files

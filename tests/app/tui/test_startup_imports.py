@@ -14,7 +14,15 @@ from tests.support.terminal import Terminal
 
 HEAVY = {
     *("openai", "mcp", "httpx", "httpx2", "pydantic", "pygments", "markdown_it", "yaml", "sqlite3"),
-    *("aiosqlite", "tree_sitter", "watchdog", "PIL", "agent.events", "agent.session.engine", "agent.core.config.loader"),
+    *(
+        "aiosqlite",
+        "tree_sitter",
+        "watchdog",
+        "PIL",
+        "agent.events",
+        "agent.session.engine",
+        "agent.core.config.loader",
+    ),
     *("app.tui.conversation.session_panes", "app.tui.conversation.bridge", "widgets.transcript.view"),
     *("widgets.panes.pane", "widgets.panes.workbench", "widgets.panes.bar", "widgets.panes.rules"),
     *("tools.results", "tools.context"),
@@ -94,5 +102,10 @@ def test_a_turn_reads_no_library_of_the_web_or_the_senses_that_it_does_not_use(t
         timeout=120,
     )
     read = set(json.loads(note.read_text()))
-    assert {"agent.session.engine", "agent.integrations.senses.service", "agent.integrations.web.services", "tools.browser.tool"} <= read
+    assert {
+        "agent.session.engine",
+        "agent.integrations.senses.service",
+        "agent.integrations.web.services",
+        "tools.browser.tool",
+    } <= read
     assert read & UNUSED == set()

@@ -88,7 +88,8 @@ def test_profiles_of_killed_programs_are_removed_by_the_next_one(tmp_path: Path)
     from agent.integrations.browser.profile import open_profile
 
     code = (
-        "import os, sys; from pathlib import Path; from agent.integrations.browser.profile import open_profile; "
+        "import os, sys; from pathlib import Path; from agent.integrations.browser.profile import "
+        "open_profile; "
         "open_profile(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "b")], check=False)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from tests.support.tool_context import FakeContext, deny_kinds
 from tests.tools.files.conftest import Call, names
-from tools.services.actions import Action, DeletePath, ReadPath, WritePath
 from tools.files import committing
 from tools.files.patch_tool import describe
 from tools.registry import registry
 from tools.results import DiffDetail
+from tools.services.actions import Action, DeletePath, ReadPath, WritePath
 
 
 def contents(folder: Path) -> dict[str, bytes]:

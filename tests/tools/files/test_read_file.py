@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.support.tool_context import FakeContext, deny_all
 from tests.tools.files.conftest import Call
-from tools.services.actions import ReadPath
 from tools.files import scanning
 from tools.files.credentials import PROTECTED_OPTION
 from tools.files.read_file_tool import describe
 from tools.files.scanning import BinaryFile, scan
 from tools.files.threads import Stopped
 from tools.results import Display, TextDetail
+from tools.services.actions import ReadPath
 
 
 async def test_lines_are_numbered_from_one(work: Path, call: Call, context: FakeContext) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.support.tool_context import FakeContext, deny_all
-from tools.services.actions import ReadPath
 from tools.files import hits, searching
 from tools.files.credentials import PROTECTED_OPTION
 from tools.files.globs import expand, matcher
@@ -18,6 +17,7 @@ from tools.files.search_tool import describe
 from tools.files.searching import find_ripgrep
 from tools.registry import registry
 from tools.results import TextDetail, ToolError
+from tools.services.actions import ReadPath
 
 Search = Any
 

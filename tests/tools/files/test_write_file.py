@@ -7,11 +7,11 @@ import pytest
 
 from tests.support.tool_context import FakeContext, deny_all
 from tests.tools.files.conftest import Call, names
-from tools.services.actions import WritePath
 from tools.files import syntax
 from tools.files.write_file_tool import describe
 from tools.registry import registry
 from tools.results import DiffDetail
+from tools.services.actions import WritePath
 
 
 async def test_a_new_file_is_created_with_its_folders(work: Path, call: Call, context: FakeContext) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.tool_context import deny_kinds
 from tests.tools.terminal.conftest import Task, processes_with, until
-from tools.services.actions import RunCommand, SendInput
 from tools.registry import registry
+from tools.services.actions import RunCommand, SendInput
 from tools.terminal import background
 
 ECHO = 'echo ready; while read -r line; do echo "got $line"; [ "$line" = quit ] && exit 3; done; echo end'

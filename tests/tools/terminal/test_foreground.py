@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.tool_context import deny_all
 from tests.tools.terminal.conftest import Task, processes_with, until
-from tools.services.actions import RunCommand
 from tools.registry import registry
+from tools.services.actions import RunCommand
 from tools.terminal import output
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.text.safe_text import clean
 from tools.terminal import output
 from tools.terminal.output import OutputCollector
 from tools.terminal.rolling_text import RollingText
+from tools.text.safe_text import clean
 
 TEXTS = st.lists(st.text("ab\n", max_size=12), max_size=40)
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.text.safe_text import clean
 from tools.terminal.backends.channel import ClientChannel
+from tools.text.safe_text import clean
 
 _USUAL = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"}

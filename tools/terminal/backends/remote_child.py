@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 
 from tools.results import ToolError
-from tools.text.safe_text import clean
 from tools.terminal.backend import Launch
 from tools.terminal.backends.channel import Channel
 from tools.terminal.backends.connector import Connector
@@ -17,6 +16,7 @@ from tools.terminal.backends.scripts import RemoteScript
 from tools.terminal.pump import ShellEnding, Sink
 from tools.terminal.shell import folders_file
 from tools.terminal.threads import on_thread, to_the_end
+from tools.text.safe_text import clean
 
 _QUIET = 0.04
 """Seconds after a shell's end in which its channel closes, unless a descendant holds it open."""

@@ -21,8 +21,8 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from tools.text.safe_text import clean
 from tools.services.sandbox import Wrapped
+from tools.text.safe_text import clean
 from tools.umask import person_umask
 
 LARGEST_MESSAGE = 16_000_000

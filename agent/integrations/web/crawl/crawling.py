@@ -12,20 +12,20 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from agent.errors import HermesError
 from agent.core.net.door import DoorAnswer, DoorError, DoorRequest
 from agent.core.net.door_url import AddressError, WebAddress, web_address
+from agent.errors import HermesError
 from agent.integrations.web.crawl.log import CrawledPage, CrawlLog
 from agent.integrations.web.crawl.robots import Robots, read_robots, read_sitemaps
 from agent.integrations.web.extracting import PageError, fetch_page, save
 from agent.integrations.web.gate import CallGate, same_site
 from agent.integrations.web.services import WebServices
-from tools.services.actions import Fetch
 from tools.files.atomic import write_atomically
-from tools.text.outside_text import fenced
 from tools.results import DeniedError
-from tools.text.safe_text import clean
+from tools.services.actions import Fetch
 from tools.services.web_reader import CrawlOrder
+from tools.text.outside_text import fenced
+from tools.text.safe_text import clean
 
 SUMMARY = 5_000
 """Characters of a summary, which are well below 2,000 tokens."""

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.errors import ExitCode, HermesError
 from agent.core.net.door import DoorAnswer, DoorError
+from agent.errors import ExitCode, HermesError
 
 ROBOT = "hermes-tui"
 LEAST_PAUSE, MOST_PAUSE = 1.0, 10.0

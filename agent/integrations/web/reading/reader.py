@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
-from agent.integrations.web.reading.page import ReadPage, UnreadableError
 from agent.core.worker_process import IDLE, WorkerError, WorkerProcess
+from agent.integrations.web.reading.page import ReadPage, UnreadableError
 
 SECONDS = 20.0
 """For one document."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.errors import HermesError
 from agent.core.net.door import Door, DoorRequest, Permit
+from agent.errors import HermesError
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,16 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from agent.model.addresses import is_loopback
 from agent.knowledge.skills.hub.http import check_address
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, HubUnreachableError, quoted
+from agent.knowledge.skills.hub.problems import (
+    HubError,
+    HubMissingError,
+    HubRefusedError,
+    HubUnreachableError,
+    quoted,
+)
 from agent.knowledge.skills.hub.trees import TreeEntry
+from agent.model.addresses import is_loopback
 
 PROTOCOLS = ("https", "http", "ssh", "file")
 """What git may speak; each call allows only the one of its address."""

@@ -12,8 +12,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
+from agent.knowledge.skills.hub.problems import (
+    HubError,
+    HubMissingError,
+    HubRefusedError,
+    HubUnreachableError,
+    quoted,
+)
 from agent.model.addresses import is_loopback
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, HubUnreachableError, quoted
 
 if TYPE_CHECKING:
     import ssl

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.core.home import Home
-from agent.model.addresses import is_loopback
 from agent.knowledge.skills.discover import BUNDLED
 from agent.knowledge.skills.frontmatter import SkillFormatError, loadable_name, read, validate
 from agent.knowledge.skills.hub import disk
@@ -22,6 +21,7 @@ from agent.knowledge.skills.hub.source import FetchedSkill
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.skill import Skill, load
 from agent.knowledge.skills.trust import Decision, Trust, decide, trust_of
+from agent.model.addresses import is_loopback
 
 _STALE = 24 * 3600
 """Seconds after which what a killed process left is cleared away."""

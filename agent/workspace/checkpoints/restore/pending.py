@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.errors import StoreError
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import entry_of, entry_record
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
 from agent.workspace.checkpoints.restore.path_replacement import Move

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand
 from app.cli.extend.skills.report import confirmed, open_skill_hub, require_person, row_record, show
+from app.cli.sessions.output import say
 from app.tui.screens.skill_report import scan_lines
 from tools.text.safe_text import clean
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand
+from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 

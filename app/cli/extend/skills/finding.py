@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ExitCode
-from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand
 from app.cli.extend.skills.report import candidate_record, open_skill_hub, show
+from app.cli.sessions.output import say
 from app.tui.screens.skill_report import candidate_lines
 from tools.text.safe_text import clean
 

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand
 from app.cli.extend.skills.finding import IDENTIFIER
 from app.cli.extend.skills.report import (
@@ -20,6 +19,7 @@ from app.cli.extend.skills.report import (
     row_record,
     show,
 )
+from app.cli.sessions.output import say
 from app.tui.screens.skill_report import candidate_lines, scan_lines
 from tools.text.safe_text import clean
 

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand, open_catalog
+from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

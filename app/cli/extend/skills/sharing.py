@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.cli.sessions.output import say
 from app.cli.extend.skills.command import SkillCommand, open_catalog
 from app.cli.extend.skills.report import (
     confirmed,
@@ -19,6 +18,7 @@ from app.cli.extend.skills.report import (
     row_record,
     show,
 )
+from app.cli.sessions.output import say
 from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
 from tools.text.safe_text import clean
 

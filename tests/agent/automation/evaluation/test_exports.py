@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ConfigError
 from agent.automation.evaluation.comparison import compare
 from agent.automation.evaluation.figures import RunFigures, SuiteResult, read_result
 from agent.automation.evaluation.inspect_log import inspect_log
 from agent.automation.evaluation.wandb_run import write_run
 from agent.core.store.nodes import Node
+from agent.errors import ConfigError
 
 CALL = {"id": "c1", "name": "read_file", "arguments": '{"path": "a"}'}
 PATH = [

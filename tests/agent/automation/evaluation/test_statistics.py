@@ -8,11 +8,11 @@ from math import comb, isclose
 
 import pytest
 
-from agent.errors import ConfigError
 from agent.automation.evaluation.comparison import compare
 from agent.automation.evaluation.figures import RunFigures, SuiteResult
 from agent.automation.evaluation.report import page
 from agent.automation.evaluation.statistics import bootstrap, kappa, paired_p, pass_at, wilson
+from agent.errors import ConfigError
 
 
 @pytest.mark.parametrize("runs", [1, 5, 10])

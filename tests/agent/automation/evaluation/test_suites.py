@@ -13,16 +13,16 @@ import pytest
 from agent.automation.batch.results import ResultFolder
 from agent.automation.batch.run import BatchOptions
 from agent.automation.checks.judge import Judge, open_judge
-from agent.core.config.loader import load
-from agent.errors import ConfigError, HermesError
 from agent.automation.evaluation.agreement import PairsUnreadableError, agreement_of, read_pairs
 from agent.automation.evaluation.figures import read_result
 from agent.automation.evaluation.run import run_suite
 from agent.automation.evaluation.suite import SuiteTask, bundled, read_suite
+from agent.core.config.loader import load
 from agent.core.home import Home
+from agent.core.store.store import Store
+from agent.errors import ConfigError, HermesError
 from agent.session.spending.budget import Budget
 from agent.session.spending.request_table import sums
-from agent.core.store.store import Store
 from tests.agent.automation.evaluation.solutions import FILES, SOLUTIONS
 from tests.support.model_server import ModelServer
 from tests.support.replies import call, say

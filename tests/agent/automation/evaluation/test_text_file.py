@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import ConfigError
 from agent.automation.evaluation.text_file import bounded_text
+from agent.errors import ConfigError
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "\U0001f600"])

@@ -6,10 +6,10 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.core.home import Home
 from agent.automation.schedule.delivery import JobDelivery, Permit
 from agent.automation.schedule.job import Job, JobIntent, JobRun
 from agent.automation.unattended.commands import UnattendedCommands
+from agent.core.home import Home
 from tools.results import ToolError
 from tools.senses.services import SendMessage
 

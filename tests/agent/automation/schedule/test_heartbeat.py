@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.config.schedule import HeartbeatSettings
-from agent.core.home import Home
 from agent.automation.schedule import job_table as table
 from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.heartbeat import FILE, is_active
@@ -19,6 +17,8 @@ from agent.automation.schedule.heartbeats import Heartbeats, last_session
 from agent.automation.schedule.job import Job, JobRun
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
 from agent.automation.schedule.zones import ScheduleError
+from agent.core.config.schedule import HeartbeatSettings
+from agent.core.home import Home
 from agent.core.store.store import Store
 from tests.agent.automation.schedule.sample import Clock, delivery
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import HermesError
 from agent.automation.schedule import job_table as table
 from agent.automation.schedule.book import JobBook, job_json
 from agent.automation.schedule.delivery import append
@@ -21,6 +20,7 @@ from agent.automation.schedule.runner_lock import lease
 from agent.automation.schedule.unit import installation
 from agent.automation.schedule.zones import ScheduleError
 from agent.core.store.store import Store
+from agent.errors import HermesError
 from tests.agent.automation.schedule.sample import HOUR, START, Clock, delivery, job
 
 

@@ -13,11 +13,11 @@ import pytest
 from agent.automation.batch.results import TaskResult
 from agent.automation.batch.run import BatchOptions
 from agent.automation.batch.task_file import read_tasks
-from agent.errors import ConfigError
 from agent.automation.training.rollouts import Rollout, RolloutGroup
 from agent.automation.training.tinker import Completion, TinkerWeights, WeightDatum, data_of
 from agent.automation.training.tokens import MASKED, NO_LOGPROB, TokenSequence
 from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
+from agent.errors import ConfigError
 
 SEQUENCE = TokenSequence((1, 2, 7, 8), (MASKED, MASKED, 7, 8), (NO_LOGPROB, NO_LOGPROB, -0.5, -0.25))
 

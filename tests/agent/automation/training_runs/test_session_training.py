@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ConfigError
-from agent.events import ToolFinished, TurnEnded
 from agent.automation.training_runs.configuration import TrainingConfiguration, edited
 from agent.automation.training_runs.records import TrainingRun, all_runs
+from agent.errors import ConfigError
+from agent.events import ToolFinished, TurnEnded
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call, say
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.automation.unattended.commands import UnattendedCommands
 from agent.core.home import Home
 from agent.safety.sandbox.probe import probe
-from agent.automation.unattended.commands import UnattendedCommands
 
 confined = pytest.mark.skipif(probe("auto").name == "none", reason="this machine has no sandbox")
 

@@ -15,8 +15,8 @@ from agent.core.config.document import parse
 from agent.core.config.edit import set_setting, set_value
 from agent.core.config.layers import lookup
 from agent.core.config.loader import load
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 
 
 @pytest.fixture

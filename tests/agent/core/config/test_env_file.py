@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent.core.config.env_file import keep_key
 from agent.core.config.environment import env_file_problems, environment
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
 

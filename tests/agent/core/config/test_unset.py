@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from agent.core.config.document import parse
 from agent.core.config.edit import set_value, unset_setting, unset_value
 from agent.core.config.loader import load
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agent.errors import StoreError
 from agent.core.store.export import line, node_record
 from agent.core.store.importing import parse_sessions
 from agent.core.store.nodes import Session
 from agent.core.store.store import Store
+from agent.errors import StoreError
 from tests.agent.core.store.test_export import conversation
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import StoreError
 from agent.core.store.locks import SessionLock
+from agent.errors import StoreError
 
 HOLD = (
     "import sys, time; from pathlib import Path; from agent.core.store.locks import SessionLock\n"

@@ -13,10 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from agent.errors import StoreError
 from agent.core.store.faults import HeadMoved
 from agent.core.store.nodes import NewNode
 from agent.core.store.store import Store
+from agent.errors import StoreError
 from tests.agent.core.store.conftest import MEMORY
 
 KINDS = st.sampled_from(["system", "user", "assistant", "notice", "compaction"])

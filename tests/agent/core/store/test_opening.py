@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import StoreError
 from agent.core.store import schema
 from agent.core.store.faults import DamagedStore
 from agent.core.store.nodes import NewNode
 from agent.core.store.store import Store
+from agent.errors import StoreError
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from agent.errors import StoreError
 from agent.core.store.nodes import Node, Session
 from agent.core.store.recovery import NOT_STARTED, STARTED
 from agent.core.store.store import Store
+from agent.errors import StoreError
 
 
 def calls(*ids: str) -> dict[str, Any]:

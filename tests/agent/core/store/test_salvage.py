@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import StoreError
 from agent.core.store.nodes import NewNode, Node
 from agent.core.store.salvage import recover_copy
 from agent.core.store.store import Store
+from agent.errors import StoreError
 
 
 async def filled(path: Path) -> tuple[str, list[Node]]:

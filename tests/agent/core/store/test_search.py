@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agent.errors import StoreError
 from agent.core.store import search as finding
 from agent.core.store.nodes import NewNode, Session
 from agent.core.store.query import MAX_TERMS, parse
 from agent.core.store.search import MAX_HITS, Filters
 from agent.core.store.store import Store
+from agent.errors import StoreError
 
 STORED = {
     "address": "write to user@example.com today",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import StoreError
 from agent.core.store import schema
 from agent.core.store.faults import HeadMoved
 from agent.core.store.nodes import NewNode, Session
 from agent.core.store.store import Store
+from agent.errors import StoreError
 
 
 def mode(path: Path) -> int:

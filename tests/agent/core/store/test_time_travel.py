@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import StoreError
 from agent.core.store import schema
 from agent.core.store.nodes import NewNode, Session
 from agent.core.store.operations import SessionPlace
 from agent.core.store.store import Store
+from agent.errors import StoreError
 
 
 async def grown(store: Store, session: Session, *texts: str, head: str = "main") -> list[int]:

@@ -6,10 +6,10 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from agent.errors import StoreError
 from agent.core.store.faults import HeadMoved
 from agent.core.store.nodes import Session
 from agent.core.store.store import Store
+from agent.errors import StoreError
 
 
 async def test_writes_that_wait_are_committed_at_once_and_in_their_order(store: Store) -> None:

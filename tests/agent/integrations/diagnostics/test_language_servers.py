@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from agent.core.config.schema import Settings
-from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
 from agent.core.home import Home
+from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
 from agent.safety.sandbox.probe import probe
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say
 from tests.support.tool_context import FakeContext
-from tools.services.diagnostics import FileEdit
 from tools.discovery import discover
 from tools.registry import registry
+from tools.services.diagnostics import FileEdit
 
 SERVER = Path(__file__).parents[3] / "support" / "language_server.py"
 pytestmark = pytest.mark.skipif(probe("auto").name == "none", reason="nothing confines programs here")

@@ -13,14 +13,14 @@ import pytest
 
 from agent.core.config.gateways import MessengerSettings, SignalSettings
 from agent.core.config.schema import Settings
+from agent.core.home import Home
+from agent.core.store.store import Store
 from agent.integrations.gateways import message_rows
 from agent.integrations.gateways.adapter import GatewayContext, Incoming, Place, Sender
 from agent.integrations.gateways.all_gateways import AllGateways
 from agent.integrations.gateways.chat_commands import command_of, no_command, plain, word_of
 from agent.integrations.gateways.kinds import gateway_kind, make_adapter
 from agent.integrations.gateways.running_gateway import RunningGateway
-from agent.core.home import Home
-from agent.core.store.store import Store
 from tests.support.chat_platform import OWNER
 from tests.support.signal_server import SignalServer
 from tests.support.telegram_server import TelegramServer

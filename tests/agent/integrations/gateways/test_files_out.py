@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agent.core.config.gateways import MessengerSettings
+from agent.core.store.store import Store
 from agent.integrations.gateways import message_rows
 from agent.integrations.gateways.adapter import GatewayContext, Place
 from agent.integrations.gateways.kinds import gateway_kind, make_adapter
@@ -23,7 +24,6 @@ from agent.integrations.gateways.outgoing_files import drop_unclaimed, keep_copy
 from agent.integrations.gateways.running_gateway import RunningGateway
 from agent.integrations.senses import messages
 from agent.integrations.senses.messages import Chats, Messenger
-from agent.core.store.store import Store
 from tests.support.images import png
 from tests.support.loop_platforms import MailPlatform, MatrixPlatform, SlackPlatform
 from tests.support.signal_server import SignalServer

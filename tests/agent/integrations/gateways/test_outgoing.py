@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from agent.api.job_runs import _send as send_of_run  # pyright: ignore[reportPrivateUsage]
+from agent.automation.schedule import job_table
+from agent.automation.schedule.book import JobBook
+from agent.automation.schedule.job import JobRun, delivered_to, delivery_rule
 from agent.core.config.gateways import MessengerSettings
+from agent.core.home import Home
+from agent.core.store.store import Store
 from agent.errors import ConfigError
 from agent.integrations.gateways import message_rows, people
 from agent.integrations.gateways.adapter import Place
 from agent.integrations.gateways.outgoing import OutgoingMessages
-from agent.core.home import Home
-from agent.automation.schedule import job_table
-from agent.automation.schedule.book import JobBook
-from agent.automation.schedule.job import JobRun, delivered_to, delivery_rule
-from agent.core.store.store import Store
-from tools.services.actions import Action
 from tools.results import ToolError
+from tools.services.actions import Action
 
 SETTINGS = MessengerSettings.model_validate(
     {

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from agent.core.config.gateways import SignalSettings
-from agent.integrations.gateways.adapter import GatewayError, Outgoing, Place, RateLimitedError, UndeliverableError
+from agent.integrations.gateways.adapter import (
+    GatewayError,
+    Outgoing,
+    Place,
+    RateLimitedError,
+    UndeliverableError,
+)
 from agent.integrations.gateways.checking import tried
 from agent.integrations.gateways.kinds import gateway_kind
 from tests.support.adapter_bench import AdapterBench

@@ -10,8 +10,8 @@ import pytest
 
 from agent.core.config.declared_hooks import hooks_of
 from agent.core.config.loader import load
-from agent.events import ApprovalAsked, Decision, Event, Noticed, ToolFinished
 from agent.core.home import Home
+from agent.events import ApprovalAsked, Decision, Event, Noticed, ToolFinished
 from agent.integrations.hooks.consent import HookConsent
 from tests.support.compacting import condenses
 from tests.support.delivery import Recorded

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from agent.core.config.schema import McpServerSettings, Settings
-from agent.errors import ConfigError
 from agent.core.event_data import FormReply
+from agent.core.variables import filled
+from agent.errors import ConfigError
 from agent.integrations.mcp.agreement import ServerAgreement
 from agent.integrations.mcp.catalog import MOST_AGREED, listed, load_catalog, save_catalog
 from agent.integrations.mcp.declared import declared_servers
@@ -20,7 +21,6 @@ from agent.integrations.mcp.names import tool_names
 from agent.integrations.mcp.server_config import ServerConfig, server_config
 from agent.integrations.mcp.server_state import why_parked
 from agent.integrations.mcp.tool_definition import read_tools
-from agent.core.variables import filled
 from tools.context import PersonAnswer
 
 CONFIG = ServerConfig(name="box", transport="stdio", command="box")

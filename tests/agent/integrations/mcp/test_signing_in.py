@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from agent.session.wiring.session_servers import SessionAnswers
 from agent.core.config.schema import McpServerSettings, SandboxSettings
 from agent.core.home import Home
 from agent.integrations.mcp.declared import DeclaredServer
@@ -27,6 +26,7 @@ from agent.integrations.mcp.server import Server
 from agent.integrations.mcp.server_config import server_config
 from agent.integrations.mcp.service import McpService
 from agent.integrations.mcp.starting import LaunchEnvironment
+from agent.session.wiring.session_servers import SessionAnswers
 from tests.support.web_server import WebServer, web_server
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.wiring.plugin_servers import plugin_servers
 from agent.core.home import Home
 from agent.integrations.plugins.cases import read_cases, run_cases
 from agent.integrations.plugins.enabling import PluginEnvironment
 from agent.integrations.plugins.package import read_plugin
 from agent.integrations.plugins.servers import PluginServer
 from agent.integrations.plugins.session_plugins import BroughtServer
+from agent.session.wiring.plugin_servers import plugin_servers
 
 EXAMPLES = sorted(
     path for path in (Path(__file__).parents[4] / "docs" / "plugins").iterdir() if path.is_dir()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent.events import Noticed, ToolFinished
 from agent.core.config.hook_list import HOOK_EVENTS
+from agent.events import Noticed, ToolFinished
 from tests.support.engines import Bench, bench
 from tests.support.plugins import agree_to, write_plugin
 from tests.support.replies import by_step, call, say

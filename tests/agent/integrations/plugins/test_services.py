@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from agent.session.wiring.outside_services import begin_dictation
-from agent.session.wiring.voice_messages import transcribed
 from agent.core.config.loader import load
+from agent.core.home import Home
 from agent.errors import HermesError
 from agent.events import Noticed, ToolFinished
-from agent.core.home import Home
 from agent.integrations.plugins.enabling import Agreement, PluginEnvironment, enable
 from agent.integrations.plugins.registrations import RegisteredProvider
 from agent.integrations.plugins.shelf import find
+from agent.session.wiring.outside_services import begin_dictation
+from agent.session.wiring.voice_messages import transcribed
 from app.cli.health.check import HealthSubject
 from app.cli.health.senses import senses
 from tests.support.engines import Bench, bench

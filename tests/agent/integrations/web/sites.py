@@ -13,8 +13,8 @@ from agent.core.home import Home
 from agent.integrations.web.call_web import CallWeb
 from agent.integrations.web.services import WebServices, open_web
 from tests.agent.core.net.doors import PUBLIC, TestNetwork, respond, web
-from tools.services.actions import Action, Fetch
 from tools.results import DeniedError
+from tools.services.actions import Action, Fetch
 
 Pages = Mapping[str, bytes | str | dict[str, Any]]
 NAMES = {"example.org": (str(PUBLIC),), "other.example": (str(PUBLIC),), "near.example": ("127.0.0.1",)}

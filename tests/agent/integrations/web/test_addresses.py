@@ -16,8 +16,8 @@ from tests.agent.integrations.web.sites import site
 from tests.agent.integrations.web.test_crawling import crawled, page
 from tests.agent.integrations.web.test_searching import Route, anybody, found
 from tests.support.refused_hosts import HOSTS, LED_THERE, SAMPLE
-from tools.services.actions import Action
 from tools.results import ToolError
+from tools.services.actions import Action
 
 NAMED = [f"http://{host}/refused" for host in HOSTS]
 LED = [f"http://{name}/refused" for name in LED_THERE]

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from agent.events import ApprovalAsked, Decision, Event, ToolFinished
 from agent.core.net.upstream import use_network
+from agent.events import ApprovalAsked, Decision, Event, ToolFinished
 from agent.integrations.senses.ocr import is_installed
 from tests.agent.core.net.doors import respond, web
-from tests.agent.safety.obedient import Obedient, order
 from tests.agent.integrations.web.test_reading import PROSE, article, docx, pdf
+from tests.agent.safety.obedient import Obedient, order
 from tests.support.browser_stage import MISSING, Reply, Site
 from tests.support.engines import bench
 from tests.support.replies import call

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from agent.errors import HermesError
 from agent.core.net.door import Permit
+from agent.errors import HermesError
 from agent.integrations.web.search.providers.public_mcp import endpoints, read_results
 from agent.integrations.web.search.ring import REST, SearchRing
 from agent.integrations.web.search.service import SearchError, WebHit
 from agent.integrations.web.search.services import KEYS
 from tests.agent.core.net.doors import respond
 from tests.agent.integrations.web.sites import site
-from tools.services.actions import SearchWeb
 from tools.results import DeniedError, ToolError
+from tools.services.actions import SearchWeb
 
 HIT = {"title": "Harbour log", "url": "https://example.org/log"}
 ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {

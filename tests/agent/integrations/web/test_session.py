@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import ApprovalAsked, Decision, Event, ToolFinished
 from agent.core.net.upstream import use_network
+from agent.events import ApprovalAsked, Decision, Event, ToolFinished
 from tests.agent.core.net.doors import respond, web
-from tests.agent.safety.obedient import Obedient, order
 from tests.agent.integrations.web.test_reading import PROSE, article, pdf
+from tests.agent.safety.obedient import Obedient, order
 from tests.support.engines import bench
 from tests.support.replies import call
 

@@ -7,6 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.core.store.nodes import Node
 from agent.knowledge.context.compaction import (
     CompactionPlan,
     FoldRoom,
@@ -18,7 +19,6 @@ from agent.knowledge.context.compaction import (
 )
 from agent.knowledge.context.fold import ContextFold, fold_of, fold_text, newest_fold
 from agent.knowledge.context.message_history import conversation
-from agent.core.store.nodes import Node
 from tests.agent.knowledge.context.paths import PathOf
 from tests.agent.knowledge.context.test_message_history import assert_valid
 

@@ -7,11 +7,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.core.store.nodes import Node
 from agent.knowledge.context.compaction import FoldRoom, plan_fold, plan_mask
 from agent.knowledge.context.fold import newest_fold
 from agent.knowledge.context.memory_trimming import trimmed
 from agent.knowledge.context.message_history import conversation
-from agent.core.store.nodes import Node
 from tests.agent.knowledge.context.paths import PathOf
 
 LONG = json.dumps({"path": "a", "content": "x" * 900})

@@ -7,8 +7,13 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.knowledge.context.message_history import LOST_RESULT, MessageHistory, conversation, masked_arguments
 from agent.core.store.nodes import Node
+from agent.knowledge.context.message_history import (
+    LOST_RESULT,
+    MessageHistory,
+    conversation,
+    masked_arguments,
+)
 from tests.agent.knowledge.context.paths import PathOf
 
 

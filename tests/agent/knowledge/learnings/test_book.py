@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent.core.config.schema import LearningSettings
+from agent.core.store.store import Store
 from agent.knowledge.learnings.book import LearningBook, LearningChange, UnknownLearningError, learning_book
 from agent.knowledge.learnings.notes import LearningRefusedError, call_key
 from agent.knowledge.learnings.record import standing
-from agent.core.store.store import Store
 from tests.agent.knowledge.learnings.test_store import learning
 from tools.services.learning_notes import LearningNote
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from agent.core.store.store import Store
 from agent.knowledge.learnings import learning_table as table
 from agent.knowledge.learnings.learning import Learning, after_use, merged, same
 from agent.knowledge.learnings.learning_store import LearningStore
-from agent.core.store.store import Store
 
 
 def learning(**given: Any) -> Learning:

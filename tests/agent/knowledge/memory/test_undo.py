@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import StepTaken
 from agent.core.home import Home
+from agent.events import StepTaken
 from agent.knowledge.memory.entries import MemoryOperation
 from agent.knowledge.memory.origins import Origin
 from agent.knowledge.memory.service import MemoryFiles

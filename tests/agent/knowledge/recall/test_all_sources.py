@@ -8,6 +8,9 @@ import pytest
 
 from agent.core.config.schema import Settings
 from agent.core.home import Home
+from agent.core.store.filters import Filters
+from agent.core.store.importing import NodeRecord, SessionRecord
+from agent.core.store.store import Store
 from agent.knowledge.learnings.learning import Learning
 from agent.knowledge.learnings.learning_store import LearningStore
 from agent.knowledge.learnings.signature import EVERYWHERE
@@ -15,11 +18,8 @@ from agent.knowledge.memory.entries import MemoryOperation
 from agent.knowledge.memory.origins import Origin
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.knowledge.memory.service import MemoryFiles
-from agent.session.wiring.recall import open_meaning, recall_sources
 from agent.knowledge.recall.recall import Recall
-from agent.core.store.filters import Filters
-from agent.core.store.importing import NodeRecord, SessionRecord
-from agent.core.store.store import Store
+from agent.session.wiring.recall import open_meaning, recall_sources
 from benchmarks import recall_meaning
 from tests.support.skills import write_skill
 

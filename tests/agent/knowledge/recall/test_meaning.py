@@ -21,17 +21,17 @@ import pytest
 
 from agent.core.config.recall import RecallSettings
 from agent.core.config.schema import Settings
+from agent.core.store.nodes import Kind, NewNode, Session
+from agent.core.store.search import Filters
+from agent.core.store.store import Store
 from agent.errors import ConfigError, StoreError
 from agent.knowledge.recall import static_embedder, upkeep
 from agent.knowledge.recall.embedding import EmbeddingError
 from agent.knowledge.recall.meaning import Meaning
-from agent.session.wiring.recall import embedder_of, open_meaning
 from agent.knowledge.recall.recall import Recall, SearchMode
 from agent.knowledge.recall.sources import Passage
 from agent.knowledge.recall.static_embedder import StaticEmbedder
-from agent.core.store.nodes import Kind, NewNode, Session
-from agent.core.store.search import Filters
-from agent.core.store.store import Store
+from agent.session.wiring.recall import embedder_of, open_meaning
 from benchmarks import recall_meaning
 from tests.agent.knowledge.recall.test_recall import Shelf
 

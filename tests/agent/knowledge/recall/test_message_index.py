@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.store.nodes import NewNode, Session
+from agent.core.store.store import Store
 from agent.errors import StoreError
 from agent.knowledge.recall import index_tables, message_index, postings, stored_messages
 from agent.knowledge.recall.message_index import MessageIndex
 from agent.knowledge.recall.question import words_of
-from agent.core.store.nodes import NewNode, Session
-from agent.core.store.store import Store
 
 Places = list[list[int]]
 

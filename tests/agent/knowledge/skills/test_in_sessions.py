@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.events import Noticed, PrefixBroken, ToolFinished
 from agent.core.home import Home
+from agent.events import Noticed, PrefixBroken, ToolFinished
 from tests.support.engines import Bench, bench
 from tests.support.model_server import Recorded, Reply
 from tests.support.replies import by_step, call, calls, say

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.events import SessionOpened, ToolFinished
 from agent.core.home import Home
+from agent.events import SessionOpened, ToolFinished
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, say
 from tests.support.skills import write_skill

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent.knowledge.context.message_history import conversation
-from agent.events import Noticed, PrefixBroken, ReasoningAdded
 from agent.core.messages import Sealed, SealedPart
 from agent.core.store.export import line, masked, node_record
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
+from agent.events import Noticed, PrefixBroken, ReasoningAdded
+from agent.knowledge.context.message_history import conversation
 from tests.support.engines import Bench, bench
 from tests.support.messages_form import MessagesForm
 from tests.support.model_server import call, calls, refuse, say

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.event_data import Usage
-from agent.events import ReasoningAdded
 from agent.core.messages import Attachment, Image, Message, Sealed, SealedPart, ToolCall
+from agent.events import ReasoningAdded
 from agent.model.dialect import DEFAULT, load
 from agent.model.formats.responses import FORMAT
 from agent.model.protocol import (

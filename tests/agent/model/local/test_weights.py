@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import ConfigError
 from agent.core.home import Home
+from agent.errors import ConfigError
 from agent.model.local.weights import SMALL, STANDARD, installed, model_file
 
 

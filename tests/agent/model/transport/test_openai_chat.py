@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import agent.model.transport.answer as answer_module
 import agent.model.transport.client as chat_module
-from agent.errors import ModelError
 from agent.core.event_data import Usage
+from agent.errors import ModelError
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import Frame, ModelRequest
 from tests.support.chat import ASK, RICH, Seen, failure, read, talking

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ModelError
 from agent.core.event_data import Usage
 from agent.core.messages import Message, ToolCall
+from agent.errors import ModelError
 from agent.model.codecs.codec import DecodedReply
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import (

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from agent.events import Decision
 from agent.safety.audit.check import verify
 from agent.safety.audit.log import AuditLog, canonical, files
 from agent.safety.audit.record import MAX_TEXT, AuditRecorder, AuditTail, entry, newest
-from agent.events import Decision
 from agent.safety.gate import Gate, Ruling
 from agent.safety.verdict import Verdict
-from tools.services.actions import Action, Fetch, RunCommand, WritePath
 from tools.results import DeniedError
+from tools.services.actions import Action, Fetch, RunCommand, WritePath
 
 WORKSPACE = Path("/srv/project")
 

@@ -13,6 +13,7 @@ from agent.core.modes import MODES, Mode, canonical, following, stricter
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from agent.safety.verdict import SEVERITY, Verdict
+from tools.results import DeniedError
 from tools.services.actions import (
     Action,
     CallServer,
@@ -28,7 +29,6 @@ from tools.services.actions import (
     SpawnAgent,
     WritePath,
 )
-from tools.results import DeniedError
 
 
 @dataclass(frozen=True)

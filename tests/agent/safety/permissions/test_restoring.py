@@ -14,8 +14,8 @@ from agent.safety.grants import subject
 from agent.safety.impact import ActionEnvironment, impact
 from agent.safety.permissions.policy import Permissions
 from agent.safety.verdict import Verdict
-from tools.services.actions import RestoreFiles
 from tools.results import DeniedError
+from tools.services.actions import RestoreFiles
 
 
 class Bench:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events import Decision
 from agent.core.modes import ModeName
+from agent.events import Decision
 from agent.safety.gate import Gate
 from agent.safety.sandbox import bubblewrap, landlock, seccomp
 from agent.safety.sandbox.launch import landlock_version
@@ -30,8 +30,8 @@ from agent.safety.verdict import Verdict
 from agent.workspace.placeholders import hold
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import KINDS
-from tools.services.actions import Action, ReadPath, RunCommand
 from tools.results import DeniedError, ToolError
+from tools.services.actions import Action, ReadPath, RunCommand
 from tools.services.sandbox import Need, SandboxName, SandboxPolicy
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QuestionAsked, ToolFinished
-from agent.core.store.store import Store
 from agent.workspace.checkpoints.detached_states import finish_detached
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import Bench, bench

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.events import Noticed, PrefixBroken, SessionOpened, ToolFinished, WorkspaceMoved
-from agent.core.store.store import Store
 from tests.support.command import HERMES
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, say

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.core.store.nodes import Node, Session
 from agent.session.export.html_page import SHOWN, page_of
 from agent.session.export.html_text import code, diff, markdown
-from agent.core.store.nodes import Node, Session
 from tests.support.hostile import KINDS
 from tools.discovery import discover
 from tools.registry import registry

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent.session.history.branch_comparison import TESTS, compare
-from agent.model.catalog import ModelInfo
 from agent.core.store.nodes import Node
+from agent.model.catalog import ModelInfo
+from agent.session.history.branch_comparison import TESTS, compare
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 
 IDS = count(1)

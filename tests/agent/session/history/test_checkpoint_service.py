@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent.events import ApprovalAsked, StepTaken, ToolFinished
 from agent.core.store.store import Store
+from agent.events import ApprovalAsked, StepTaken, ToolFinished
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.errors import HermesError
 from agent.events import BranchSwitched, PrefixBroken
+from agent.session.engine import Engine
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, say
 

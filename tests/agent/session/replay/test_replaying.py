@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from agent.core.attachments import AttachmentStore
-from agent.session.replay.replaying import ReplayReport, replay, steps_of
-from agent.session.replay.tape import is_answer
 from agent.core.store.nodes import Node, Session
 from agent.core.store.store import Store
+from agent.session.replay.replaying import ReplayReport, replay, steps_of
+from agent.session.replay.tape import is_answer
 from tests.support import command
 from tests.support.recorded import Recording
 from tests.support.replies import by_step, call, calls, say

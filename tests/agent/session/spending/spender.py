@@ -14,13 +14,13 @@ from pathlib import Path
 from random import Random
 
 from agent.core.event_data import Usage
+from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN
 from agent.session.spending.budget import Budget, BudgetReachedError
 from agent.session.spending.request_log import request_log_of
 from agent.session.spending.request_table import Payer
 from agent.session.spending.shared_budgets import session_ceilings
 from agent.session.spending.spending import Spending
-from agent.core.store.store import Store
 
 
 async def spend(path: Path, ceiling: int, seed: int, how: set[str]) -> int:

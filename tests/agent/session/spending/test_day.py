@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from agent.core.event_data import Usage
+from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.session.spending.budget import Budget, BudgetReachedError
 from agent.session.spending.request_log import RequestLog, request_log_of
 from agent.session.spending.request_table import AHEAD, Payer, local_day, sums
 from agent.session.spending.shared_budgets import LEASE, session_ceilings
 from agent.session.spending.spending import Spending
-from agent.core.store.store import Store
 
 DAY = 86_400.0
 NOON = time.mktime((2026, 3, 28, 12, 0, 0, 0, 0, -1))
@@ -61,7 +61,14 @@ async def total(store: Store) -> int:
 
 
 async def process(path: Path, ceiling: int, seed: int, *more: str) -> Process:
-    command = (sys.executable, "-m", "tests.agent.session.spending.spender", str(path), str(ceiling), str(seed))
+    command = (
+        sys.executable,
+        "-m",
+        "tests.agent.session.spending.spender",
+        str(path),
+        str(ceiling),
+        str(seed),
+    )
     return await asyncio.create_subprocess_exec(*command, *more, stdin=PIPE, stdout=PIPE)
 
 

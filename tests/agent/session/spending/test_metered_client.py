@@ -25,7 +25,13 @@ from agent.model.transport.retry import RetryPolicy
 from agent.model.transport.throttle import Throttle
 from agent.model.wire import Wire
 from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError, Charge
-from agent.session.spending.metered_client import LEAST_OUTPUT, USUAL_OUTPUT, MeteredClient, RequestTally, most_tokens
+from agent.session.spending.metered_client import (
+    LEAST_OUTPUT,
+    USUAL_OUTPUT,
+    MeteredClient,
+    RequestTally,
+    most_tokens,
+)
 from agent.session.spending.metering import never_raised
 from agent.session.spending.request_log import NoRequestLog
 from tests.support.broken_answers import BROKEN

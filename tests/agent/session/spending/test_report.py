@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.session.spending.charges import cost_of
 from agent.session.spending.report import UsageLine, UsageReport, folded, report, title
@@ -25,7 +26,6 @@ from agent.session.spending.request_table import (
     local_day,
     sums,
 )
-from agent.core.store.store import Store
 from tests.support.engines import bench
 from tests.support.faults import FAULTS
 from tests.support.replies import Reply, by_step, call, refuse, say, usage_of

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.store.salvage import recover_copy
+from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN
 from agent.session.spending.report import report
 from agent.session.spending.request_table import Payer, RequestAmount, add
-from agent.core.store.salvage import recover_copy
-from agent.core.store.store import Store
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent.events import ApprovalAsked, Decision
 from agent.safety.audit.check import verify
 from agent.safety.audit.record import asker, newest
-from agent.events import ApprovalAsked, Decision
 from tests.agent.session.subagents.test_delegation import team
 from tests.support.model_server import call, say
 from tests.support.team import report

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -20,6 +19,7 @@ from agent.events import (
     ToolFinished,
     TurnEnded,
 )
+from agent.session.engine import Engine
 from tests.agent.session.subagents.test_delegation import asked, results, team, until
 from tests.support.engines import Bench
 from tests.support.model_server import call, say

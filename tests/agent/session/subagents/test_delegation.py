@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -26,6 +25,7 @@ from agent.events import (
     ToolStarted,
     TurnEnded,
 )
+from agent.session.engine import Engine
 from tests.support.engines import Bench, bench
 from tests.support.model_server import call, calls, say
 from tests.support.replies import Reply

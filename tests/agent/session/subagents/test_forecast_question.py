@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.events import (
     AgentProgressed,
     AgentStarted,
@@ -19,6 +18,7 @@ from agent.events import (
     RequestResolved,
     TurnEnded,
 )
+from agent.session.engine import Engine
 from agent.session.spending.agent_usage import tokens_of_ended
 from agent.session.subagents.agent_table import ENDED
 from agent.session.subagents.forecast import FEW

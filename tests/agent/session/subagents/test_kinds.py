@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent.core.config import trust
-from agent.events import AgentEnded, Noticed, ToolFinished
 from agent.core.home import Home
+from agent.events import AgentEnded, Noticed, ToolFinished
 from tests.agent.session.subagents.test_delegation import results, team
 from tests.support.engines import Bench
 from tests.support.model_server import ModelServer, call, say

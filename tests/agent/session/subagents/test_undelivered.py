@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events import AgentEnded, AgentStarted
 from agent.core.store.nodes import Node
+from agent.events import AgentEnded, AgentStarted
 from agent.session.subagents.undelivered import TOLD, unheard
 from tests.agent.session.subagents.test_delegation import asked, team, until
 from tests.support.engines import Bench

@@ -9,8 +9,8 @@ from typing import Literal
 
 import pytest
 
-from agent.events import ApprovalAsked, Decision, Event, Noticed
 from agent.core.net.upstream import use_network
+from agent.events import ApprovalAsked, Decision, Event, Noticed
 from tests.agent.core.net.doors import respond, web
 from tests.agent.integrations.web.test_reading import article
 from tests.agent.integrations.web.test_session import NAMES

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.events import Noticed
+from agent.session.engine import Engine
 from tests.agent.session.turns.test_guarded_changes import attended, everything, result
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say

@@ -11,25 +11,24 @@ from typing import Any
 
 import pytest
 
-from agent.session.wiring.absent import NoWatch
-from agent.safety.audit.record import AuditRecorder
-from agent.integrations.diagnostics.service import LanguageServers
-from agent.session.engine import Engine
-from agent.events import Noticed, ToolFinished
-from agent.session.history.navigation import HistoryNavigation
-from agent.integrations.hooks import session_hooks
 from agent.core.config.hook_answer import HookAnswer
-from agent.integrations.hooks.consent import HookConsent
 from agent.core.config.hook_list import Hook
+from agent.events import Noticed, ToolFinished
+from agent.integrations.diagnostics.service import LanguageServers
+from agent.integrations.hooks import session_hooks
+from agent.integrations.hooks.consent import HookConsent
 from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.knowledge.learnings.at_calls import CallLearnings
 from agent.knowledge.learnings.learning_store import LearningStore
-from agent.model.usage import Meter
 from agent.knowledge.recall.recall import Recall
-from agent.safety.gate import Gate
-from agent.session.conversation.live_session import LiveSession
 from agent.knowledge.skills.capabilities import CapabilitiesInForce
 from agent.knowledge.skills.keeper import SessionSkills
+from agent.model.usage import Meter
+from agent.safety.audit.record import AuditRecorder
+from agent.safety.gate import Gate
+from agent.session.conversation.live_session import LiveSession
+from agent.session.engine import Engine
+from agent.session.history.navigation import HistoryNavigation
 from agent.session.turns import call_runner
 from agent.session.turns.attaching import ReferenceReader
 from agent.session.turns.background_changes import BackgroundChanges
@@ -41,6 +40,7 @@ from agent.session.turns.room import ContextRoom
 from agent.session.turns.server_news import ServerNews
 from agent.session.turns.task_state import CallFiles, LiveFiles
 from agent.session.turns.unasked_changes import UnaskedChanges
+from agent.session.wiring.absent import NoWatch
 from agent.workspace.checkpoints.recorder import StepRecorder
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, calls, say

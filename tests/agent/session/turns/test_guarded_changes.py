@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.session.engine import Engine
 from agent.events import ApprovalAsked, Decision, Event, Noticed
+from agent.session.engine import Engine
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent.session.wiring.terminal_backend import backend_options
 from agent.core.config.schema import TerminalSettings
 from agent.errors import ConfigError
+from agent.session.wiring.terminal_backend import backend_options
 from tools.terminal.backends.options import DockerOptions, SshOptions
 
 

@@ -18,8 +18,8 @@ from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.restore.trees import look
-from tools.services.actions import DeletePath, RunCommand, WritePath
 from tools.results import ToolError
+from tools.services.actions import DeletePath, RunCommand, WritePath
 
 
 async def back(recorder: StepRecorder, position: int) -> None:

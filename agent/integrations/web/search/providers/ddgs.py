@@ -20,7 +20,9 @@ _ENGINES = {
     "yahoo": ("search.yahoo.com",),
 }
 _HOSTS = frozenset(host for hosts in _ENGINES.values() for host in hosts)
-_START = "import sys; sys.path[:] = {path!r}; from agent.integrations.web.search.ddgs_child import main; main()"
+_START = (
+    "import sys; sys.path[:] = {path!r}; from agent.integrations.web.search.ddgs_child import main; main()"
+)
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH")
 _LARGEST = 4_000_000
 

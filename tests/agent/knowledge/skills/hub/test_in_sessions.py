@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import ToolFinished
 from agent.core.home import Home
+from agent.events import ToolFinished
 from agent.knowledge.skills.hub.opening import SkillSources
 from agent.knowledge.skills.hub.service import SkillHub
 from tests.support.engines import bench
