@@ -1,1 +1,4 @@
-"""The surfaces of Hermes: the command line and the application. Wiring only."""
+"""The surfaces of Hermes: command line, service, editor, terminal. Wiring only.
+
+Imports go downwards only: main > cli > service, editor > tui.
+"""

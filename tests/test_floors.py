@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import importlib.util
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from tests.support.source_facts import facts
 ROOT = Path(__file__).parents[1]
 FLOORS = ("app", "widgets", "agent", "tools", "themes")
 ROOMS = [floor for floor in FLOORS if (ROOT / floor).is_dir()]
+DISTRICTS = (
+    *("api", "automation", "session", "integrations", "knowledge", "safety", "workspace", "model", "core"),
+)
 
 MAY_IMPORT = {
     "app": {"app", "widgets", "agent.api", "agent.events", "agent.errors", "tools", "themes"},
@@ -125,12 +129,45 @@ def test_no_module_needs_itself_in_a_circle() -> None:
     graphlib.TopologicalSorter(graph).prepare()
 
 
-def test_the_application_has_few_folders_and_hardly_anything_beside_them() -> None:
-    room = ROOT / "app"
-    folders = [path.name for path in room.iterdir() if (path / "__init__.py").is_file()]
-    loose = {path.name for path in room.glob("*.py")}
-    assert len(folders) <= 8
-    assert loose == {"__init__.py", "application.py", "main.py", "ports.py", "version.py"}
+@pytest.mark.parametrize(
+    ("floor", "folders", "loose"),
+    [
+        ("app", {"cli", "tui", "service", "editor"}, {"main", "version", "running_service"}),
+        ("agent", {*DISTRICTS}, {"events", "errors"}),
+    ],
+)
+def test_a_floor_has_its_folders_and_hardly_anything_beside_them(
+    floor: str, folders: set[str], loose: set[str]
+) -> None:
+    room = ROOT / floor
+    assert {path.parent.name for path in room.glob("*/*.py")} == folders
+    assert {path.stem for path in room.glob("*.py")} == {"__init__", *loose}
+
+
+UPWARDS = {
+    "a district knows one above it": ("agent/core/modes.py", "import agent.session.engine"),
+    "two that never know each other": ("agent/model/usage.py", "import agent.workspace.watcher"),
+    "the terminal knows the command line": ("app/tui/ports.py", "import app.cli.options"),
+    "a surface reaches past the interface": ("app/tui/ports.py", "import agent.session.engine"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", UPWARDS)
+def test_the_contracts_fail_where_an_import_goes_up(tmp_path: Path, kind: str) -> None:
+    for floor in FLOORS:
+        shutil.copytree(ROOT / floor, tmp_path / floor, ignore=shutil.ignore_patterns("__pycache__", "*.svg"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    name, line = UPWARDS[kind]
+    with (tmp_path / name).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    result = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1 and "BROKEN" in result.stdout, result.stdout[-2000:]
 
 
 def test_a_conversation_needs_of_the_commands_only_what_they_are() -> None:
@@ -179,7 +216,7 @@ def test_there_is_one_place_where_the_parts_of_an_agent_are_put_together(part: s
         if name == part
     ]
     replay = ["agent/session/replay/replaying.py"] if part in REPLAYED else []
-    assert makers == ["agent/session/wiring/agent.py", *replay]
+    assert makers == [*replay, "agent/session/wiring/agent.py"]
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

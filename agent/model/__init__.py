@@ -1,1 +1,4 @@
-"""Model access: one request in, one stream of typed deltas out."""
+"""Model access: one request in, one stream of typed deltas out.
+
+It knows no project folder.
+"""

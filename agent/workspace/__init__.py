@@ -1,1 +1,4 @@
-"""The project folder: what changes in it, and who changed it."""
+"""The project folder: what changes in it, who changed it, and taking it back.
+
+It knows no model.
+"""

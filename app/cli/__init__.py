@@ -1,1 +1,1 @@
-"""One module per subcommand of `hermes`."""
+"""Subcommands of `hermes`, by group; `command_line.py` lists them."""

@@ -48,8 +48,28 @@ SUBCOMMANDS = {
 
 LISTS = ("list", "show", "status")
 """Actions that a group without one means, the first there is."""
-_MODULES = {"import": "importing"}
-"""Subcommands whose name no module can have."""
+_GROUPS = {
+    "sessions": ("checkpoints", "context", "rollback", "sessions", "usage"),
+    "extend": (
+        "agents",
+        "extras",
+        "learnings",
+        "mcp",
+        "memory",
+        "model",
+        "plugin",
+        "providers",
+        "skills",
+        "skins",
+        "web",
+    ),
+    "automate": ("batch", "cron", "eval", "gateway", "rl"),
+    "safety": ("audit", "hooks", "permissions"),
+}
+"""Folders of `app/cli` and the subcommands whose modules are there; the others are beside this one."""
+_MODULES = {name: f"{group}.{name}" for group, names in _GROUPS.items() for name in names} | {
+    "import": "sessions.importing"
+}
 
 
 def module_of(command: str) -> ModuleType:

@@ -1,0 +1,1 @@
+"""The agent of an editor, over the Agent Client Protocol."""

@@ -1,0 +1,1 @@
+"""The service behind `hermes serve`: sessions for browsers, phones and other programs."""

@@ -1,0 +1,1 @@
+"""Services that tools ask for, as protocols; the engine implements them."""

@@ -1,0 +1,1 @@
+"""Painting rows: how often, and straight to the terminal."""

@@ -1,0 +1,1 @@
+"""Subcommands about what can be added: models, servers, plugins, skills, notes."""

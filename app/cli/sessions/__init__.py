@@ -1,0 +1,1 @@
+"""Subcommands about sessions and what they did."""
