@@ -68,7 +68,8 @@ _GROUPS = {
 }
 """Folders of `app/cli` and the subcommands whose modules are there; the others are beside this one."""
 _MODULES = {name: f"{group}.{name}" for group, names in _GROUPS.items() for name in names} | {
-    "import": "sessions.importing"
+    "import": "sessions.importing",
+    "plugin_command": "extend.plugin_command",
 }
 
 

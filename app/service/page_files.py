@@ -95,7 +95,7 @@ _TERMINAL = frozenset({"ansi"})
 @lru_cache(1)
 def contents() -> Mapping[str, bytes]:
     """The files of the page, by name."""
-    folder = files("app.cli.serve") / "page"
+    folder = files("app.service") / "page"
     return {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(tuple(_TYPES))}
 
 

@@ -74,7 +74,10 @@ def serve() -> str:
     """Fork for each request on the socket that is standard input. Returns in each fork; what it is to run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=os.dup(0)) as channel:
-        commands = [f"app.cli.{path.stem}" for path in (ROOT / "app" / "cli").glob("[a-z]*.py")]
+        commands = [
+            ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            for path in (ROOT / "app" / "cli").rglob("[a-z]*.py")
+        ]
         # Read when a library is imported.
         os.environ.setdefault("TEXTUAL_FPS", importlib.import_module("app.main").FRAMES)
         for name in (*PROGRAM, *commands):

@@ -41,7 +41,7 @@ def test_a_fault_of_ours_is_a_sentence_and_the_details_are_in_a_private_log(
         raise RuntimeError("\x1b[31mred alert")
 
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(app.cli.oneshot, "run", broken)
+    monkeypatch.setattr(app.cli.sessions.oneshot, "run", broken)
     assert entry.main(["-p", "x"]) == 1
     shown = capsys.readouterr().err
     assert "RuntimeError: red alert" in shown
@@ -66,7 +66,7 @@ def test_a_full_disk_is_named_by_what_could_not_be_written(
         raise OSError(errno.ENOSPC, "No space left on device", name)
 
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(app.cli.oneshot, "run", full)
+    monkeypatch.setattr(app.cli.sessions.oneshot, "run", full)
     monkeypatch.setattr(entry, "_drop_output", lambda: None)
     assert entry.main(["-p", "x"]) == 1
     assert capfd.readouterr().err == f"hermes: {what} cannot be written: No space left on device.\n"

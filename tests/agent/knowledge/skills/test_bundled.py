@@ -15,7 +15,7 @@ from agent.knowledge.skills.scanner import scan_folder
 from agent.knowledge.skills.skill import Skill
 
 ROOT = Path(__file__).parents[4]
-BUNDLED = ROOT / "agent" / "skills" / "bundled"
+BUNDLED = ROOT / "agent/knowledge/skills/bundled"
 FOUND = SkillIndex().find([SkillRoot(BUNDLED, "bundled")])
 
 WANTED = {
