@@ -11,7 +11,6 @@ from agent.core.messages import Attachment
 from agent.core.modes import Mode, ModeName
 from agent.core.store.nodes import Node
 from agent.core.store.operations import SessionPlace
-from agent.core.stream import EventStream
 from agent.errors import HermesError
 from agent.events import EffortChanged, ModeChanged, Noticed, TurnEnded
 from agent.knowledge.context.context_table import ContextTable
@@ -19,6 +18,7 @@ from agent.model.effort import SessionEffort
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.session.pending_requests import PendingRequests
+from agent.session.stream import EventStream
 from agent.session.turns.turn_queue import QueuedMessage
 from agent.session.wiring.absent import ProjectWatch
 from agent.session.wiring.agent import Agent

@@ -14,7 +14,6 @@ from agent.core.config.known_secrets import known_secrets
 from agent.core.home import Home, private_folder
 from agent.core.store.connection import Database
 from agent.core.store.store import Store
-from agent.core.stream import EventStream, Listener
 from agent.errors import ConfigError
 from agent.events import Noticed
 from agent.integrations.hooks.consent import HookConsent
@@ -43,6 +42,7 @@ from agent.session.options import Options
 from agent.session.pending_requests import PendingRequests
 from agent.session.spending.ceiling_questions import CeilingQuestions
 from agent.session.spending.decisions import Decisions
+from agent.session.stream import EventStream, Listener
 from agent.session.subagents.agent_copies import AgentCopies, NoCopies
 from agent.session.subagents.agent_models import AgentModels, KnownModels
 from agent.session.subagents.definitions import Definitions

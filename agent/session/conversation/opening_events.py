@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.core.modes import Mode
-from agent.core.stream import EventStream
 from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged, WorkspaceMoved
 from agent.knowledge.canvas.events import CanvasChanged
 from agent.session.conversation.live_session import LiveSession
+from agent.session.stream import EventStream
 
 if TYPE_CHECKING:
     from agent.model.transport.reply import ModelRoute

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.core.modes import Mode
-from agent.core.stream import EventStream
 from agent.events import ModeChanged, Noticed
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import PermissionPolicy
+from agent.session.stream import EventStream
 
 
 def permission_problems(policy: PermissionPolicy) -> list[str]:

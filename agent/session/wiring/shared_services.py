@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from agent.core.config.hook_list import Hook
 from agent.core.home import Home
 from agent.core.store.store import Store
-from agent.core.stream import EventStream
 from agent.events import Event
 from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.knowledge.memory.service import MemoryProvider
 from agent.knowledge.recall.recall import Recall
 from agent.session.options import Options
+from agent.session.stream import EventStream
 from agent.session.wiring.absent import NO_JOBS, NO_TRAINING
 from agent.session.wiring.routes import RoutePlan
 from tools.registry import Registry
