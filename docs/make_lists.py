@@ -26,6 +26,7 @@ PAGES = {"config": "guide.md#settings", "model": "local-model.md", "doctor": "gu
 PAGES["plugin"] = "plugins.md"
 PAGES["providers"] = "models.md#providers"
 PAGES["cron"] = "schedule.md"
+PAGES["trust"] = "permissions.md#trust"
 """Where a subcommand is described, if not on the page of its name."""
 
 

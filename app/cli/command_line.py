@@ -42,6 +42,7 @@ SUBCOMMANDS = {
     "agents": "list, show, check and begin kinds of agents",
     "skins": "list, show, check and begin skins",
     "permissions": "list, explain, test and change what may be done",
+    "trust": "list, show and take back everything you agreed to",
     "extras": "list, add and remove what can be added to the program",
     "doctor": "check that everything Hermes needs is in order",
 }
@@ -64,7 +65,7 @@ _GROUPS = {
         "web",
     ),
     "automate": ("batch", "cron", "eval", "gateway", "rl"),
-    "safety": ("audit", "hooks", "permissions"),
+    "safety": ("audit", "hooks", "permissions", "trust"),
 }
 """Folders of `app/cli` and the subcommands whose modules are there; the others are beside this one."""
 _MODULES = {name: f"{group}.{name}" for group, names in _GROUPS.items() for name in names} | {

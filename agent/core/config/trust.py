@@ -186,7 +186,7 @@ def is_trusted(home: Home, project: ProjectSettings) -> bool:
 def trusted_digest(home: Home, root: Path, kind: TrustKind = "folders") -> str | None:
     """The digest of what was trusted of the project at `root`."""
     try:
-        return _load(home)[kind].get(str(root))
+        return digests(home)[kind].get(str(root))
     except UnreadableSettingsError:
         return None
 
@@ -201,14 +201,14 @@ def trust_digest(home: Home, root: Path, digest: str, kind: TrustKind = "folders
     _change(home, root, digest, (kind,))
 
 
-def untrust(home: Home, root: Path) -> bool:
-    """Forget all trust in the project at `root`; False when there was none. Raises `ConfigError`."""
-    return _change(home, root, None, _KINDS)
+def untrust(home: Home, root: Path, kinds: Sequence[TrustKind] = _KINDS) -> bool:
+    """Forget the trust in the project at `root`; False when there was none. Raises `ConfigError`."""
+    return _change(home, root, None, kinds)
 
 
 def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKind]) -> bool:
     try:
-        trusted = _load(home)
+        trusted = digests(home)
     except UnreadableSettingsError:
         trusted = {kind: {} for kind in _KINDS}
     known = [trusted[kind].pop(str(root), None) for kind in kinds]
@@ -225,7 +225,7 @@ def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKin
     return is_known
 
 
-def _load(home: Home) -> dict[TrustKind, dict[str, str]]:
+def digests(home: Home) -> dict[TrustKind, dict[str, str]]:
     """Digests by folder. Raises `UnreadableSettingsError` when the file is no trust file of this user."""
     content = settings_file.read_file(home.trust, follow=False)
     if content is None:
@@ -237,7 +237,7 @@ def _load(home: Home) -> dict[TrustKind, dict[str, str]]:
         stored = json.loads(content)
         found: dict[TrustKind, dict[str, str]] = {"folders": dict(stored["folders"])}
         found["skills"] = dict(stored.get("skills", {}))
-        if all(isinstance(digest, str) for digests in found.values() for digest in digests.values()):
+        if all(isinstance(digest, str) for each in found.values() for digest in each.values()):
             return found
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass

@@ -85,8 +85,18 @@ class ProfileConsent:
 
     def agree(self, name: str) -> None:
         """Note a yes. Raises `OSError`."""
+        self._write(self.agreed() | {name})
+
+    def withdraw(self, name: str) -> bool:
+        """Take a yes back; the profile stays. False if there was none. Raises `OSError`."""
+        agreed = self.agreed()
+        if name in agreed:
+            self._write(agreed - {name})
+        return name in agreed
+
+    def _write(self, names: frozenset[str]) -> None:
         private_folder(self._path.parent)
-        text = json.dumps({"version": 1, "profiles": sorted(self.agreed() | {name})}, indent=1)
+        text = json.dumps({"version": 1, "profiles": sorted(names)}, indent=1)
         write_atomically(self._path, text.encode(), PRIVATE_FILE, follow_links=False)
 
 

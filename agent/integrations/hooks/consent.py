@@ -25,14 +25,18 @@ class HookConsent:
 
     def agreed(self) -> frozenset[str]:
         """The digests of all hooks that were agreed to."""
-        kept = self._kept()
-        lists = [kept.get("hooks"), *self._projects().values()]
-        return frozenset(each for of in lists if isinstance(of, list) for each in of if isinstance(each, str))
+        return frozenset(each for digests in self.by_project().values() for each in digests)
 
-    def _projects(self) -> dict[str, list[str]]:
-        """The digests of the hooks of projects, by folder."""
-        found = self._kept().get("projects")
-        return found if isinstance(found, dict) else {}
+    def by_project(self) -> dict[str, frozenset[str]]:
+        """The digests by the folder of the project; under the empty text those of the person's settings."""
+        kept = self._kept()
+        projects = kept.get("projects")
+        lists = {**(projects if isinstance(projects, dict) else {}), "": kept.get("hooks")}
+        return {
+            root: frozenset(each for each in digests if isinstance(each, str))
+            for root, digests in lists.items()
+            if isinstance(digests, list)
+        }
 
     def _kept(self) -> dict[str, Any]:
         """What the file says; nothing where it cannot be believed."""
@@ -49,10 +53,21 @@ class HookConsent:
         What was agreed to before and is not among them no longer counts. Raises `ConfigError`.
         """
         hooks = list(hooks)
-        projects = self._projects()
-        for root in {hook.project for hook in hooks if hook.project}:
-            projects[root] = sorted({hook.digest for hook in hooks if hook.project == root})
-        own = sorted({hook.digest for hook in hooks if not hook.project})
+        agreed = self.by_project()
+        for root in {"", *(hook.project for hook in hooks)}:
+            agreed[root] = frozenset(hook.digest for hook in hooks if hook.project == root)
+        self._write(agreed)
+
+    def withdraw(self, digest: str) -> bool:
+        """Agree to a hook no longer; False if there was no consent. Raises `ConfigError`."""
+        if digest not in self.agreed():
+            return False
+        self._write({root: digests - {digest} for root, digests in self.by_project().items()})
+        return True
+
+    def _write(self, agreed: dict[str, frozenset[str]]) -> None:
+        projects = {root: sorted(digests) for root, digests in agreed.items() if root and digests}
+        own = sorted(agreed.get("", ()))
         text = json.dumps({"version": 1, "hooks": own, "projects": projects}, indent=1)
         try:
             private_folder(self._path.parent)

@@ -18,23 +18,42 @@ class ServerAgreement:
 
     def holds(self, root: Path, config: ServerConfig) -> bool:
         """Whether exactly this server of the project at `root` was agreed to."""
-        return _key(root, config) in self._agreed()
+        return _key(root, config) in self.all()
+
+    def all(self) -> dict[str, tuple[str, str]]:
+        """The name and the project of each server by the hash; empty texts where they were not kept."""
+        data = read_private(self._path)
+        agreed, servers = data.get("agreed"), data.get("servers")
+        known = servers if isinstance(servers, dict) else {}
+        return {
+            key: _place(known.get(key))
+            for key in (agreed if isinstance(agreed, list) else ())
+            if isinstance(key, str)
+        }
 
     def agree(self, root: Path, config: ServerConfig) -> None:
         """Agree to it as it stands. Raises `ConfigError`."""
-        write_private(self._path, {"version": 1, "agreed": sorted({*self._agreed(), _key(root, config)})})
+        self._write(self.all() | {_key(root, config): (config.name, str(root))})
 
-    def withdraw(self, root: Path, config: ServerConfig) -> None:
-        """No longer agree to it. Raises `ConfigError`."""
-        write_private(self._path, {"version": 1, "agreed": sorted(self._agreed() - {_key(root, config)})})
+    def withdraw(self, key: str) -> bool:
+        """Agree no longer to the server with this hash; False if nobody did. Raises `ConfigError`."""
+        agreed = self.all()
+        if agreed.pop(key, None) is None:
+            return False
+        self._write(agreed)
+        return True
 
-    def _agreed(self) -> frozenset[str]:
-        found = read_private(self._path).get("agreed")
-        return (
-            frozenset(each for each in found if isinstance(each, str))
-            if isinstance(found, list)
-            else frozenset()
-        )
+    def _write(self, agreed: dict[str, tuple[str, str]]) -> None:
+        servers = {key: list(place) for key, place in agreed.items() if any(place)}
+        write_private(self._path, {"version": 1, "agreed": sorted(agreed), "servers": servers})
+
+
+def _place(found: object) -> tuple[str, str]:
+    match found:
+        case [str(name), str(root)]:
+            return name, root
+        case _:
+            return "", ""
 
 
 def _key(root: Path, config: ServerConfig) -> str:

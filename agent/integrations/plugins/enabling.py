@@ -208,11 +208,12 @@ def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]
     return registry.names() | frozenset(others)
 
 
-def withdraw(home: Home, shelved: ShelvedPlugin) -> bool:
-    """Agree to a plugin no longer; False if nobody did. Raises `ConfigError`."""
-    if shelved.consent is not None:
-        skins.remove(home, shelved.consent.registered.skins)
-    return ConsentFile(home.plugin_consent).withdraw(shelved.folder)
+def withdraw(home: Home, folder: Path) -> bool:
+    """Agree no longer to the plugin in `folder`; False if nobody did. Raises `ConfigError`."""
+    agreed = ConsentFile(home.plugin_consent)
+    if (consent := agreed.read().get(str(folder))) is not None:
+        skins.remove(home, consent.registered.skins)
+    return agreed.withdraw(folder)
 
 
 async def _registered(

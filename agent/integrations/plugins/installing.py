@@ -69,7 +69,7 @@ def uninstall(home: Home, shelved: ShelvedPlugin, *, keep_data: bool = False) ->
             f"The plugin {shelved.name} {where}; switch it off with `hermes plugin disable {shelved.name}`, "
             "or remove it there."
         )
-    withdraw(home, shelved)
+    withdraw(home, shelved.folder)
     try:
         shutil.rmtree(shelved.folder)
         if not keep_data and shelved.plugin is not None and shelved.data.is_dir():

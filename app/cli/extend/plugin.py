@@ -249,7 +249,7 @@ def _disable(args: argparse.Namespace) -> int:
 
     home = Home.locate()
     shelved = _one(home, args.name)
-    if withdraw(home, shelved):
+    if withdraw(home, shelved.folder):
         say(f"{shelved.name} is disabled from the next session on.")
     else:
         say(f"{shelved.name} was not enabled.")

@@ -63,11 +63,9 @@ class DiskPlugins:
         return f"{row.name} is enabled from the next session on.{wrong}"
 
     def disable(self, row: PluginRow) -> None:
-        from agent.api.plugins import find, withdraw
+        from agent.api.plugins import withdraw
 
-        for each in find(self.home, self.workspace):
-            if each.folder == row.folder:
-                withdraw(self.home, each)
+        withdraw(self.home, row.folder)
 
     def _around(self) -> PluginEnvironment:
         from agent.api.config import load

@@ -1,0 +1,262 @@
+"""Trust: everything that a person agreed to, from all stores that keep a yes, and taking one back."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.core.config import trust
+from agent.core.config.loader import load
+from agent.core.config.settings_file import UnreadableSettingsError
+from agent.core.home import Home
+from agent.core.store.store import Store
+from agent.errors import ConfigError, HermesError
+from agent.integrations.browser.profile import ProfileConsent
+from agent.integrations.gateways.book import GatewayBook
+from agent.integrations.gateways.people import Person
+from agent.integrations.hooks.consent import HookConsent
+from agent.integrations.mcp.agreement import ServerAgreement
+from agent.integrations.plugins.consent import ConsentFile, PluginConsent
+from agent.integrations.plugins.enabling import withdraw
+from agent.knowledge.context.allowed_passages import allowed_places, keep_back
+from agent.knowledge.skills.hub.lock import LockedSkill, LockFile
+from agent.safety import grants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustEntry:
+    """One yes. Name, place and what `read` gives are outside text."""
+
+    kind: str
+    """One word, such as `hook`."""
+    words: str
+    """What it is for, before its name in a sentence."""
+    name: str
+    where: str
+    """The folder it holds in, or the surface; empty if it holds everywhere."""
+    key: str
+    """What tells it from others of its kind."""
+    take_back: Callable[[], object]
+    """Takes it back; False if it was gone. Blocks. Raises `HermesError`."""
+    hash: str = ""
+    """What it is bound to, if to a content."""
+    since: float | None = None
+    """Seconds since the epoch, where the store keeps it."""
+    read: Callable[[], Mapping[str, Any]] = dict
+    """The rest that is known, as JSON has it. Blocks."""
+
+    @property
+    def id(self) -> str:
+        """The kind and the beginning of a hash; the same as long as the yes stands."""
+        return f"{self.kind}-{hashlib.sha256(self.key.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
+
+
+def trust_entries(home: Home, environ: Mapping[str, str]) -> tuple[list[TrustEntry], list[str]]:
+    """Everything agreed to, and a sentence for each store that cannot be read. Blocks."""
+    found: list[TrustEntry] = []
+    problems: list[str] = []
+    for store in (
+        partial(_hooks, home, environ),
+        partial(_plugins, home),
+        partial(_servers, home),
+        partial(_projects, home),
+        partial(_edited_skills, home),
+        partial(_passages, home),
+        partial(_grants, home),
+        partial(_profiles, home),
+        partial(_people, home),
+    ):
+        try:
+            found += store()
+        except HermesError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def _hooks(home: Home, environ: Mapping[str, str]) -> Iterator[TrustEntry]:
+    consent = HookConsent(home.hooks)
+    for root, digests in sorted(consent.by_project().items()):
+        # Consent keeps hashes only; what they stand for is in the settings, as long as nobody changed it.
+        declared = load(home, dict(environ), Path(root or home.root)).hooks if digests else ()
+        known = {hook.digest: hook for hook in declared}
+        for digest in sorted(digests):
+            hook = known.get(digest)
+            yield TrustEntry(
+                kind="hook",
+                words="the hook",
+                name=f"{hook.event}: {hook.command}" if hook else "(changed or removed since)",
+                where=root,
+                key=digest,
+                hash=digest,
+                take_back=partial(consent.withdraw, digest),
+                read=partial(asdict, hook) if hook else dict,
+            )
+
+
+def _plugins(home: Home) -> Iterator[TrustEntry]:
+    agreed = ConsentFile(home.plugin_consent)
+    for folder, consent in agreed.read().items():
+        yield TrustEntry(
+            kind="plugin",
+            words="the plugin",
+            name=consent.name,
+            where=folder,
+            key=folder,
+            hash=consent.digest,
+            take_back=partial(withdraw, home, Path(folder)),
+            read=partial(_plugin_texts, agreed, consent),
+        )
+
+
+def _plugin_texts(agreed: ConsentFile, consent: PluginConsent) -> Mapping[str, Any]:
+    """What was agreed to of a plugin, with the texts of its files as they were then."""
+    kept = agreed.texts.read(consent.digest, consent.files)
+    return consent.to_json() | {
+        "texts": {
+            name: (kept[name].text or kept[name].lacks) if name in kept else "" for name in consent.files
+        }
+    }
+
+
+def _servers(home: Home) -> Iterator[TrustEntry]:
+    agreement = ServerAgreement(home.servers)
+    for key, (name, root) in agreement.all().items():
+        yield TrustEntry(
+            kind="mcp",
+            words="the MCP server",
+            name=name or "(of a project; its name was not kept)",
+            where=root,
+            key=key,
+            hash=key,
+            take_back=partial(agreement.withdraw, key),
+        )
+
+
+def _projects(home: Home) -> Iterator[TrustEntry]:
+    try:
+        found = trust.digests(home)
+    except UnreadableSettingsError as error:
+        raise ConfigError(f"The file {home.trust} trusts nothing: {error}.") from error
+    for kind, roots in found.items():
+        for root, digest in roots.items():
+            yield TrustEntry(
+                kind="project" if kind == "folders" else "skills",
+                words="the project's",
+                name="settings" if kind == "folders" else "skills",
+                where=root,
+                key=root,
+                hash=digest,
+                take_back=partial(trust.untrust, home, Path(root), (kind,)),
+            )
+
+
+def _edited_skills(home: Home) -> Iterator[TrustEntry]:
+    """Installed skills that a person let be used although they are not as they were delivered."""
+    lock = LockFile(home)
+
+    def take_back(row: LockedSkill) -> bool:
+        with lock.held():
+            rows = lock.read()
+            if rows.get(row.name) != row:
+                return False
+            lock.write(rows | {row.name: replace(row, approved=row.digest)})
+            return True
+
+    for row in lock.read().values():
+        if row.approved != row.digest:
+            yield TrustEntry(
+                kind="skill",
+                words="the changes of the skill",
+                name=row.name,
+                where=str(lock.place(row)),
+                key=row.name,
+                hash=row.approved,
+                take_back=partial(take_back, row),
+                read=partial(asdict, row),
+            )
+
+
+def _passages(home: Home) -> Iterator[TrustEntry]:
+    for digest, place in allowed_places(home).items():
+        since = None
+        with suppress(OSError):
+            since = os.lstat(home.passages / digest).st_mtime
+        yield TrustEntry(
+            kind="passage",
+            words="the passage",
+            name=place or digest,
+            where="",
+            key=digest,
+            hash=digest,
+            since=since,
+            take_back=partial(keep_back, home, digest),
+        )
+
+
+def _grants(home: Home) -> Iterator[TrustEntry]:
+    for grant in grants.load(home.grants).values():
+        yield TrustEntry(
+            kind="grant",
+            words="the action",
+            name=grant.rule,
+            where=grant.workspace,
+            key=grant.id,
+            since=grant.given,
+            take_back=partial(grants.revoke, home.grants, grant.id),
+            read=partial(asdict, grant),
+        )
+
+
+def _profiles(home: Home) -> Iterator[TrustEntry]:
+    consent = ProfileConsent(home.browser_profiles)
+
+    def take_back(name: str) -> bool:
+        try:
+            return consent.withdraw(name)
+        except OSError as error:
+            why = error.strerror or error
+            raise ConfigError(f"Cannot write {home.browser_profiles}: {why}.") from error
+
+    for name in sorted(consent.agreed()):
+        yield TrustEntry(
+            kind="profile",
+            words="the browser profile",
+            name=name,
+            where="",
+            key=name,
+            take_back=partial(take_back, name),
+        )
+
+
+def _people(home: Home) -> Iterator[TrustEntry]:
+    if not home.database.exists():
+        return
+
+    async def all_people() -> list[Person]:
+        async with await Store.open(home.database) as store:
+            return await GatewayBook(store.database).people()
+
+    async def revoke(id: str) -> None:
+        async with await Store.open(home.database) as store:
+            await GatewayBook(store.database).revoke(id)
+
+    for person in asyncio.run(all_people()):
+        if person.scope:
+            id = f"{person.gateway}:{person.id}"
+            yield TrustEntry(
+                kind="person",
+                words="the person",
+                name=person.name or person.id,
+                where=person.gateway,
+                key=id,
+                since=person.at,
+                take_back=lambda id=id: asyncio.run(revoke(id)),
+                read=partial(asdict, person),
+            )

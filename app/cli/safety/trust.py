@@ -1,0 +1,169 @@
+"""`hermes trust`: everything that the person agreed to, in one list, and taking one of it back."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agent.api.home import Home
+from agent.errors import ExitCode, HermesError
+from app.cli.sessions.output import say
+from app.service.credentials import Credentials
+from tools.text.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.trust import TrustEntry
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "trust",
+        help="list, show and take back everything you agreed to",
+        description="List everything you agreed to (hooks, plugins, servers, settings and skills of "
+        "projects, edited skills, passages, actions, browser profiles, people, devices), "
+        "show one, or take it back.",
+    )
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, text in (
+        ("list", "everything you agreed to"),
+        ("show", "all that is known of one, such as the texts of a plugin"),
+        ("revoke", "take one back"),
+    ):
+        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        if name != "list":
+            action.add_argument("id", metavar="ID", help="its id, as `hermes trust` lists it")
+        # Said before or after the action, it holds.
+        action.add_argument(
+            "--json", action="store_true", dest="as_json", default=argparse.SUPPRESS, help="print JSON"
+        )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    entries = _entries(Home.locate())
+    if args.action == "list":
+        return _list(entries, args.as_json)
+    entry = next((each for each in entries if each.id == args.id), None)
+    if entry is None or (args.action == "revoke" and entry.take_back() is False):
+        named = " ".join(clean(args.id).split())[:80]
+        raise HermesError(f"You agreed to nothing with the id {named}; `hermes trust` lists the ids.")
+    if args.action == "show":
+        return _show(entry, args.as_json)
+    where = f" in {entry.where}" if entry.where else ""
+    words = f"Your yes to {entry.words} {_line(entry.name)}{_line(where, ' ')} is taken back."
+    say(json.dumps({"revoked": entry.id}) if args.as_json else words)
+    return int(ExitCode.DONE)
+
+
+def _entries(home: Home) -> list[TrustEntry]:
+    """Everything agreed to; of stores that cannot be read a sentence is said."""
+    from agent.api.trust import TrustEntry, trust_entries
+
+    found, problems = trust_entries(home, os.environ)
+    credentials = Credentials(home.root / "serve")
+    try:
+        found += (
+            TrustEntry(
+                kind="device",
+                words="the device",
+                name=device.name,
+                where=device.address,
+                key=device.id,
+                since=device.created,
+                take_back=partial(credentials.revoke, device.id),
+                read=lambda device=device: {
+                    name: value for name, value in asdict(device).items() if name != "hash"
+                },
+            )
+            for device in credentials.devices()
+        )
+    except HermesError as error:
+        problems.append(str(error))
+    for problem in problems:
+        say(f"hermes: {clean(problem)}", sys.stderr)
+    return found
+
+
+def _list(entries: list[TrustEntry], as_json: bool) -> int:
+    if as_json:
+        say(json.dumps([_record(each) for each in entries]))
+        return int(ExitCode.DONE)
+    for each in entries:
+        since = f"  since {_time(each.since)[:10]}" if each.since is not None else ""
+        place = f"  ({_line(each.where)})" if each.where else ""
+        say(f"{each.id:<19}  {_line(each.name)[:100]}{place}{since}")
+    if not entries:
+        say("You agreed to nothing yet.")
+    return int(ExitCode.DONE)
+
+
+def _show(entry: TrustEntry, as_json: bool) -> int:
+    record = _record(entry) | {"details": _cleaned(entry.read())}
+    if as_json:
+        say(json.dumps(record))
+        return int(ExitCode.DONE)
+    for line in _lines(record, ""):
+        say(line)
+    return int(ExitCode.DONE)
+
+
+def _record(entry: TrustEntry) -> dict[str, Any]:
+    return {
+        "kind": entry.kind,
+        "name": clean(entry.name),
+        "where": clean(entry.where),
+        "since": _time(entry.since) if entry.since is not None else None,
+        "hash": clean(entry.hash) or None,
+        "id": entry.id,
+    }
+
+
+def _lines(data: dict[str, Any], indent: str) -> Iterator[str]:
+    """What is known, a line for each name; what has parts of its own or several lines stands below it."""
+    for name, value in data.items():
+        if value in (None, "", [], {}):
+            continue
+        head = f"{indent}{_line(name)}:"
+        if isinstance(value, dict):
+            yield head
+            yield from _lines(value, f"{indent}  ")
+        elif isinstance(value, str) and "\n" in value:
+            yield head
+            yield from (f"{indent}  {line}" for line in value.splitlines())
+        else:
+            yield f"{head} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+
+
+def _cleaned(value: Any) -> Any:
+    """The same without anything in its texts that could steer a terminal."""
+    match value:
+        case str():
+            return clean(value)
+        case dict():
+            return {clean(str(name)): _cleaned(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_cleaned(each) for each in value]
+        case _:
+            return value
+
+
+def _line(text: str, before: str = "") -> str:
+    words = " ".join(clean(text).split())
+    return f"{before}{words}" if words else ""
+
+
+def _time(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):  # a file that somebody wrote by hand
+        return ""
