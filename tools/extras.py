@@ -33,7 +33,7 @@ EXTRAS = {
     "speech": Extra("reading answers aloud on this machine", 60, ("hibari",)),
     "telegram": Extra("the messenger Telegram", 2, ("telegram",)),
     "discord": Extra("the messenger Discord", 4, ("discord",)),
-    "slack": Extra("the messenger Slack", 1, ("slack_sdk",)),
+    "slack": Extra("the messenger Slack", 3, ("slack_sdk", "aiohttp")),
     "matrix": Extra("the messenger Matrix", 3, ("nio",)),
     "modal": Extra("commands in sandboxes of Modal", 8, ("modal",)),
     "daytona": Extra("commands in sandboxes of Daytona", 12, ("daytona",)),

@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution, requires
+from importlib.metadata import PackageNotFoundError, distribution, distributions, requires
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -93,7 +93,10 @@ def removing(names: Sequence[str]) -> ExtrasChange:
     for other in EXTRAS:
         if other not in names and is_installed(other):
             kept |= {name for _, name in _requirements(other)}
-    gone = [name for each in names for _, name in _requirements(each) if name not in kept and _is_there(name)]
+    own = {name for each in names for _, name in _requirements(each)} - kept
+    while needed := _needed_beside(own) & own:
+        own -= needed
+    gone = sorted(filter(_is_there, own))
     if not gone:
         return ExtrasChange()
     if (Path(sys.prefix) / "pipx_metadata.json").exists() and (pipx := shutil.which("pipx")):
@@ -138,6 +141,18 @@ def _requirements(extra: str) -> list[tuple[str, str]]:
         if (of[1] if of else "") == extra and (name := _NAMED.match(spec)):
             found.append((spec.strip(), canonical(name[0])))
     return found
+
+
+def _needed_beside(names: set[str]) -> set[str]:
+    """What the packages of this environment need, except those with these names and the program itself."""
+    listed = [
+        each
+        for package in distributions()
+        if canonical(package.name) not in names | {NAME}
+        for each in package.requires or ()
+        if not _EXTRA.search(each)
+    ]
+    return {canonical(name[0]) for each in listed if (name := _NAMED.match(each))}
 
 
 def canonical(name: str) -> str:
