@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import subprocess
 import sys
 import zipfile
@@ -47,6 +48,20 @@ def test_every_recorded_file_of_the_packages_is_in_it(built: dict[str, bytes]):
 )
 def test_a_file_that_is_read_at_run_time_is_in_it_as_it_is(built: dict[str, bytes], name: str):
     assert built[name] == (ROOT / name).read_bytes()
+
+
+def test_each_package_says_that_it_is_typed(built: dict[str, bytes]):
+    packages = {PurePosixPath(name).parts[0] for name in built if name.endswith("/__init__.py")}
+    assert packages and {f"{package}/py.typed" for package in packages} <= built.keys()
+
+
+def test_its_metadata_says_what_it_is(built: dict[str, bytes]):
+    said = next(content for name, content in built.items() if name.endswith(".dist-info/METADATA"))
+    message = email.message_from_bytes(said)
+    for field in ("Name", "Version", "Summary", "Author", "License-Expression", "Keywords"):
+        assert message[field], field
+    assert "Typing :: Typed" in message.get_all("Classifier", [])
+    assert (message["License-File"], message["Description-Content-Type"]) == ("LICENSE", "text/markdown")
 
 
 def test_nothing_else_is_in_it(built: dict[str, bytes]):
