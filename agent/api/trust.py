@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent.automation.schedule.book import JobBook
+from agent.automation.schedule.job import Job
 from agent.core.config import trust
 from agent.core.config.loader import load
 from agent.core.config.settings_file import UnreadableSettingsError
@@ -71,7 +73,7 @@ def trust_entries(home: Home, environ: Mapping[str, str]) -> tuple[list[TrustEnt
         partial(_passages, home),
         partial(_grants, home),
         partial(_profiles, home),
-        partial(_people, home),
+        partial(_people_and_jobs, home),
     ):
         try:
             found += store()
@@ -235,19 +237,19 @@ def _profiles(home: Home) -> Iterator[TrustEntry]:
         )
 
 
-def _people(home: Home) -> Iterator[TrustEntry]:
+def _people_and_jobs(home: Home) -> Iterator[TrustEntry]:
     if not home.database.exists():
         return
 
-    async def all_people() -> list[Person]:
+    async def stored(work: Callable[[GatewayBook, JobBook], Awaitable[Any]]) -> Any:
         async with await Store.open(home.database) as store:
-            return await GatewayBook(store.database).people()
+            return await work(GatewayBook(store.database), JobBook(store.database, home.schedule))
 
-    async def revoke(id: str) -> None:
-        async with await Store.open(home.database) as store:
-            await GatewayBook(store.database).revoke(id)
+    async def read(gateways: GatewayBook, jobs: JobBook) -> tuple[Sequence[Person], Sequence[Job]]:
+        return await gateways.people(), await jobs.jobs()
 
-    for person in asyncio.run(all_people()):
+    people, jobs = asyncio.run(stored(read))
+    for person in people:
         if person.scope:
             id = f"{person.gateway}:{person.id}"
             yield TrustEntry(
@@ -257,6 +259,17 @@ def _people(home: Home) -> Iterator[TrustEntry]:
                 where=person.gateway,
                 key=id,
                 since=person.at,
-                take_back=lambda id=id: asyncio.run(revoke(id)),
+                take_back=lambda id=id: asyncio.run(stored(lambda book, _: book.revoke(id))),
                 read=partial(asdict, person),
+            )
+    for job in jobs:
+        if job.intent.allow and not job.beats:  # what the heartbeat may do is in the settings
+            yield TrustEntry(
+                kind="job",
+                words="what is allowed to the job",
+                name=job.intent.name or job.id,
+                where=job.intent.cwd,
+                key=job.id,
+                take_back=lambda id=job.id: asyncio.run(stored(lambda _, book: book.edit(id, {"allow": []}))),
+                read=partial(asdict, job.intent),
             )

@@ -28,7 +28,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "trust",
         help="list, show and take back everything you agreed to",
         description="List everything you agreed to (hooks, plugins, servers, settings and skills of "
-        "projects, edited skills, passages, actions, browser profiles, people, devices), "
+        "projects, edited skills, passages, actions, browser profiles, people, jobs, devices), "
         "show one, or take it back.",
     )
     parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")

@@ -177,6 +177,15 @@ def test_a_person_in_a_messenger_is_taken_back(home: Path, hermes: Hermes) -> No
     assert "Eve" not in hermes("gateway", "list")
 
 
+def test_what_a_job_is_allowed_is_taken_back_and_the_job_stays(work: Path, hermes: Hermes) -> None:
+    hermes("cron", "add", "every 2h", "--script", "make", "--name", "build", "--allow", "terminal(make *)")
+    details = taken_back(hermes, "job")
+    assert (details["name"], details["where"]) == ("build", str(work))
+    assert details["details"]["allow"] == ["terminal(make *)"]
+    (job,) = hermes("cron", "list", "--json")["jobs"]
+    assert job["name"] == "build" and "terminal(make" not in json.dumps(job)
+
+
 def test_a_device_is_taken_back_and_no_secret_of_it_is_shown(home: Path, hermes: Hermes) -> None:
     code = hermes("serve", "pair", "--json")["code"]
     token, device = Credentials(home / "serve").pair(code, "phone")
