@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.source_facts import facts, facts_of
 
@@ -118,6 +121,20 @@ def test_the_pins_agree_with_each_other() -> None:
         for name in ("local.txt", "dev.txt")
     )
     assert {name for name in local.keys() & dev.keys() if local[name] != dev[name]} == set()
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
+def test_the_pins_are_enough_for_newer_pythons(version: str) -> None:
+    text = (ROOT / "constraints" / "dev.txt").read_text("utf-8")
+    pins = set(re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE))
+    newer = {"python_version": version, "python_full_version": f"{version}.0", "extra": ""}
+    assert {
+        f"{package.name}: {each}"
+        for package in distributions()
+        if canonicalize_name(package.name) in pins
+        for each in map(Requirement, package.requires or ())
+        if canonicalize_name(each.name) not in pins and (each.marker is None or each.marker.evaluate(newer))
+    } == set()
 
 
 def links(text: str) -> list[str]:
