@@ -48,7 +48,7 @@ def test_a_session_goes_on_without_its_terminal_and_without_its_service(head: He
         tmux.press("Enter")
         tmux.until("Begun.")
         tmux.press("M-q")
-        tmux.until(f"hermes --attach {session}")
+        tmux.until(lambda screen: f"--attach {session}" in screen.replace("\n", ""))
         assert "The session goes on in the service." in tmux.screen()
     assert outcome(head, session, 0) == "done"
 
@@ -84,7 +84,7 @@ def test_a_session_goes_on_without_its_terminal_and_without_its_service(head: He
         tmux.until("Heard")
         tmux.type("/detach")
         tmux.press("Enter")
-        tmux.until(f"hermes --attach {session}")
+        tmux.until(lambda screen: f"--attach {session}" in screen.replace("\n", ""))
 
 
 @pytest.mark.thorough
@@ -114,6 +114,6 @@ def test_without_the_service_its_session_goes_on_in_the_terminal(head: Head, tmp
         tmux.until("/serve hands it to the service first")
         tmux.type("/quit")
         tmux.press("Enter")
-        tmux.until(f"hermes --resume {session}")
+        tmux.until(lambda screen: f"--resume {session}" in screen.replace("\n", ""))
     history = head.get(f"/api/sessions/{session}/history")[1]["events"]
     assert [each["text"] for each in history if each["type"] == "user_message"] == ["hello", "hello again"]

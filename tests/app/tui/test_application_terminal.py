@@ -110,7 +110,7 @@ def test_quitting_says_how_to_go_on(terminal: Start) -> None:
     shown.process.send_signal(signal.SIGTERM)
     shown.drain()
     after = shown.painted.rpartition(b"\x1b[?1049l")[2].decode()
-    assert re.search(r"hermes --resume \d{8}-\d{6}-[0-9a-f]{6}", after)
+    assert re.search(r"hermes'? --resume \d{8}-\d{6}-[0-9a-f]{6}", after)
 
 
 @pytest.mark.thorough

@@ -80,7 +80,7 @@ def test_type_answer_queue_steer_resize_detach_attach_interrupt_quit(tmp_path: P
             tmux.press("C-c")
             tmux.until("again to quit")
             tmux.press("C-c")
-            screen = tmux.until("hermes --resume")
+            screen = tmux.until(" --resume 2")
             assert "Traceback" not in screen
         asked = [json.dumps(request["body"]["messages"]) for request in server.requests()]
     assert "use two coats" not in asked[1] and "use two coats" in asked[2]
