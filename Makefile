@@ -4,8 +4,8 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# More than two cores: tests of screens wait most of their time.
-JOBS ?= 4
+# One more than two cores, as tests of screens wait most of their time; each worker reads all tests (23 s of a core).
+JOBS ?= 3
 # Compiled modules are kept, whatever the shell says: every worker and every started program needs them.
 unexport PYTHONDONTWRITEBYTECODE
 
