@@ -43,6 +43,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return collection_path not in files
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Nothing to run is no failure."""
+    if (
+        session.config.stash.get(_FILES, None) == frozenset()
+        and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
+    ):
+        session.exitstatus = pytest.ExitCode.OK
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.stash.get(_FILES, None) == frozenset():
+        terminalreporter.write_line(f"No test is near what differs from {config.getoption('--changed')}.")
+
+
 def differing(root: Path, ref: str) -> list[Path]:
     """Files that differ from a commit, also new ones. Raises `pytest.UsageError` for a bad name."""
     paths: set[str] = set()
