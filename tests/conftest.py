@@ -69,7 +69,7 @@ def pytest_collection(session: pytest.Session) -> None:
     A module that cannot be imported is told of where pytest itself imports it.
     """
     worker = getattr(session.config, "workerinput", None)
-    if worker is None:
+    if worker is None or session.config.getoption("--changed", None) is not None:
         return
     gc.disable()  # Nothing of what is collected is garbage.
     files = sorted(

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if (ref := config.getoption("--changed")) is not None:
+    if (ref := config.getoption("--changed")) is None:
+        return
+    if (told := getattr(config, "workerinput", {}).get("changed")) is not None:
+        config.stash[_FILES] = frozenset(map(Path, told))
+    else:
         root = config.rootpath
         config.stash[_FILES] = frozenset(near(differing(root, str(ref)), imports_of(root), root))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker what was found, as reading all imports takes some seconds of a core."""
+    if (files := node.config.stash.get(_FILES, None)) is not None:
+        node.workerinput["changed"] = [str(each) for each in files]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
