@@ -120,6 +120,7 @@ def test_a_name_steers_no_terminal_and_stays_short(tmp_path: Path, store: Attach
     assert taken.name.endswith(".png")
 
 
+@pytest.mark.thorough
 @given(
     st.lists(
         st.dictionaries(
@@ -202,6 +203,7 @@ def contents(bench_: Bench, request: int = -1) -> list[Any]:
     ]
 
 
+@pytest.mark.thorough
 async def test_an_image_is_sent_as_a_content_part_and_stays_the_same_bytes(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("a chart"), say("blue"), say("still")])) as b:
         image = taken(b)
@@ -231,6 +233,7 @@ async def test_an_image_needs_no_words(tmp_path: Path) -> None:
         assert not b.server.refusals
 
 
+@pytest.mark.thorough
 async def test_queued_and_steering_messages_keep_their_images(tmp_path: Path) -> None:
     script = by_step([call("terminal", command="sleep 1"), say("one"), say("two")])
     async with bench(tmp_path, script) as b:
@@ -251,6 +254,7 @@ async def test_queued_and_steering_messages_keep_their_images(tmp_path: Path) ->
         assert b.seen(QueueChanged)[-1].queued == ()
 
 
+@pytest.mark.thorough
 async def test_an_image_whose_file_is_gone_becomes_a_sentence_on_resume(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("a chart"), say("gone")])) as b:
         image = taken(b)
@@ -317,6 +321,7 @@ async def test_an_export_keeps_mention_and_hash(tmp_path: Path) -> None:
         assert node.data["attachments"] == records([image])
 
 
+@pytest.mark.thorough
 async def test_text_and_schema_modes_name_the_image_instead(tmp_path: Path) -> None:
     for mode in ("text", "schema"):
         folder = tmp_path / mode

@@ -109,6 +109,7 @@ async def test_the_watcher_can_be_turned_off_and_on_for_a_session_and_says_so(
         assert [("unnoticed" in text) for text in told[-2:]] == [True, False]
 
 
+@pytest.mark.thorough
 async def test_files_that_are_taken_back_are_not_put_down_to_the_person(
     tmp_path: Path, watchers: list[Watcher]
 ) -> None:
@@ -124,6 +125,7 @@ async def test_files_that_are_taken_back_are_not_put_down_to_the_person(
         assert not [event for event in b.seen(Noticed) if event.kind == "files"]
 
 
+@pytest.mark.thorough
 async def test_what_a_call_changes_while_the_project_is_still_read_is_not_put_down_to_the_person(
     tmp_path: Path, watchers: list[Watcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -278,6 +278,7 @@ async def test_a_folded_session_that_is_resumed_sends_what_it_sent_before(tmp_pa
         assert worker.asked[-1].messages[: len(before)] == before
 
 
+@pytest.mark.thorough
 async def test_memory_is_offered_a_last_look(tmp_path: Path) -> None:
     said = "- user: likes short answers in Dutch\n- home: x"
     facts = f"## Goal\nGet the orders right in the shop.\n## Remember\n{said}"

@@ -54,7 +54,7 @@ async def test_a_reply_as_long_as_the_limit_goes_on_though_it_is_called_complete
         assert (ended.outcome, ended.text, len(b.server.requests)) == ("done", "One, two.", 2)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("told", ["stop", "length"])
 async def test_an_answer_that_is_cut_again_and_again_is_never_told_as_done(

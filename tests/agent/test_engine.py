@@ -63,6 +63,7 @@ async def test_an_answer_is_streamed_stored_and_counted(tmp_path: Path) -> None:
         assert not b.server.refusals
 
 
+@pytest.mark.thorough
 async def test_the_next_turn_extends_the_request_byte_for_byte(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("one"), call("todo_read"), say("two"), say("three")])) as b:
         async with b.engine() as engine:
@@ -77,6 +78,7 @@ async def test_the_next_turn_extends_the_request_byte_for_byte(tmp_path: Path) -
         assert not b.seen(PrefixBroken)
 
 
+@pytest.mark.thorough
 async def test_read_only_calls_run_side_by_side_and_answer_in_order(tmp_path: Path) -> None:
     wanted = [("read_file", {"path": f"f{number}.txt"}) for number in range(6)]
     async with bench(tmp_path, by_step([calls(*wanted), say("read")])) as b:
@@ -99,6 +101,7 @@ async def test_without_a_person_the_gate_says_no_and_the_turn_ends_as_denied(tmp
         assert b.seen(ToolFinished)[0].outcome == "denied"
 
 
+@pytest.mark.thorough
 async def test_a_denied_call_followed_by_a_successful_one_is_no_denied_turn(tmp_path: Path) -> None:
     script = by_step([call("terminal", command="cat a"), call("read_file", path="a"), say("It says A.")])
     async with bench(tmp_path, script) as b:
@@ -134,6 +137,7 @@ async def test_a_person_can_allow_deny_with_a_reason_and_answer(tmp_path: Path) 
         assert json.loads(results[2])["outcome"] == "answered"
 
 
+@pytest.mark.thorough
 async def test_an_interrupt_kills_the_command_and_the_session_goes_on(tmp_path: Path) -> None:
     script = by_step(
         [calls(("terminal", {"command": "echo started; sleep 300"}), ("todo_read", {})), say("Fine.")]
@@ -191,6 +195,7 @@ async def test_an_interrupt_resolves_a_pending_question_as_cancelled(tmp_path: P
             assert engine.pending_requests.pending() == ()
 
 
+@pytest.mark.thorough
 async def test_steering_is_read_before_the_next_request_and_the_queue_after_the_turn(tmp_path: Path) -> None:
     script = by_step([call("terminal", command="sleep 0.3"), say("one"), say("two")])
     async with bench(tmp_path, script) as b:
@@ -219,6 +224,7 @@ async def test_an_interrupt_leaves_the_queue_alone(tmp_path: Path) -> None:
             assert not engine.busy
 
 
+@pytest.mark.thorough
 async def test_what_cannot_be_stored_waits_in_the_queue_until_it_can(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda request: say("Heard.")) as b:
         async with b.engine() as engine:
@@ -313,6 +319,7 @@ async def test_an_unknown_tool_is_answered_with_the_tools_on_offer(tmp_path: Pat
         assert "read_file" in b.seen(ToolFinished)[0].result
 
 
+@pytest.mark.thorough
 async def test_the_task_list_is_shown_and_comes_back_with_the_session(tmp_path: Path) -> None:
     todos = [{"id": "1", "content": "look", "status": "in_progress"}]
     async with bench(tmp_path, by_step([call("todo_write", todos=todos), say("ok"), say("still")])) as b:
@@ -415,6 +422,7 @@ async def test_a_model_that_cannot_be_reached_ends_the_turn_with_a_sentence_and_
         assert ended.error
 
 
+@pytest.mark.thorough
 async def test_a_session_open_elsewhere_goes_on_as_a_branch(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("one"), say("two"), say("three")])) as b:
         async with b.engine() as first:
@@ -427,6 +435,7 @@ async def test_a_session_open_elsewhere_goes_on_as_a_branch(tmp_path: Path) -> N
         assert texts == ["first", "in the first window"]
 
 
+@pytest.mark.thorough
 async def test_a_result_too_large_for_the_conversation_is_kept_as_a_file(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([call("search", pattern="needle", limit=2000), say("ok")])) as b:
         (b.workspace / "big.txt").write_text("needle " + "x" * 300 + "\n")
@@ -439,6 +448,7 @@ async def test_a_result_too_large_for_the_conversation_is_kept_as_a_file(tmp_pat
             assert Path(result["full_result"]).stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.thorough
 async def test_the_end_of_a_background_process_is_shown_at_once_and_told_with_the_next_request(
     tmp_path: Path,
 ) -> None:
@@ -465,6 +475,7 @@ async def test_the_chosen_personality_is_in_the_prompt_and_an_unknown_one_is_nam
         assert "# Tone" not in b.server.requests[1].messages[0]["content"]
 
 
+@pytest.mark.thorough
 async def test_a_fault_of_ours_ends_the_call_and_not_the_turn(tmp_path: Path, monkeypatch: Any) -> None:
     script = by_step(
         [calls(("write_file", {"path": "a", "content": "x"}), ("todo_read", {})), say("On."), say("On.")]

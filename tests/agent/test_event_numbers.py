@@ -32,6 +32,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_numbers_begin_at_one_and_go_on_when_the_session_is_resumed(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("one"), say("two")])) as made:
         await made.turn("first")
@@ -41,6 +42,7 @@ async def test_numbers_begin_at_one_and_go_on_when_the_session_is_resumed(tmp_pa
         assert made.events[of_first].type == "session_opened"
 
 
+@pytest.mark.thorough
 async def test_two_processes_on_one_session_never_give_the_same_number(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("one"), say("two"), say("three")])) as made:
         async with made.engine() as first:

@@ -47,6 +47,7 @@ print(len(found), terminal("wc -l < notes.txt")["output"].strip())
     assert "done line" not in json.dumps(b.server.requests[1].messages)
 
 
+@pytest.mark.thorough
 async def test_a_syntax_error_comes_back_with_its_line(tmp_path: Path) -> None:
     _, result = await result_of(tmp_path, "x = 1\nif x\n    pass\n")
     assert result["status"] == "error" and result["error"]
@@ -60,12 +61,14 @@ async def test_an_exception_comes_back_with_what_was_printed_before(tmp_path: Pa
     assert "KeyError: 'gone'" in result["errors"] and "line 2" in result["errors"]
 
 
+@pytest.mark.thorough
 async def test_a_failing_tool_is_a_result_the_script_can_go_on_from(tmp_path: Path) -> None:
     code = "from hermes_tools import read_file\nprint('error' in read_file('no such file'))\n"
     _, result = await result_of(tmp_path, code)
     assert (result["status"], result["output"]) == ("success", "True\n")
 
 
+@pytest.mark.thorough
 async def test_an_unknown_tool_is_told_which_there_are(tmp_path: Path) -> None:
     code = "import hermes_tools\nprint(hermes_tools.frobnicate()['error'])\n"
     _, result = await result_of(tmp_path, code)
@@ -126,6 +129,7 @@ async def test_a_script_that_prints_too_much_is_cut(tmp_path: Path) -> None:
     assert len(result["output"]) < 52_000 and "truncated" in result["output"]
 
 
+@pytest.mark.thorough
 async def test_calls_beyond_the_limit_are_refused(tmp_path: Path) -> None:
     code = """
 from hermes_tools import read_file
@@ -137,6 +141,7 @@ print(sum("error" in result for result in results))
     assert "limit" in result["output"] + result["errors"] or result["output"] == "2\n"
 
 
+@pytest.mark.thorough
 async def test_a_command_of_a_script_runs_in_the_foreground(tmp_path: Path) -> None:
     code = """
 import hermes_tools
@@ -181,6 +186,7 @@ async def until(b: Bench, kind: type[Event]) -> Any:
     return b.seen(kind)[-1]
 
 
+@pytest.mark.thorough
 async def test_an_interrupt_ends_the_script_and_the_call_it_waits_for(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nterminal('echo $$ > pid; sleep 300')\n"
     async with bench(tmp_path, by_step([call("execute_code", code=code), say("x")])) as b:
@@ -244,12 +250,14 @@ async def test_what_a_script_does_is_asked_for_like_any_other_call(tmp_path: Pat
         assert not (b.workspace / "precious").exists()
 
 
+@pytest.mark.thorough
 async def test_a_call_that_is_denied_is_an_error_in_the_script(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nprint(terminal('rm -rf /')['status'])\n"
     _, result = await result_of(tmp_path, code)
     assert result["output"] == "blocked\n"
 
 
+@pytest.mark.thorough
 async def test_a_secret_a_call_brings_up_is_masked_before_the_script_prints_it(tmp_path: Path) -> None:
     token = "ghp_" + "a1B2" * 9
     code = f"from hermes_tools import terminal\nprint(terminal('echo {token}')['output'])\n"

@@ -36,7 +36,7 @@ def refuse_above(window: int, asked: int, name: str = "max_completion_tokens") -
     return Reply(status=400, content_type="application/json", body=body)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("window", "thinking"), [(30_100, "high"), (30_100, 40_000), (8_000, "high")])
 async def test_an_output_limit_above_the_window_is_asked_for_again_below_it(
     tmp_path: Path, window: int, thinking: Any
@@ -82,6 +82,7 @@ async def test_budgets_of_other_makers_models_mean_three_efforts(
         assert low <= b.server.requests[0].body["thinking"]["budget_tokens"] <= high
 
 
+@pytest.mark.thorough
 async def test_thoughts_of_another_model_that_are_wanted_back_are_asked_for_no_more(tmp_path: Path) -> None:
     words = (
         "litellm.BadRequestError: AnthropicException - messages.1.content.0.type: Expected `thinking` or "
@@ -135,6 +136,7 @@ def answered_by(model: str) -> Any:
     return edit
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("answered", "named"), [("spare", "near/spare"), ("team-2026-01-01", "near/team")])
 async def test_the_model_that_answered_is_named_and_priced(tmp_path: Path, answered: str, named: str) -> None:
     usage = {"prompt_tokens": 20_000, "completion_tokens": 0, "total_tokens": 20_000}

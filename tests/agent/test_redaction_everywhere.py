@@ -81,6 +81,7 @@ async def test_what_the_model_is_sent_of_tools_is_masked(tmp_path: Path) -> None
     assert "[VAULT_PASSWORD redacted]" in repr(sent) and "[BUILD_TOKEN redacted]" in repr(sent)
 
 
+@pytest.mark.thorough
 async def test_events_of_calls_are_masked_while_the_command_itself_is_not(tmp_path: Path) -> None:
     keep = f"printf %s '{KNOWN}{TOKEN}' > kept; {ECHO}"
     async with bench(tmp_path, by_step([command(keep), say("done")])) as b:
@@ -124,6 +125,7 @@ async def test_an_approval_names_known_values_and_hides_nothing_else(tmp_path: P
     assert "[BUILD_TOKEN redacted]" in asked.headline
 
 
+@pytest.mark.thorough
 async def test_files_of_the_home_hold_neither_but_in_the_store(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([command(ECHO), say("done")])) as b:
         make_secret(b)

@@ -71,6 +71,7 @@ async def test_a_switched_off_sandbox_is_told_from_the_start(tmp_path: Path) -> 
         assert b.seen(SessionOpened)[0].sandbox == "none"
 
 
+@pytest.mark.thorough
 async def test_a_limit_of_memory_holds_for_commands(tmp_path: Path) -> None:
     grab = f"'{PYTHON}' -c 'x = bytearray(900_000_000); print(len(x))'"
     async with bench(tmp_path, by_step([call("terminal", command=grab), say("done")])) as b:
@@ -141,6 +142,7 @@ filtered = pytest.mark.skipif(
 )
 
 
+@pytest.mark.thorough
 @filtered
 async def test_a_host_that_is_not_let_through_is_named_in_the_result(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([call("terminal", command=UNSEEN), say("done")])) as b:
@@ -152,7 +154,7 @@ async def test_a_host_that_is_not_let_through_is_named_in_the_result(tmp_path: P
     assert "`sandbox.hosts`" in result["note"]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @filtered
 @pytest.mark.parametrize("action", ["wait", "log"])
 async def test_a_host_that_a_background_process_did_not_reach_is_named_where_it_is_looked_at(
@@ -175,7 +177,7 @@ async def test_a_host_that_a_background_process_did_not_reach_is_named_where_it_
     assert ("note" in again) is (action == "log")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @filtered
 @pytest.mark.parametrize(("choice", "said"), [("deny", "was not allowed"), ("once", "was not found")])
 async def test_a_person_is_asked_about_a_host_while_the_command_waits(
@@ -203,6 +205,7 @@ async def test_a_person_is_asked_about_a_host_while_the_command_waits(
     assert said in result["note"]
 
 
+@pytest.mark.thorough
 @filtered
 async def test_a_yes_to_a_command_is_a_yes_to_the_hosts_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -227,6 +230,7 @@ async def test_a_yes_to_a_command_is_a_yes_to_the_hosts_it_names(
     assert len(b.seen(ApprovalAsked)) == 1 and looked_up == [UNLISTED]
 
 
+@pytest.mark.thorough
 @filtered
 async def test_a_script_is_filtered_and_hears_which_host_was_not_let_through(tmp_path: Path) -> None:
     code = (

@@ -165,6 +165,7 @@ async def test_a_server_that_answers_nothing_sensible_is_left_alone(tmp_path: Pa
         assert windows(b) == [(None, False)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("chosen", ["", ", tool_mode: native"])
 async def test_calls_travel_as_text_where_the_template_knows_no_tools(tmp_path: Path, chosen: str) -> None:
     async with bench(tmp_path, [say("Hi.")]) as b:
@@ -199,7 +200,7 @@ async def test_a_count_far_below_what_was_sent_means_that_tools_were_dropped(tmp
         assert b.server.refusals == []
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "usage",
     [

@@ -77,6 +77,7 @@ async def test_what_it_says_is_shown_as_its_opinion_taken_down_and_paid_for(tmp_
         assert not b.server.refusals
 
 
+@pytest.mark.thorough
 async def test_a_call_of_a_script_is_looked_at_too_and_can_be_refused(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nprint(terminal('touch made.txt')['error'])\n"
 

@@ -101,6 +101,7 @@ async def test_a_session_that_goes_on_without_a_person_hears_what_changed_in_bet
         assert [step.kind for step in line.steps()] == ["command", "outside"]
 
 
+@pytest.mark.thorough
 async def test_a_session_that_goes_on_where_nothing_changed_hears_nothing(tmp_path: Path) -> None:
     replies = [call("write_file", path="ours.txt", content="x"), say("done"), say("again")]
     async with bench(tmp_path, by_step(replies)) as b:

@@ -13,7 +13,7 @@ from tests.support.engines import bench
 from tests.support.replies import by_step, call, refuse
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("steps", [1, 2, 4, 8, 16, 32, 64])
 async def test_a_turn_that_is_stopped_twice_ends_all_the_same(tmp_path: Path, steps: int) -> None:
     async with bench(tmp_path, by_step([call("terminal", command="sleep 30")])) as b, b.engine() as engine:

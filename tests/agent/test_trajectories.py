@@ -50,6 +50,7 @@ def paths(draw: st.DrawFn) -> list[Node]:
     return nodes
 
 
+@pytest.mark.thorough
 @given(paths())
 def test_every_branch_is_a_valid_trajectory(path: list[Node]):
     given = portable_line(atif_trajectory(SESSION, path, "1.0"), ascii_only=True)

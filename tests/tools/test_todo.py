@@ -238,6 +238,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(changes, changes, st.booleans())
 def test_every_write_keeps_ids_unique_and_content_present(
     first: list[dict[str, Any]], second: list[dict[str, Any]], merge: bool

@@ -110,7 +110,7 @@ async def test_every_skin_is_a_theme_whose_roles_style_sheets_can_name() -> None
             assert app.current_theme.dark == skin.dark
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("depth", ["sixteen", "none"])
 async def test_a_skin_brought_down_is_a_theme_of_terminal_colours(depth: str) -> None:
     skin = adapted(load_skin("ember").skin, "sixteen" if depth == "sixteen" else "none")

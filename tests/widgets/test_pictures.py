@@ -192,7 +192,7 @@ async def test_a_picture_stands_below_what_it_came_with_and_folds_away() -> None
         assert len(app.read) == before, "what cannot be read was read again"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("graphics", [Graphics.BLOCKS, Graphics.KITTY, Graphics.SIXEL])
 async def test_pictures_out_of_sight_are_let_go_and_their_place_stays(graphics: Graphics) -> None:
     app = Stage(graphics)

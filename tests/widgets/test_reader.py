@@ -85,7 +85,7 @@ def test_what_marks_find_is_drawn_in_the_tone_of_errors() -> None:
     assert [run.text for run in rows.rows(0)[0] if run.style == RED] == ["rm -rf"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "text",
     ["x" * 5_000_000, "x\n" * 200_000, "words and " * 200_000, "\x00" * 500_000, "a" + "\u0301" * 500_000],
@@ -104,6 +104,7 @@ async def test_opening_and_scrolling_draw_only_what_comes_into_sight(text: str) 
             assert reader.rows.drawn - before <= 100, key
 
 
+@pytest.mark.thorough
 async def test_keys_reach_start_and_end_and_every_row_between() -> None:
     reader = Reader("\n".join(f"line {number}" for number in range(200)), focusable=True)
     async with Host(reader).run_test(size=(40, 10)) as pilot:

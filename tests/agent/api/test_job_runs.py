@@ -133,6 +133,7 @@ async def test_a_prompt_is_judged_again_before_it_is_run(
         assert run.state == "failed" and "reads like an attack" in run.error and at.server.requests == []
 
 
+@pytest.mark.thorough
 async def test_a_heartbeat_asks_once_goes_on_in_its_session_and_shows_nothing_where_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ def _typed(path: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.sample(34)
 @pytest.mark.parametrize("path", HANDING_ON, ids=lambda path: path.stem)
 def test_a_module_hands_on_what_it_tells_the_type_checker(path: Path) -> None:
     module = importlib.import_module(f"agent.api.{path.stem}")

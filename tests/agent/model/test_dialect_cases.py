@@ -132,6 +132,7 @@ async def test_what_a_dialect_says_beforehand_needs_no_refusal(tmp_path: Path) -
         assert b.seen(DialectLearned) == [] and b.seen(PrefixBroken) == []
 
 
+@pytest.mark.thorough
 async def test_a_refusal_that_stays_fails_the_turn_and_the_next_message_works(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda _: refuse(400, "reasoning_content role content call id: no")) as b:
         ended = await b.turn("first")
@@ -150,6 +151,7 @@ async def test_three_answers_without_text_are_a_failure(tmp_path: Path) -> None:
         assert "answered nothing" in ended.error
 
 
+@pytest.mark.thorough
 async def test_a_model_without_tools_calls_in_its_text(tmp_path: Path) -> None:
     said = "No endpoints found that support tool use."
 
@@ -227,6 +229,7 @@ def kept_windows(b: Bench) -> list[int]:
     return [row["change"]["limits"]["window"] for _, _, row in learned_of(b.home, "custom")]
 
 
+@pytest.mark.thorough
 async def test_a_window_that_turns_out_larger_is_forgotten(tmp_path: Path) -> None:
     """By a count beyond it, by a refusal that names a larger one, by the server itself, and after a day."""
     replies = [say("well", usage={"prompt_tokens": 20_000, "completion_tokens": 1})]

@@ -67,7 +67,7 @@ def made(example: Mapping[str, Any], dialect: Dialect, wire: Wire) -> ModelReque
     )
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("name", "example"), CASES)
 async def test_an_example_of_a_table_holds(name: str, example: Mapping[str, Any]) -> None:
     wire = Wire(FORMATS.get(example.get("format", "chat")), codec_for("native"))

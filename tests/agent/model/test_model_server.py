@@ -194,7 +194,7 @@ def test_a_good_request_passes():
     check_request({"model": "m", "messages": [USER]})
 
 
-@pytest.mark.sample(63)
+@pytest.mark.sample(42)
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_request_is_refused(name):
     change, words = BAD[name]
@@ -353,7 +353,7 @@ async def test_a_script_item_can_go_wrong_before_it_comes_right():
         assert [(await post(server, body))[0] for _ in range(3)] == [503, 503, 200]
 
 
-@pytest.mark.sample(107)
+@pytest.mark.sample(71)
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_changes_an_answer_and_leaves_the_original_alone(name):
     reply = calls(
@@ -364,6 +364,7 @@ def test_every_fault_changes_an_answer_and_leaves_the_original_alone(name):
     assert repr(reply) == before
 
 
+@pytest.mark.thorough
 def test_the_server_runs_as_a_child_process_and_ends_with_its_block(tmp_path):
     script = "rules = Rules(refused_fields=frozenset({'max_tokens'}))\nscript = by_step([say('Hello.')])"
     with ServerProcess(script, tmp_path, options=["--api-key", "k"]) as server:

@@ -244,6 +244,7 @@ def test_a_key_alone_chooses_no_model() -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_importing_these_modules_loads_nothing_heavy() -> None:
     code = (
         "import sys, agent.model.providers, agent.model.detect, agent.model.usage, agent.model.demo\n"

@@ -86,7 +86,7 @@ def verdict(
     return max(kinds, key=SEVERITY.index)
 
 
-@pytest.mark.sample(15)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.title)
 @pytest.mark.parametrize("coverage", [CLOSED, NO_COVERAGE], ids=["closed boundary", "no boundary"])
 def test_the_same_effect_gets_the_same_verdict_from_every_tool(

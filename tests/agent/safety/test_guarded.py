@@ -66,6 +66,7 @@ hooks/pre-commit config workflows/ci.yml docs/.nojekyll model.pth weights/best.p
 """)
 
 
+@pytest.mark.sample(84)
 @pytest.mark.parametrize("path", GUARDED)
 def test_what_runs_something_later_is_guarded(path: str) -> None:
     assert place(path)

@@ -110,6 +110,7 @@ QUOTINGS = st.sampled_from(
 TARGETS = st.sampled_from(["/", "/etc", "/usr/bin", "/home/ada", "/home/bob", "/root", "/var/lib"])
 
 
+@pytest.mark.thorough
 @given(
     st.lists(WRAPPINGS, max_size=5), QUOTINGS, QUOTINGS, QUOTINGS, TARGETS, st.sampled_from(["sh", "bash"])
 )
@@ -135,6 +136,7 @@ def test_a_command_in_single_quotes_is_only_text(command: str, program: str) -> 
     assert make().check(f"{program} '{quoted}'", CWD) == ()
 
 
+@pytest.mark.thorough
 @given(st.text(st.characters(codec=None), max_size=60))
 def test_any_text_is_read_without_failing(text: str) -> None:
     assert isinstance(make().check(text, CWD), tuple)

@@ -104,7 +104,7 @@ CASES: list[tuple[str, bool, Callable[[Path], None]]] = [
 ]
 
 
-@pytest.mark.sample(21)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(("command", "passes", "given"), CASES)
 def test_a_commit_is_asked_about_where_it_leaves_the_machine(
     tmp_path: Path, command: str, passes: bool, given: Callable[[Path], None]

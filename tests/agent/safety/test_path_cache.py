@@ -120,6 +120,7 @@ def test_a_folder_of_which_many_names_are_asked_is_listed_instead(
     assert len(asked) < 100
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("made", [5_000, 0])
 def test_a_folder_too_full_to_list_or_not_to_be_read_is_asked_for_each_name(
     tmp_path: Path, made: int, monkeypatch: pytest.MonkeyPatch

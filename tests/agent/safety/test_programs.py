@@ -110,6 +110,7 @@ git fsck --lost-found; xsv split out a.csv; gcov a; aspell -c a; gawk -o x; cppc
 }
 
 
+@pytest.mark.sample(49)
 @pytest.mark.parametrize(
     ("command", "effect"),
     [

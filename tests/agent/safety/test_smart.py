@@ -355,6 +355,7 @@ ATTEMPTS: list[Callable[[], Reply]] = [
 ]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("attempt", range(len(ATTEMPTS)))
 async def test_nothing_it_says_lets_more_pass(tmp_path: Path, attempt: int) -> None:
     async with talk(lambda _: ATTEMPTS[attempt]()) as t:

@@ -62,7 +62,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("included", [False, True], ids=["set", "included"])
 @pytest.mark.parametrize("attack", HOSTILE)
 async def test_a_hostile_repository_runs_nothing(tmp_path: Path, attack: str, included: bool) -> None:
@@ -86,6 +86,7 @@ async def test_a_hostile_repository_runs_nothing(tmp_path: Path, attack: str, in
     assert not trace.exists()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["core.fsmonitor", "filter.x.clean", "diff.x.command", "diff.x.textconv"])
 def test_plain_git_would_have_run_it(tmp_path: Path, name: str) -> None:
     root = repository(tmp_path / "project")
@@ -165,7 +166,7 @@ async def test_a_worktree_and_packed_references_are_read(tmp_path: Path) -> None
     assert names.output == b"main\nside\n"
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "command",
     [

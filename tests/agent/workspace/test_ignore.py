@@ -155,6 +155,7 @@ def test_an_ignore_file_that_is_a_link_or_a_folder_is_not_read(tmp_path: Path) -
     assert not ignore.skips("b/x", folder=False)
 
 
+@pytest.mark.thorough
 def test_twenty_thousand_rules_are_as_good_as_few(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     names = (f"gen_{number}.c\n/out/{number}\n*.{number}~x\n!keep_{number}\n" for number in range(5_000))
@@ -219,6 +220,7 @@ def test_folders_share_the_room_for_rules_that_are_tried(
     assert rules.cut == {"a/a/.gitignore", "a/a/a/.gitignore", "a/a/a/a/.gitignore"}
 
 
+@pytest.mark.thorough
 def test_folders_may_lie_deeper_in_each_other_than_calls_can(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("hidden\n")
     below = "/".join("d" * (sys.getrecursionlimit() + 500))

@@ -41,7 +41,7 @@ def picture(width: int, height: int, *, note: str = "", running: int = 16) -> li
     return ["".join(segment.text for segment in line) for line in lines]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("width", "height", "note", "running"),
     [

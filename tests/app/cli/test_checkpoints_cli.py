@@ -62,6 +62,7 @@ def test_damage_is_named_and_the_exit_code_says_so(home: Path) -> None:
     assert (record["sound"], len(record["problems"])) == (False, 1)
 
 
+@pytest.mark.thorough
 def test_old_steps_are_removed(home: Path) -> None:
     store = filled(home)
     record = json.loads(hermes(home, "checkpoints", "gc", "--json").stdout)

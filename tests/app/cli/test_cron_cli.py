@@ -24,6 +24,7 @@ def cron(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return printed.err if code == 2 else printed.out
 
 
+@pytest.mark.thorough
 def test_a_job_is_made_changed_run_and_removed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,7 @@ def test_a_mistyped_subcommand_gets_a_guess(words: tuple[str, ...], meant: str, 
     assert done.returncode == 2 and f"Did you mean {meant}?" in done.stderr
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("group", ["sessions", "cron", "memory", "checkpoints"])
 def test_a_group_without_an_action_lists(group: str, tmp_path: Path) -> None:
     env = command.environment(tmp_path / "home")

@@ -125,7 +125,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_command_prints_text_and_colours_only(project: Path, command: tuple[str, ...]) -> None:
     assert printed(project, *command).strip()

@@ -70,7 +70,7 @@ def test_the_same_twice_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(as_json(capsys, "list")["learnings"]) == 1
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -121,6 +121,7 @@ def test_a_case_that_fails_says_what_came_instead(
     assert "There is no tool gone." in said and "2 of 4 passed" in said
 
 
+@pytest.mark.thorough
 def test_a_command_and_a_skin_of_a_plugin_are_there_until_it_is_disabled(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

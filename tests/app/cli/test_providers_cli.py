@@ -68,6 +68,7 @@ def test_a_server_with_a_key_is_added_checked_and_removed(home: Path, tmp_path: 
     assert "my-work" not in [row["name"] for row in rows]
 
 
+@pytest.mark.thorough
 def test_an_address_that_does_not_answer_is_kept_as_written_and_that_is_said(home: Path) -> None:
     done = _run(home, "add", "away", "--url", NOWHERE)
     assert done.returncode == 0 and "written as given" in done.stderr
@@ -95,6 +96,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(words: tuple[str, ...], sai
     assert not (home / "config.yaml").exists()
 
 
+@pytest.mark.thorough
 def test_a_name_is_taken_once(home: Path) -> None:
     assert _run(home, "add", "a", "--url", NOWHERE, "--format", "anthropic").returncode == 0
     again = _run(home, "add", "a", "--url", "https://other.example/v1", "--format", "chat")

@@ -282,7 +282,7 @@ def test_a_restore_that_was_cut_off_is_finished_first(over: Bench) -> None:
     assert store.line(session).steps()[-1].changes == (PathChange("report.txt", now, wanted),)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [

@@ -211,7 +211,7 @@ def test_export_writes_a_private_file_once(
     assert len(list(tmp_path.glob(".out*"))) == 0
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("options", "passes"),
     [
@@ -289,6 +289,7 @@ def test_export_to_the_terminal_is_plain_ascii(session: Session, capsys: pytest.
     assert len([json.loads(line) for line in out.splitlines()]) == 5
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", ["", "missing/folder/x", ".", "a\0b", "pipe"])
 def test_a_file_that_cannot_be_written_is_named(
     session: Session,
@@ -304,7 +305,7 @@ def test_a_file_that_cannot_be_written_is_named(
     assert stat.S_ISFIFO(os.stat("pipe").st_mode)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

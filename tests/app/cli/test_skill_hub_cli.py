@@ -134,7 +134,7 @@ def test_installing_updating_auditing_and_removing_go_together(
     assert b"better" in (place / "SKILL.md").read_bytes() and "✓ pdf" in skills(capsys, "audit")
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

@@ -98,6 +98,7 @@ def test_json_holds_what_the_table_shows(home: Path, capsys: pytest.CaptureFixtu
     assert found["total"] == {"key": "total", **line}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("by", ["model", "project", "agent"])
 def test_hostile_names_steer_no_terminal(home: Path, capsys: pytest.CaptureFixture[str], by: str) -> None:
     who = {"model": HOSTILE, "project": HOSTILE, "agent": agent_name(HOSTILE + "x" * 500)}

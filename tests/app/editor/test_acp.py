@@ -109,7 +109,7 @@ async def test_a_message_is_worked_on_with_thoughts_calls_changes_and_a_plan(
     assert "out" in last[ran.tool_call_id].content[0].content.text
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("option", "asked", "written"),
     [("once", 2, True), ("deny", 2, False), (None, 2, False), ("session", 1, True), ("always", 1, True)],

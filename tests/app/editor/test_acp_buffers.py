@@ -140,7 +140,7 @@ def cfg(project: Path) -> Path:
     return file
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("change", "stuck"),
     [
@@ -172,6 +172,7 @@ async def test_what_a_command_changed_before_the_editor_was_ever_asked_stays(
     assert there.buffers[str(cfg)] == cfg.read_text()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("last", [PORT, WHOLE, *thoroughly(V4A)])
 @pytest.mark.parametrize("seen", [True, *thoroughly(False)])
 async def test_typed_text_and_a_newer_disk_are_both_kept_and_told(
@@ -222,6 +223,7 @@ async def test_lines_in_another_order_are_a_change_like_any_other(there: Editor,
     assert cfg.read_text() == "end\nport=1\nvalue=old\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("typed", [True, False], ids=["typed", "as it was"])
 async def test_a_deleted_file_comes_back_only_where_nothing_typed_is_lost(
     there: Editor, cfg: Path, typed: bool

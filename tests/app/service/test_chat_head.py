@@ -166,6 +166,7 @@ async def test_an_attachment_that_cannot_be_had_leaves_the_message(stage: Stage)
     assert stage.signal.refusals.pop() == "Could not find attachment with ID"
 
 
+@pytest.mark.thorough
 async def test_an_unknown_command_is_refused_and_a_skill_and_two_slashes_are_messages(stage: Stage) -> None:
     skill = stage.home.root / "skills" / "deploying" / "SKILL.md"
     skill.parent.mkdir(parents=True)

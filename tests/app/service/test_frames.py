@@ -59,6 +59,7 @@ def told(connection: ClientConnection) -> dict[str, Any]:
             return frame
 
 
+@pytest.mark.sample(33)
 @pytest.mark.parametrize("name", SEMANTIC)
 def test_a_hostile_frame_is_refused(name: str, stage: Stage) -> None:
     scope, given, status = SEMANTIC[name]

@@ -204,6 +204,7 @@ def test_a_session_that_another_program_holds_is_refused_by_name(
     assert code == 409 and "in use by process" in told["error"]
 
 
+@pytest.mark.thorough
 def test_two_services_of_a_home_are_not_started(service: Service, tmp_path: Path) -> None:
     done = command.run("serve", "--port", "0", env=service.env, cwd=tmp_path)
     assert done.returncode == 2 and service.url in done.stderr
@@ -227,6 +228,7 @@ def test_what_cannot_be_served_is_said_in_a_sentence(
     assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_over_tls_the_cookie_is_bound_to_its_host(tmp_path: Path) -> None:
     pem = str(signed("localhost", None).written(tmp_path / "both.pem"))
     options = ("--tls-cert", pem, "--tls-key", pem)

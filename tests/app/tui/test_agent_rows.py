@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from agent.events import (
     AgentEnded,
     AgentProgressed,
@@ -100,6 +102,7 @@ def test_a_chain_of_many_agents_is_walked() -> None:
     assert made.rows()[-1].depth == 2_999
 
 
+@pytest.mark.thorough
 async def test_the_pane_shows_the_tree_and_time_goes_on() -> None:
     app = Host(filled=False)
 

@@ -119,6 +119,7 @@ async def test_a_built_in_kind_that_is_edited_becomes_a_file_of_ones_own(
         await until(pilot, lambda: path.read_text().count("And one thing more.") == 2)
 
 
+@pytest.mark.thorough
 async def test_a_new_kind_is_asked_for_its_name_and_kept(real: RealMenu, tmp_path: Path) -> None:
     host = host_of(real)
     async with host.run_test(size=(80, 24)) as pilot:

@@ -77,7 +77,7 @@ async def test_a_skin_shown_while_another_is_read_stays(home: Path) -> None:
         assert app.appearance.skin.name == "moss"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("environ", "colours"),
     [
@@ -98,7 +98,7 @@ async def test_a_skin_is_brought_down_to_what_the_terminal_shows(
         assert app.appearance.skin.colors["accent"] == "#7aa2f7"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"COLORTERM": "", "TERM": "dumb"}])
 async def test_no_colour_is_drawn_on_a_terminal_without_colours(
     home: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
@@ -246,6 +246,7 @@ async def test_an_edit_between_reading_a_skin_and_wearing_it_is_seen(
         assert app.appearance.skin.colors["accent"] == "#abcdef"
 
 
+@pytest.mark.thorough
 async def test_an_edit_while_another_skin_is_tried_on_is_seen_when_it_is_worn_again(home: Path) -> None:
     path = own(home, "base: tide\n")
     app = dressed(home)

@@ -261,6 +261,7 @@ async def test_ctrl_c_clears_then_warns_then_quits(tmp_path: Path, monkeypatch: 
         await scene.until(lambda: not scene.app.is_running)
 
 
+@pytest.mark.thorough
 async def test_ctrl_d_quits_only_with_an_empty_prompt(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
         await scene.type("ab", "ctrl+d")

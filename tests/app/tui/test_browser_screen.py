@@ -66,7 +66,7 @@ async def test_it_is_read_again_when_the_agent_goes_on(tmp_path: Path) -> None:
         assert "https://example.org/" in str(screen.query_one("#page-state").render())
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("graphics", [Graphics.KITTY, Graphics.SIXEL])
 async def test_a_terminal_with_graphics_shows_the_picture_by_them(tmp_path: Path, graphics: Graphics) -> None:
     folder = kept(tmp_path / "browser")

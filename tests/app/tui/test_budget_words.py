@@ -45,6 +45,7 @@ async def test_money_is_written_with_or_without_its_sign() -> None:
     assert raised_once(day) == "Raise it by $20.00, to $40.00"
 
 
+@pytest.mark.thorough
 @settings(max_examples=100)
 @given(
     text=st.text(max_size=50),

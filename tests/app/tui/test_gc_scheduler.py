@@ -44,6 +44,7 @@ def test_the_next_collection_waits(collector: GcScheduler) -> None:
     assert collector.look(now=100.0 + WAIT, last_key=0.0)
 
 
+@pytest.mark.thorough
 def test_garbage_is_gone_and_what_lives_is_set_aside(collector: GcScheduler) -> None:
     dead, alive = weakref.ref(Ring()), Ring()
     collector.look(now=100.0, last_key=0.0)

@@ -53,7 +53,7 @@ def nodes_with_keys() -> list[type[Widget]]:
     return sorted(found, key=lambda each: each.__qualname__)
 
 
-@pytest.mark.sample(49)
+@pytest.mark.sample(32)
 @pytest.mark.parametrize("owner", nodes_with_keys(), ids=lambda owner: owner.__qualname__)
 def test_every_key_of_a_widget_says_what_it_does(owner: type[Widget]) -> None:
     silent = [
@@ -167,6 +167,7 @@ async def test_choosing_a_model_goes_on_with_the_session(tmp_path: Path) -> None
         assert engine_of(scene.app).session.id == before
 
 
+@pytest.mark.thorough
 async def test_slash_filters_the_page(tmp_path: Path) -> None:
     host = PageHost(lambda: HelpScreen([], resolve({})))
     async with host.run_test(size=(80, 24)) as pilot:

@@ -166,6 +166,7 @@ def test_what_is_selected_and_copied_is_clean() -> None:
         assert kind.shows[0] in squeezed(text), kind.name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("depth", [5_000, 100_000])
 def test_a_result_nested_without_end_is_shown_as_it_is(depth: int) -> None:
     for result in ("[" * depth, "[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
@@ -193,6 +194,7 @@ def test_cleaning_leaves_the_words_and_nothing_of_a_payload() -> None:
             assert not steers(text.replace("\n", "").replace("\t", "")), kind.name
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", RAW_BYTES)
 def test_bytes_are_cleaned_the_same_however_they_are_cut(name: str) -> None:
     data = RAW_BYTES[name]
@@ -211,6 +213,7 @@ ALPHABET = (
 TEXT = st.one_of(st.text(max_size=80), st.text(st.sampled_from(ALPHABET), max_size=80))
 
 
+@pytest.mark.thorough
 @given(TEXT, st.sampled_from([*EVERYWHERE]), st.integers(4, 40))
 def test_no_text_at_all_steers_or_overflows(text: str, place: str, width: int) -> None:
     check(rows_of(EVERYWHERE[place](text), width), width)

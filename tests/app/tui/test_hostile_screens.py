@@ -130,6 +130,7 @@ async def test_names_of_branches_and_what_was_said_on_them(step: int) -> None:
         await check_page(watch, BranchesScreen(branches), len(branches), kinds)
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_messages_to_go_back_to(step: int) -> None:
     kinds = of(step)
@@ -139,6 +140,7 @@ async def test_messages_to_go_back_to(step: int) -> None:
         await check_page(watch, RewindScreen(rewind(said)), len(said), kinds)
 
 
+@pytest.mark.thorough
 @some_or_all
 async def test_names_and_places_of_the_context(step: int) -> None:
     kinds = of(step)

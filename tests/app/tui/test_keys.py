@@ -153,6 +153,7 @@ WISH = st.lists(
 ).map(",".join)
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(IDS, WISH | st.text(max_size=12), max_size=8))
 def test_whatever_is_wished_no_place_has_a_key_twice_unless_by_default(wishes: dict[str, str]) -> None:
     keys = resolve(wishes)
@@ -177,7 +178,7 @@ def test_any_text_is_a_key_or_a_reason(text: str) -> None:
         assert key.isprintable() and shown_key(key)
 
 
-@pytest.mark.sample(88)
+@pytest.mark.sample(58)
 @pytest.mark.parametrize("key", sorted({key for each in bindables().values() for key in each.keys}))
 def test_every_key_in_use_can_be_written_as_it_is_named_and_as_it_is_shown(key: str) -> None:
     assert read_key(key) == key
@@ -304,6 +305,7 @@ def test_every_key_with_alt_is_known_as_escape_and_a_letter_and_writes_nothing()
         assert not event.is_printable
 
 
+@pytest.mark.sample(54)
 @pytest.mark.parametrize("character", [*string.ascii_letters, *string.digits, *"!.#/ é"])
 def test_escape_and_a_character_are_alt_as_the_kitty_protocol_tells_it(character: str) -> None:
     (legacy,) = Keyboard().heard([f"\x1b{character}"])

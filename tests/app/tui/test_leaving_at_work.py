@@ -121,7 +121,7 @@ async def test_what_was_said_before_is_there_again(tmp_path: Path, moment: Any, 
         assert (made.workspace / "a").read_text() in ("one", "two")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", some(3, 21, 144))
 async def test_a_way_back_is_gone_whole_or_not_at_all(tmp_path: Path, count: int) -> None:
     async with bench(tmp_path, Engineer()) as made:

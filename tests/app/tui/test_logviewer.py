@@ -90,6 +90,7 @@ async def test_levels_can_be_left_out(log: Path) -> None:
         await ready(pilot, host, len(LINES) + 2)
 
 
+@pytest.mark.thorough
 async def test_a_level_without_lines_says_so(log: Path) -> None:
     log.write_text(record("fine"))
     host = host_of(log)
@@ -145,7 +146,7 @@ async def test_only_so_many_lines_are_kept(log: Path, monkeypatch: pytest.Monkey
         assert rows.count == 5 and rows.text(4).endswith("seven")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("skin", "keys", "missing"),

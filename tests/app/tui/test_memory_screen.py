@@ -137,7 +137,7 @@ def shown(folder: Path, *keys: str, empty: bool = False, attack: bool = False) -
     return scene(act)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("keys", "how"),

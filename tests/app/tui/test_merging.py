@@ -55,7 +55,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", ((80, 24), (120, 40)), ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SCENES)
 def test_a_merge_looks_as_it_should(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
@@ -90,7 +90,7 @@ async def test_the_title_tells_whose_copy_it_is_and_the_state_what_is_in_it(
         assert (len(left) > len(title)) is title.endswith("without e")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("keys", "out"),
     [

@@ -98,6 +98,7 @@ async def test_the_cursor_begins_on_the_current_model_which_is_marked() -> None:
         assert "$5 / $25" in next(each for each in lines_of(rows) if "claude-opus-5" in each)
 
 
+@pytest.mark.thorough
 async def test_enter_chooses_and_escape_does_not() -> None:
     host = host_of(Menu())
     async with host.run_test(size=(80, 24)) as pilot:
@@ -111,6 +112,7 @@ async def test_enter_chooses_and_escape_does_not() -> None:
         await until(pilot, lambda: host.outcomes == [None])
 
 
+@pytest.mark.thorough
 async def test_a_model_without_its_key_says_which_variable_is_missing() -> None:
     host = host_of(Menu())
     async with host.run_test(size=(120, 40)) as pilot:
@@ -219,7 +221,7 @@ async def test_the_real_menu_finds_a_server_at_an_address_of_the_settings(tmp_pa
     assert "lab/mine" in [choice.name for choice in found if not choice.problem]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize(
     ("skin", "keys"),

@@ -119,6 +119,7 @@ async def test_jump_mode_works_from_the_prompt_and_keeps_the_draft(size: tuple[i
         assert session.prompt.text == "draftz!"
 
 
+@pytest.mark.thorough
 async def test_the_branch_is_read_when_a_session_opens_and_after_commands(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
@@ -181,6 +182,7 @@ async def test_clicks_in_the_status_bar_lead_to_model_and_context(
         assert stage.orders == ["session.model", "session.context"]
 
 
+@pytest.mark.thorough
 async def test_a_click_on_the_badge_brings_up_what_waits_for_a_pause_in_typing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +222,7 @@ async def test_subagents_show_up_by_events_and_enter_tells_about_one(tmp_path: P
         await until(pilot, lambda: not pane.display)
 
 
+@pytest.mark.thorough
 async def test_changes_of_others_stand_apart_and_open_their_diff(tmp_path: Path) -> None:
     async with scene() as (stage, pilot):
         stage.hear(
@@ -243,7 +246,7 @@ async def test_changes_of_others_stand_apart_and_open_their_diff(tmp_path: Path)
             await pilot.pause()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("pane", ["todo", "agents", "log", "files"])
 async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(pane: str) -> None:
     async with scene() as (made, pilot):

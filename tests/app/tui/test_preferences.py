@@ -40,6 +40,7 @@ async def test_the_screen_opens_by_its_key_and_by_its_word(tmp_path: Path) -> No
             await at.until(lambda: not isinstance(at.app.screen, SettingsScreen), "leaving")
 
 
+@pytest.mark.thorough
 async def test_vi_keys_and_calls_follow_the_settings_at_once(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hi")]) as at:
         await at.ready()
@@ -59,6 +60,7 @@ async def test_a_draft_survives_the_change_to_vi_keys(tmp_path: Path) -> None:
         assert at.app.session.prompt.text == "keep me"
 
 
+@pytest.mark.thorough
 async def test_approvals_set_to_deny_hold_for_the_next_call(tmp_path: Path) -> None:
     script = by_step([call("terminal", command="rm -rf made"), say("done")])
     async with stage(tmp_path, script, approve="all") as at:
@@ -109,6 +111,7 @@ async def test_what_cannot_be_is_refused_before_anything_is_written(
         assert not Home.locate().config.exists()
 
 
+@pytest.mark.thorough
 async def test_a_variable_that_overrides_a_change_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ async def press(host: PageHost, pilot: Pilot[None], *keys: str) -> None:
         await pilot.pause()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("keys", "chosen"),
     [

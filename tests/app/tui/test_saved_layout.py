@@ -148,6 +148,7 @@ async def _no_session(wish: SessionRequest, listener: Listener) -> Engine:
     raise AssertionError
 
 
+@pytest.mark.thorough
 async def test_panes_come_up_as_they_were_left(tmp_path: Path) -> None:
     file = tmp_path / "screen.json"
     for fold_again in (True, False):

@@ -249,6 +249,7 @@ async def shown(folder: Path, case: str) -> AsyncIterator[ScheduleScreen]:
     await store.close()
 
 
+@pytest.mark.thorough
 async def test_a_store_that_cannot_be_read_does_not_look_empty(tmp_path: Path) -> None:
     async with shown(tmp_path, "broken") as screen:
         host = PageHost(lambda: screen)

@@ -165,6 +165,7 @@ def test_a_choice_hangs_behind_its_number() -> None:
     assert hanging(10, [Content("last")]).plain == "10 last"
 
 
+@pytest.mark.thorough
 async def test_a_choice_can_be_clicked() -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
@@ -270,6 +271,7 @@ async def test_what_is_typed_in_one_go_with_the_choice_is_no_second_choice() -> 
         assert app.outcomes == [PersonAnswer("answered", "2 of both")]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("motion", [True, False])
 async def test_a_cursor_blinks_only_where_things_may_move(motion: bool) -> None:
     app = Host()

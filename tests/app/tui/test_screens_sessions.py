@@ -77,6 +77,7 @@ async def test_sessions_are_listed_newest_first_with_a_preview(store: Store, tmp
         assert host.outcomes == [sessions[1].id]
 
 
+@pytest.mark.thorough
 async def test_the_chosen_session_begins_with_a_mark_on_each_of_its_lines(
     store: Store, tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ async def test_filters_typed_in_the_line_narrow_the_hits_and_stand_below_it(stor
         )
 
 
+@pytest.mark.thorough
 async def test_esc_ends_without_a_choice(store: Store) -> None:
     host = Host()
     async with host.run_test() as pilot:
@@ -128,6 +129,7 @@ class Slow:
         return await self._store.around(node, window)
 
 
+@pytest.mark.thorough
 async def test_an_older_search_never_takes_the_place_of_a_newer_one(store: Store) -> None:
     host, slow = Host(), Slow(store)
     async with host.run_test(size=(100, 30)) as pilot:
@@ -174,6 +176,7 @@ def test_a_hit_says_how_it_was_found(ways: tuple[str, ...], shown: str) -> None:
     assert found_by(ways) == shown
 
 
+@pytest.mark.thorough
 async def test_skills_learnings_and_notes_are_hits_of_their_own_kinds_and_lead_to_themselves(
     store: Store,
 ) -> None:

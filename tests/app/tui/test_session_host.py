@@ -43,7 +43,7 @@ def _garbage(checkpoints: Path) -> None:
     (checkpoints / "format").write_bytes(b"\xff\x00 something else")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("spoil", [_a_file, _garbage])
 async def test_that_files_are_not_kept_is_said_as_each_session_opens(
     tmp_path: Path, spoil: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch

@@ -121,6 +121,7 @@ async def test_every_setting_is_there_with_its_value_and_its_origin(tmp_path: Pa
         assert host.row("providers.mine.base_url").origin == "config.yaml:11"
 
 
+@pytest.mark.thorough
 async def test_a_secret_is_neither_drawn_nor_copied_nor_edited(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -180,6 +181,7 @@ async def test_an_enumeration_is_chosen_from_a_list(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.thorough
 async def test_escape_leaves_an_editor_and_then_the_screen_without_a_change(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -193,6 +195,7 @@ async def test_escape_leaves_an_editor_and_then_the_screen_without_a_change(tmp_
         assert host.file.read_text("utf-8") == OWN
 
 
+@pytest.mark.thorough
 async def test_a_setting_goes_back_to_its_default_by_leaving_the_file(tmp_path: Path) -> None:
     host = Host(tmp_path / "home")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -225,6 +228,7 @@ async def test_keys_are_checked_before_they_are_written(tmp_path: Path) -> None:
         assert host.file.read_text("utf-8") == OWN + "  view.files: 'f6, alt+4'\n"
 
 
+@pytest.mark.thorough
 async def test_a_wrong_name_among_the_keys_is_a_row_that_can_be_taken_out(tmp_path: Path) -> None:
     host = Host(tmp_path / "home", "keys:\n  vew.log: f5\n  view.log: f5\n")
     async with host.run_test(size=(80, 24)) as pilot:
@@ -289,7 +293,7 @@ async def test_the_cursor_passes_over_headings_in_both_directions(
         assert row is not None and row.key == "model.name" and len(seen) > 30
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])
 def test_how_settings_look(snap_compare: Any, tmp_path: Path, size: tuple[int, int]) -> None:
     host = Host(tmp_path / "home", HERMES_MAX_TURNS="70")

@@ -86,6 +86,7 @@ async def test_another_key_suspends_over_a_dialog_when_it_is_set(monkeypatch: py
         assert left
 
 
+@pytest.mark.thorough
 async def test_the_palette_looks_for_commands_with_a_glyph_of_one_cell() -> None:
     async with Staged().run_test(size=(80, 24)) as pilot:
         app = await begun(pilot)
@@ -96,6 +97,7 @@ async def test_the_palette_looks_for_commands_with_a_glyph_of_one_cell() -> None
         assert len(app.screen_stack) == 2
 
 
+@pytest.mark.thorough
 async def test_esc_in_the_conversation_leads_back_to_the_prompt() -> None:
     async with Staged().run_test(size=(80, 24)) as pilot:
         app = await begun(pilot)
@@ -107,6 +109,7 @@ async def test_esc_in_the_conversation_leads_back_to_the_prompt() -> None:
         assert app.focused is app.session.prompt
 
 
+@pytest.mark.thorough
 async def test_esc_in_the_conversation_ends_a_selection_then_a_search_and_then_leads_back() -> None:
     async with Staged().run_test(size=(80, 24)) as pilot:
         app = await begun(pilot)
@@ -127,6 +130,7 @@ async def test_esc_in_the_conversation_ends_a_selection_then_a_search_and_then_l
         assert app.focused is app.session.prompt
 
 
+@pytest.mark.thorough
 async def test_esc_in_the_conversation_stops_a_running_turn_and_leads_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -36,6 +36,7 @@ async def opened(app: Dressed, pilot: Pilot[Any]) -> SkinsScreen:
     return screen
 
 
+@pytest.mark.thorough
 async def test_moving_shows_a_skin_and_escape_restores(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -48,6 +49,7 @@ async def test_moving_shows_a_skin_and_escape_restores(home: Path) -> None:
         assert not (home / "config.yaml").exists()
 
 
+@pytest.mark.thorough
 async def test_a_chosen_skin_is_kept_and_comments_stay(home: Path) -> None:
     (home / "config.yaml").write_text("# mine\ndisplay:\n  skin: night  # for now\n  vi: true\n")
     app = dressed(home)
@@ -100,6 +102,7 @@ async def test_own_skins_tell_their_mistakes_and_what_is_hard_to_read(home: Path
         assert "▲ `dim` on `background` has a contrast of 2.3:1" in text
 
 
+@pytest.mark.thorough
 async def test_a_skin_that_went_away_meanwhile_is_told(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
@@ -114,7 +117,7 @@ def test_a_good_skin_has_only_its_own_words() -> None:
     assert about(LoadedSkin(skin), check(skin)).plain == "Neutral dark; the default."
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["night", "paper", "ansi", "rain"])
 def test_the_list_looks(snap_compare: Any, home: Path, name: str, size: tuple[int, int]) -> None:

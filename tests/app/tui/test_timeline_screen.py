@@ -74,6 +74,7 @@ async def staged(
             yield Stage(pilot, host, screen, book)
 
 
+@pytest.mark.thorough
 async def test_it_opens_at_the_end_of_the_branch_in_use_with_turns_folded(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         row = stage.screen.timeline.pointed
@@ -90,6 +91,7 @@ async def test_it_opens_at_the_end_of_the_branch_in_use_with_turns_folded(tmp_pa
         await stage.until(lambda: stage.preview().startswith("You · "))
 
 
+@pytest.mark.thorough
 async def test_a_preview_survives_the_row_it_was_asked_for(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         timeline = stage.screen.timeline
@@ -104,6 +106,7 @@ async def test_a_preview_survives_the_row_it_was_asked_for(tmp_path: Path) -> No
         assert stage.screen.is_current
 
 
+@pytest.mark.thorough
 async def test_it_opens_at_a_message_of_the_conversation(tmp_path: Path) -> None:
     async with staged(tmp_path, at=2) as stage:
         row = stage.screen.timeline.pointed
@@ -209,6 +212,7 @@ async def test_two_points_are_compared_file_by_file(tmp_path: Path) -> None:
         await stage.until(lambda: stage.host.outcomes == [None])
 
 
+@pytest.mark.thorough
 async def test_a_refusal_is_said_and_nothing_closes(tmp_path: Path) -> None:
     async with staged(tmp_path, small) as stage:
         await stage.press("e")

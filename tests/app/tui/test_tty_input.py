@@ -43,6 +43,7 @@ def joined(found: list[str | Pasted]) -> list[str | Pasted]:
     return out
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(KEYS, PASTED), min_size=1, max_size=4), st.integers(1, 9))
 def test_keys_and_pastes_are_the_same_however_they_are_cut(parts: list[tuple[str, str]], size: int) -> None:

@@ -27,6 +27,7 @@ def plays(tmp_path: Path, script: str) -> tuple[str, ...]:
     return (str(path),)
 
 
+@pytest.mark.thorough
 async def test_an_answer_is_read_sentence_by_sentence_without_its_code(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     heard.mkdir()

@@ -167,7 +167,7 @@ def page(stand: Stand, url: str = "http://pages.example/") -> None:
     assert "error" not in result, result
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("way", [*OFTEN, *thoroughly(*(way for way in WAYS if way not in OFTEN))])
 def test_no_way_of_a_page_reaches_what_is_never_reached(stand: Stand, way: str) -> None:
     page(stand)
@@ -223,6 +223,7 @@ def test_going_there_is_refused_before_anybody_is_asked(stand: Stand) -> None:
     stand.check()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "way",
     ["put('a', {href: u, textContent: 'Go'}).click()", *thoroughly("location.href = u", "open(u)")],

@@ -49,6 +49,7 @@ async def test_the_workspace_can_be_written_and_nothing_beside_it(bounded: Scrip
     assert "line 2" in outcome.stderr, outcome
 
 
+@pytest.mark.sample(1)
 async def test_signals_and_time_limits_are_told_as_outside(
     bounded: Scripts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

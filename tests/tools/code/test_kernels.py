@@ -16,6 +16,7 @@ async def test_a_session_keeps_what_scripts_define(scripts: Scripts) -> None:
     assert await scripts.output("print(double(n))", session="a") == "42\n"
 
 
+@pytest.mark.thorough
 async def test_sessions_and_tasks_are_apart(scripts: Scripts) -> None:
     await scripts.output("x = 1", session="a")
     for other in ({"session": "b"}, {"session": "a", "task": "other"}):
@@ -95,6 +96,7 @@ async def test_a_busy_session_takes_no_second_script(scripts: Scripts) -> None:
     assert (await first).status == "ok"
 
 
+@pytest.mark.thorough
 async def test_the_longest_idle_session_makes_room(scripts: Scripts) -> None:
     for name in "abcde":
         await scripts.output("x = 1", session=name)

@@ -66,7 +66,7 @@ async def test_chained_exceptions_are_trimmed_too(scripts: Scripts) -> None:
     assert "hermes_tools" not in outcome.stderr.replace("from hermes_tools", "")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("leave", "status", "code", "said"),
     [
@@ -116,6 +116,7 @@ async def test_what_is_registered_for_the_exit_runs(scripts: Scripts) -> None:
     assert await scripts.output("import atexit\natexit.register(print, 'bye')") == "bye\n"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", ["SIGSEGV", "SIGKILL", "SIGABRT"])
 async def test_a_child_that_dies_of_a_signal_has_crashed(scripts: Scripts, number: str) -> None:
     outcome = await scripts.run(f"import os, signal\nprint('partial')\nos.kill(os.getpid(), signal.{number})")

@@ -208,6 +208,7 @@ async def test_no_script_no_tools(server: ScriptServer) -> None:
     client.close()
 
 
+@pytest.mark.thorough
 @given(st.binary(max_size=300) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
 def test_no_bytes_are_mistaken_for_a_request(line: bytes) -> None:
     with pytest.raises(BadRequestError):

@@ -31,6 +31,7 @@ async def warm(tmp_path: Path) -> AsyncIterator[Scripts]:
     await made.runner.aclose()
 
 
+@pytest.mark.thorough
 async def test_a_waiting_child_is_used_once(warm: Scripts) -> None:
     pids = []
     for _ in range(3):

@@ -76,7 +76,7 @@ async def test_time_spent_waiting_for_a_person_does_not_count(scripts: Scripts, 
     assert outcome.duration < 600
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["stop", "cancel", "timeout"])
 async def test_the_call_under_way_is_stopped_before_the_child(scripts: Scripts, late: Path, how: str) -> None:
     order: list[str] = []
@@ -115,7 +115,7 @@ async def test_the_call_under_way_is_stopped_before_the_child(scripts: Scripts, 
     assert scripts.progress[-1].running == ()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("escape", ["start_new_session=True", "start_new_session=False", "env={}"])
 async def test_nothing_a_script_has_started_outlives_it(scripts: Scripts, escape: str) -> None:
     marker = f"31{os.getpid()}"
@@ -175,7 +175,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("session", [None, "kernel"])
 def test_a_child_dies_with_its_parent_even_deep_inside_the_interpreter(
     tmp_path: Path, session: str | None

@@ -114,6 +114,7 @@ def test_blank_lines_can_be_removed() -> None:
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "", " d"]), max_size=12)
 
 
+@pytest.mark.thorough
 @given(WORDS, st.data())
 def test_a_hunk_that_quotes_everything_gives_exactly_the_text(lines: list[str], data: st.DataObject) -> None:
     """For any file and any edit: kept, removed and added lines in any mixture."""

@@ -71,7 +71,7 @@ NEW = {
 }
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("moment", [0, 1, 3, 5, 6, 7, 8, 9])
 def test_a_patch_that_was_killed_is_whole_after_the_next_start(tmp_path: Path, moment: int) -> None:
     root, journal = tmp_path / "work", tmp_path / "edits"

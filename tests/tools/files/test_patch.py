@@ -175,6 +175,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize(("section", "reason"), BROKEN)
 async def test_when_one_section_is_wrong_nothing_is_written(
     files: Path, call: Call, home: Path, section: str, reason: str
@@ -217,6 +218,7 @@ PATCH_OF_ALL_KINDS = (
 STEPS = ["write_atomically", "make_folders", "_rename"]
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("failing", range(1, 5))
 async def test_a_failing_disk_at_any_step_undoes_everything(

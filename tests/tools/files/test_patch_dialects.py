@@ -181,7 +181,7 @@ MODELS = {
 }
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("diff", "before", "after"), [pytest.param(*case, id=name) for name, case in (GIT | GNU | MODELS).items()]
 )
@@ -294,6 +294,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(
     ("diff", "before", "reason"), [pytest.param(*case, id=name) for name, case in REFUSED.items()]
 )

@@ -64,6 +64,7 @@ def test_ripgrep_is_installed() -> None:
     assert find_ripgrep() is not None
 
 
+@pytest.mark.sample(1)
 async def test_lines_are_found_in_the_order_of_their_paths(
     tree: Path, search: Search, context: FakeContext
 ) -> None:
@@ -109,6 +110,7 @@ async def test_both_engines_agree_on_everything(tree: Path, context: FakeContext
         assert "error" not in answers[0], question
 
 
+@pytest.mark.sample(1)
 async def test_ignored_hidden_and_linked_places(tree: Path, search: Search, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "o.py").write_text("round(99)\n")
@@ -181,7 +183,7 @@ async def test_long_lines_are_shortened_around_the_hit(work: Path, search: Searc
     assert match["content"].startswith("…ä") and match["content"].endswith("b…")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 async def test_binary_files_have_no_hits(work: Path, search: Search) -> None:
     (work / "early").write_bytes(b"needle\0\nneedle\n")
     (work / "late").write_bytes(b"needle\n" * 20_000 + b"\0")
@@ -199,7 +201,7 @@ async def test_crlf_does_not_hide_the_end_of_a_line(work: Path, search: Search) 
     assert (await search("one$"))["matches"] == [{"path": "t", "line": 1, "content": "one"}]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 async def test_odd_names_do_not_break_a_search(work: Path, search: Search) -> None:
     odd = ["a\nb.py", "quote'\".py", "[x].py", " space ", "--glob", ":1:2.py"]
     for name in odd:
@@ -223,7 +225,7 @@ async def test_files_are_listed_newest_first(tree: Path, search: Search) -> None
     assert (result["total_count"], result["next_offset"]) == (5, 3)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 async def test_files_are_found_by_part_of_their_path(tree: Path, search: Search) -> None:
     assert (await search("A/C", target="files"))["files"] == ["a/c.py"]
     assert (await search("a/*.py", target="files"))["files"] == ["a/c.py"]
@@ -231,6 +233,7 @@ async def test_files_are_found_by_part_of_their_path(tree: Path, search: Search)
     assert (await search("nothing", target="files"))["hint"].startswith("Nothing found")
 
 
+@pytest.mark.sample(1)
 async def test_settings_of_the_user_do_not_change_a_search(
     tree: Path, search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +242,7 @@ async def test_settings_of_the_user_do_not_change_a_search(
     assert (await search(r"round\("))["total_count"] == 7
 
 
+@pytest.mark.sample(1)
 async def test_protected_files_are_dropped_and_counted(
     tree: Path, search: Search, context: FakeContext
 ) -> None:
@@ -321,6 +325,7 @@ async def test_too_many_hits_end_a_search(
     assert len(result["matches"]) == 5 and result["next_offset"] == 5
 
 
+@pytest.mark.sample(1)
 async def test_extremely_long_lines_are_left_out_and_counted(
     work: Path, search: Search, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,6 +376,7 @@ def test_how_a_search_looks() -> None:
     assert re.fullmatch('"x"', describe({"pattern": "x"}, None).subject)
 
 
+@pytest.mark.sample(1)
 async def test_what_never_ends_or_is_too_long_is_refused_at_once(work: Path, search: Search) -> None:
     os.mkfifo(work / "fifo")
     assert "is a FIFO" in (await search(pattern="x", path="fifo"))["error"]

@@ -75,6 +75,7 @@ def said(line: str) -> list[str]:
     return re.findall(r"\w+", line)
 
 
+@pytest.mark.thorough
 @given(st.lists(lines(), min_size=3, max_size=8), st.data())
 def test_words_and_digits_of_what_goes_were_all_named(rows: list[str], data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(rows) - 1))

@@ -146,7 +146,7 @@ async def test_a_link_in_the_workspace_leads_to_its_target(
     assert context.actions == [WritePath(tool="write_file", path=work / "real.txt")]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "content", "line"),
     [
@@ -166,7 +166,7 @@ async def test_a_syntax_error_is_reported_with_its_line(
     assert line is None or result["lint"]["line"] == line
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -37,6 +37,7 @@ async def error(root: Path, kind: str, own: Options, environ: dict[str, str] | N
     return result["error"]
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize(
     ("kind", "own", "said"),
     [
@@ -130,6 +131,7 @@ async def test_instances_of_a_dead_hermes_are_stopped(tmp_path: Path):
     assert {path.name for path in (tmp_path / "apptainer").iterdir()} == {"hermes-1-0123abcd", "other"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["docker", "ssh", "singularity"])
 async def test_commands_get_what_was_named_for_them_and_no_argument_shows_it(tmp_path: Path, kind: str):
     environ = environment(
@@ -213,6 +215,7 @@ def _answers(port: int) -> bool:
     return False
 
 
+@pytest.mark.thorough
 async def test_a_real_server_does_what_the_stand_in_does(tmp_path: Path, server: SshOptions | None):
     task = far_task(place("ssh", tmp_path, server or SshOptions(host="h")), tmp_path)
     assert (await task.output("X=1; cd /usr; echo one")).endswith("one\n")

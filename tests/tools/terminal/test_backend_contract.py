@@ -31,13 +31,13 @@ async def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         await until(lambda: not list(tmp_path.glob("hermes*")))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 async def test_output_and_exit_code_come_back(anywhere: Task):
     result = await anywhere.run("echo out; echo err >&2; exit 3")
     assert (result["output"], result["exit_code"]) == ("out\nerr\n", 3)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_folder_variables_functions_and_options_outlive_a_call(anywhere: Task):
     await anywhere.run("mkdir -p 'a b'; cd 'a b'; export X='1 2'; f() { echo f $X; }; set -u; alias g=f")
     assert await anywhere.output('pwd; f; g; echo "${-//[^u]/}"') == (
@@ -45,13 +45,13 @@ async def test_folder_variables_functions_and_options_outlive_a_call(anywhere: T
     )
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_folder_named_for_one_call_is_left_again(anywhere: Task):
     assert await anywhere.output("pwd", workdir="/usr") == "/usr\n"
     assert await anywhere.output("pwd") == f"{anywhere.workspace}\n"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_missing_folder_is_an_error_and_runs_nothing(anywhere: Task):
     result = await anywhere.run("touch ran", workdir="/no/such/folder")
     assert "folder" in result["error"]
@@ -131,7 +131,7 @@ async def test_a_terminal_is_there_when_asked_for(anywhere: Task):
     assert await anywhere.output("echo $X; test -t 1 || echo none") == "new\nnone\n"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 async def test_a_background_process_is_read_typed_into_and_ended(anywhere: Task):
     id = (await anywhere.run("while read -r line; do echo got $line; done; echo over", background=True))[
         "session_id"
@@ -143,7 +143,7 @@ async def test_a_background_process_is_read_typed_into_and_ended(anywhere: Task)
     assert (ended["exit_code"], "over" in (await anywhere.process("log", id))["output"]) == (0, True)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_background_process_on_a_terminal_takes_keys(anywhere: Task):
     id = (await anywhere.run("trap 'echo caught' INT; cat; echo after", background=True, pty=True))[
         "session_id"

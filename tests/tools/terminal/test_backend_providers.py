@@ -186,6 +186,7 @@ async def _works(task: Task) -> None:
     assert "got this" in ended["output"]
 
 
+@pytest.mark.thorough
 async def test_commands_run_in_a_sandbox_of_modal(tmp_path: Path, modal: list[_ModalSandbox]):
     own = ModalOptions(image="img:1", cpus=2, memory=512, lifetime=99, network=False)
     task = far_task(place("modal", tmp_path, own), tmp_path)

@@ -49,6 +49,7 @@ pieces = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(pieces, st.data())
 def test_output_and_markers_are_parted_wherever_the_stream_is_cut(
     wanted: list[bytes | OutputMarker], data: st.DataObject

@@ -159,6 +159,7 @@ async def test_an_unfinished_line_is_visible_and_secrets_in_it_are_masked(task: 
     assert seen.endswith("Password for password=…redacted")
 
 
+@pytest.mark.thorough
 async def test_only_the_newest_output_is_kept_and_the_loss_is_named(task: Task):
     started = await task.run("seq 1 100000", background=True)
     await until(lambda: not task.context.terminals.running())
@@ -217,6 +218,7 @@ async def test_finished_processes_make_room_and_running_ones_do_not(
     assert "3 processes are running" in (await task.run("sleep 60", background=True))["error"]
 
 
+@pytest.mark.thorough
 async def test_a_terminal_program_is_driven_by_keys_and_shows_its_screen(task: Task):
     started = await task.run("python3 -q -i -c 'pass'", background=True, pty=True)
     id = started["session_id"]

@@ -143,6 +143,7 @@ def test_nothing_lets_start_up_files_through():
     assert "BASH_ENV" not in child({"BASH_ENV": "/x"}, "BASH_ENV", "*")
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(st.text(min_size=1, max_size=12), st.text(max_size=20)))
 def test_nothing_comes_in_that_is_not_listed_or_fixed(environ: dict[str, str]):
     fixed = child({})

@@ -29,7 +29,7 @@ async def test_secrets_in_output_are_masked(tmp_path: Path, terminals):
     assert shown == "[VENDOR_API_KEY redacted]\npassword=…redacted\nghp_…redacted\n"
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("command", "code", "meaning"),
     [
@@ -153,7 +153,7 @@ KILLED = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", range(len(KILLED)), ids=[one[:30] for one in KILLED])
 async def test_an_interrupted_command_leaves_nobody_behind(task: Task, number: int):
     marker = f"7777.{number}"
@@ -189,6 +189,7 @@ async def test_an_interrupt_while_waiting_for_the_turn_starts_nothing(task: Task
     assert not (task.workspace / "started").exists()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "command",
     [
@@ -305,6 +306,7 @@ async def test_ctrl_c_reaches_a_program_on_a_terminal(task: Task):
     assert ended["exit_code"] == 3 and "interrupted" in ended["output"]
 
 
+@pytest.mark.thorough
 async def test_descriptors_are_not_leaked(task: Task):
     await task.run("true")
     before = len(os.listdir("/proc/self/fd"))

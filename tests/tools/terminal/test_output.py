@@ -16,6 +16,7 @@ from tools.text.safe_text import clean
 TEXTS = st.lists(st.text("ab\n", max_size=12), max_size=40)
 
 
+@pytest.mark.thorough
 @given(TEXTS, st.integers(1, 60))
 def test_a_window_shows_the_newest_lines_and_counts_all(pieces: list[str], limit: int):
     window = RollingText(limit)
@@ -75,6 +76,7 @@ def test_collected_output_is_the_clean_whole_or_its_ends_with_the_whole_on_disk(
         assert whole.startswith(head) and whole.endswith(tail) and head and tail
 
 
+@pytest.mark.thorough
 def test_beyond_the_cap_of_the_file_only_the_end_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(output, "SPOOL_BYTES", 10_000)
     lines = [f"line {number}\n".encode() for number in range(200_000)]
@@ -114,6 +116,7 @@ def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path):
     assert (tmp_path / "precious").read_text() == "kept"
 
 
+@pytest.mark.thorough
 def test_the_newest_lines_can_be_seen_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(output, "SPOOL_BYTES", 5_000)
     collector = OutputCollector(tmp_path / "spool.txt", {}, 400)

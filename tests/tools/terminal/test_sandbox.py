@@ -60,7 +60,7 @@ def task(boxed: Open) -> Task:
     return boxed()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_folder_variables_functions_and_options_outlive_a_call(task: Task):
     await task.run(
         "mkdir sub; cd sub; export A=1; b() { echo function; }; alias c='echo alias'; set -o pipefail"
@@ -69,13 +69,13 @@ async def test_folder_variables_functions_and_options_outlive_a_call(task: Task)
     assert shown == f"{task.workspace}/sub 1 value one\nfunction\nalias\n1\n"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_files_of_the_private_folder_outlive_a_call(task: Task):
     await task.run('echo kept > "$TMPDIR/file"')
     assert await task.output('cat "$TMPDIR/file"') == "kept\n"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("no_such_command_at_all", 127), ("false", 1)]
 )
@@ -83,7 +83,7 @@ async def test_exit_codes_come_through(task: Task, command: str, code: int):
     assert (await task.run(command))["exit_code"] == code
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_command_out_of_time_is_killed_with_all_it_started(task: Task):
     result = await task.run("echo before; setsid sleep 5321.5 & sleep 5321.5", timeout=3)
     assert (result["exit_code"], result["output"]) == (124, "before\n")
@@ -122,7 +122,7 @@ async def test_not_even_who_hides_all_its_traces_is_left_behind(task: Task):
     assert processes_with("6778.5") == []
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_process_left_running_is_named_and_dies_with_the_engine(task: Task):
     # Only once it has become what it is to be has it the name that is told.
     result = await task.run(
@@ -136,7 +136,7 @@ async def test_a_process_left_running_is_named_and_dies_with_the_engine(task: Ta
     assert processes_with("6888.5") == []
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_server_in_the_background_is_read_watched_and_stopped(task: Task):
     started = await task.run("echo ready; exec sleep 6999.5", background=True, watch_patterns=["ready"])
     await task.poll_until(started["session_id"], "ready")
@@ -145,19 +145,20 @@ async def test_a_server_in_the_background_is_read_watched_and_stopped(task: Task
     assert processes_with("6999.5") == []
 
 
+@pytest.mark.sample(2)
 async def test_a_background_process_reads_what_is_typed(task: Task):
     started = await task.run("read line; echo got $line", background=True)
     await task.process("submit", started["session_id"], data="words")
     await task.poll_until(started["session_id"], "got words")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_terminal_is_the_controlling_one(task: Task):
     shown = await task.output("stty size; [ -t 0 ] && echo tty; echo through >/dev/tty; echo $TERM", pty=True)
     assert shown.split("\n") == ["40 120", "tty", "through", "xterm-256color"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_typed_interrupt_reaches_the_program_on_a_terminal(task: Task):
     started = await task.run(
         "trap 'echo caught; exit 0' INT; echo ready; sleep 6111.5", background=True, pty=True
@@ -167,19 +168,20 @@ async def test_a_typed_interrupt_reaches_the_program_on_a_terminal(task: Task):
     await task.poll_until(started["session_id"], "caught")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 async def test_output_kept_on_disk_can_be_read_by_the_next_command(task: Task):
     result = await task.run("seq 1 100000")
     assert await task.output(f"tail -1 '{result['full_output']}'") == "100000\n"
 
 
+@pytest.mark.sample(2)
 async def test_what_was_refused_is_named_with_the_way_out(task: Task):
     result = await task.run("touch /usr/beyond")
     assert result["exit_code"] != 0 and not Path("/usr/beyond").exists()
     assert "beyond" in result["note"] and "outside=true" in result["note"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("command", "named"),
     [
@@ -210,7 +212,7 @@ async def test_what_is_hidden_or_read_only_is_said_to_be(
     assert "SECRETWORD" not in str(result)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 async def test_what_is_not_there_outside_either_is_not_called_hidden(
     boxed: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -224,6 +226,7 @@ async def test_what_is_not_there_outside_either_is_not_called_hidden(
         assert "hidden" not in (await boxed("on").run(command)).get("note", "")
 
 
+@pytest.mark.sample(2)
 async def test_the_network_is_off_and_it_is_said(task: Task):
     result = await task.run("exec 3<>/dev/tcp/192.0.2.1/80")
     assert result["exit_code"] != 0
@@ -253,7 +256,7 @@ async def test_outside_does_not_happen_without_a_yes(task: Task, tmp_path: Path)
     assert result["status"] == "blocked" and not (tmp_path / "beyond").exists()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_a_command_that_wants_the_network_asks_for_it(boxed: Open):
     task = boxed("ask", lambda command, cwd: "connect" in command)
     await task.run("true")
@@ -264,7 +267,7 @@ async def test_a_command_that_wants_the_network_asks_for_it(boxed: Open):
     ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 async def test_what_a_command_leaves_as_state_is_not_followed_elsewhere(task: Task, tmp_path: Path):
     (tmp_path / "secret").write_text("hidden words")
     await task.run(

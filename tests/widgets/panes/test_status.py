@@ -80,6 +80,7 @@ async def test_a_long_title_shrinks_before_anything_goes() -> None:
     assert "cache 97%" in line and "…" in line and "payments-api" in line
 
 
+@pytest.mark.thorough
 async def test_unknown_is_told_as_unknown() -> None:
     line = await line_of(StatusFigures(model="local"), 120)
     assert line.endswith("local  context –  $–")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,6 +79,7 @@ def test_cancelled_tasks_do_not_count() -> None:
     assert counted(THEIRS) == (1, 2) and counted(()) == (0, 0)
 
 
+@pytest.mark.thorough
 async def test_enter_unfolds_a_list_on_its_head_or_on_the_task_above_it() -> None:
     app = Host(filled=False)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -38,6 +38,7 @@ async def test_the_rules_meet() -> None:
         assert joints == [pane.region.y - 1 - first for pane in app.bench.panes[1:]]
 
 
+@pytest.mark.thorough
 async def test_what_is_veiled_has_its_column_but_no_panes_until_they_are_to_be_seen() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -73,6 +74,7 @@ async def test_very_narrow_screens_have_only_the_conversation() -> None:
         assert app.main.region.size == (50, 16)
 
 
+@pytest.mark.thorough
 async def test_a_chosen_pane_lies_over_the_conversation_until_esc() -> None:
     app = Host()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -163,6 +165,7 @@ async def test_jump_mode_opens_panes_on_narrow_screens() -> None:
         assert app.focused is app.prompt
 
 
+@pytest.mark.thorough
 async def test_space_and_a_click_on_the_title_fold_a_pane() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -64,6 +64,7 @@ _NAMES = st.text(
 ).filter(lambda name: name.strip() == name and name not in (".", ".."))
 
 
+@pytest.mark.thorough
 @given(st.lists(_NAMES, min_size=1, max_size=4))
 def test_quoted_paths_and_addresses_come_back_as_they_were(names: list[str]) -> None:
     paths = [f"/folder/{name}" for name in names]

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from widgets.prompt.history import KEPT, History, HistorySearch
 
 WRITER = """
@@ -42,6 +44,7 @@ def test_file_and_folder_are_the_persons_own(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+@pytest.mark.thorough
 def test_processes_that_write_at_once_lose_and_tear_nothing(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     children = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in "abc"]

@@ -39,6 +39,7 @@ async def test_enter_sends_and_empties_the_prompt() -> None:
         assert prompt.text == ""
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "alt+enter"])
 async def test_a_line_feed_is_typed_without_sending(key: str) -> None:
     async with running() as (app, prompt, pilot):
@@ -88,6 +89,7 @@ async def test_readline_keys_edit() -> None:
         assert prompt.text == "oe two "
 
 
+@pytest.mark.thorough
 async def test_the_prompt_grows_to_a_third_of_the_screen_and_then_scrolls() -> None:
     async with running() as (_, prompt, pilot):
         for number in range(12):
@@ -301,6 +303,7 @@ async def test_up_from_the_empty_prompt_takes_the_last_queued_message_back() -> 
         assert (message.index, message.text) == (1, "two")
 
 
+@pytest.mark.thorough
 async def test_a_queued_message_is_chosen_and_dropped() -> None:
     async with running() as (app, prompt, pilot):
         prompt.queued = ("one", "two", "three")
@@ -384,7 +387,7 @@ async def test_blanks_of_japanese_keyboards_are_typed() -> None:
         assert prompt.text == "日\u3000本"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "key", [("alt+enter", None), ("shift+enter", None), ("shift+\r", "\r"), ("\r", "\r")], ids=repr
 )

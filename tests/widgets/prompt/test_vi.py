@@ -111,6 +111,7 @@ EDITS = [
 ]
 
 
+@pytest.mark.sample(42)
 @pytest.mark.parametrize(("text", "at", "keys", "expected"), EDITS)
 def test_an_edit_leaves_what_vi_leaves(text: str, at: int, keys: str, expected: str) -> None:
     assert press(text, at, keys).buffer.text == expected

@@ -54,6 +54,7 @@ async def test_each_hunk_says_whether_it_is_taken(width: int) -> None:
         assert third.startswith("✓ hunk 3 of 3 · taken") and third.endswith("−1")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("width", [80, 130])
 async def test_a_hunk_is_turned_from_any_of_its_lines(width: int) -> None:
     async with shown({1, 2, 3}, (width, 50)) as (host, pilot):

@@ -303,6 +303,7 @@ async def test_a_search_finds_what_was_put_away_and_a_step_there_reads_one_scree
         assert reads.count <= 3 * 10
 
 
+@pytest.mark.thorough
 async def test_no_jump_reads_more_than_what_it_shows(monkeypatch):
     host = Host()
     async with host.run_test(size=(80, 10)):
@@ -351,6 +352,7 @@ async def test_a_long_way_to_a_message_is_gone_in_slices_and_left_by_who_goes_el
         assert host.rows()[0].endswith("the question")
 
 
+@pytest.mark.thorough
 async def test_a_call_ends_on_its_card_wherever_that_is_by_then():
     host = Host()
     async with host.run_test(size=(80, 10)):
@@ -367,6 +369,7 @@ async def test_a_call_ends_on_its_card_wherever_that_is_by_then():
         assert isinstance(item, CallItem) and item.display.summary == "built"
 
 
+@pytest.mark.thorough
 async def test_an_answer_that_is_being_written_stays_in_memory_until_it_is_complete():
     host = Host()
     async with host.run_test(size=(80, 10)):

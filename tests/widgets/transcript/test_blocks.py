@@ -197,7 +197,7 @@ def test_an_endless_table_repeats_its_header() -> None:
     assert [line for block in blocks for line in block.source.split("\n")[2:]] == rows
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("line", ["word", "> quote", "- item", "  - item", "<div>", "| a | b |", "`"])
 def test_no_block_outgrows_its_room(line: str) -> None:
     blocks = split("\n".join([line] * 20_000))

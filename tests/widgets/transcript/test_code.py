@@ -150,6 +150,7 @@ def test_a_long_open_text_keeps_its_colour_while_it_streams() -> None:
     assert next(run for run in after if "other" in run.text).style == PALETTE.style("text", "code_background")
 
 
+@pytest.mark.thorough
 def test_a_fence_without_end_costs_the_same_for_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 

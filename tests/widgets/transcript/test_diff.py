@@ -200,6 +200,7 @@ BROKEN = ["+a", "-b", " c", "@@ -1 +1 @@", "@@ x", "--- a/x", "+++ b/x", "\\ no"
 SOURCES = st.lists(st.sampled_from(LINES), max_size=12)
 
 
+@pytest.mark.thorough
 @given(SOURCES, SOURCES, st.integers(1, 50))
 def test_every_changed_line_is_drawn_with_its_number(old: list[str], new: list[str], width: int) -> None:
     diff = "\n".join(difflib.unified_diff(old, new, "a/x.py", "b/x.py", lineterm="")) + "\n"

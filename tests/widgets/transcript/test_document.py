@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ def test_a_place_keeps_its_item_when_the_width_changes():
     assert view.rows()[0].strip.text.strip().startswith("100")
 
 
+@pytest.mark.thorough
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(-60, 60), max_size=12), st.integers(1, 30))
 def test_scrolling_shows_a_gapless_stretch_of_the_whole(steps, height):

@@ -269,6 +269,7 @@ def test_parts_and_rows_are_kept_for_a_bounded_number_of_items():
     assert rows(document) == all_rows
 
 
+@pytest.mark.thorough
 def test_an_answer_that_is_being_written_keeps_its_parts():
     document = eager([])
     index = document.open(AnswerItem(""))

@@ -48,7 +48,7 @@ def assert_harmless(strips: list[Strip]) -> None:
             assert run.style is None or run.style.link is None
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(26)
 @pytest.mark.parametrize(
     "frame",
     [
@@ -112,6 +112,7 @@ def test_no_row_is_wider_than_asked_and_none_is_harmful(text: str, width: int) -
     assert_harmless(strips)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.text("abcäé日本", min_size=1, max_size=9), min_size=1, max_size=40), st.integers(10, 60))
 def test_wrapping_loses_no_word(words: list[str], width: int) -> None:
     text = " ".join(words)
@@ -252,7 +253,7 @@ def test_what_is_nested_beyond_reason_is_shown_as_it_is(mark: str) -> None:
     assert "deep" in "".join(found)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "piece", ["[", "*", "**a ", "`", "![", "<", "_a_", "~~", "[a](", "&#", "\\", "a*_", "|"]
 )
@@ -293,6 +294,7 @@ def test_code_in_a_prepared_language_finds_its_lexer_made() -> None:
     assert lexer_for.cache_info().misses == made == len(PREPARED)
 
 
+@pytest.mark.thorough
 def test_the_libraries_are_imported_when_something_is_drawn() -> None:
     code = (
         "import sys, widgets.transcript.markdown, widgets.transcript.diff\n"

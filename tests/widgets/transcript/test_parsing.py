@@ -35,6 +35,7 @@ def assert_same(source: str) -> None:
     assert parse(source) == whole_parser().parse(source + "\n")
 
 
+@pytest.mark.thorough
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map("".join))
 def test_no_token_is_another_than_with_all_rules(source: str) -> None:
     assert_same(source)

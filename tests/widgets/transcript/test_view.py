@@ -370,6 +370,7 @@ async def test_time_passes_for_reasoning_and_calls_and_not_for_an_answer():
         assert ticking == [True, False, True, False, True, False]
 
 
+@pytest.mark.thorough
 async def test_a_call_that_was_never_started_gets_its_card():
     host = Host()
     async with host.run_test(size=(80, 24)):

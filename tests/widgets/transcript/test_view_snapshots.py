@@ -97,14 +97,14 @@ async def _search(host: Host) -> None:
     host.transcript.navigator.find_next()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x40"])
 @pytest.mark.parametrize("state", [_empty, _full, _folded])
 def test_looks(snap_compare, state, size):
     assert snap_compare(Host(), terminal_size=size, run_before=shown(state))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("state", [_failed, _streaming, _unread, _search])
 def test_looks_at_80x24(snap_compare, state):
     assert snap_compare(Host(), terminal_size=(80, 24), run_before=shown(state))

@@ -20,6 +20,7 @@ from agent.automation.batch.task import task_of
 _SAYS = "import sys; [sys.stdin.readline() for _ in range(2)]; print({line!r}, flush=True); sys.stdin.read()"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "line",
     ["no JSON", "[]", "1", "{}", '{"number": 0}', '{"number": 0, "result": {"key": "a"}}', "[" * 100_000],

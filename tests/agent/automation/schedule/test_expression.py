@@ -54,6 +54,7 @@ def test_what_is_written_is_understood(text: str, kind: str, words: str) -> None
     assert (schedule.kind, schedule.explained()) == (kind, words)
 
 
+@pytest.mark.sample(49)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -203,6 +204,7 @@ ANY = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @given(ANY, st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe"]))
 def test_whatever_is_written_is_a_schedule_or_a_sentence(text: str, name: str) -> None:
     after = parse_moment("2026-03-28T12:00:30", name)

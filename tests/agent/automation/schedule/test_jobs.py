@@ -51,6 +51,7 @@ async def test_a_due_time_is_run_once_and_a_clock_set_back_runs_nothing_twice(
     assert runs[0].output == f"look at {28 * HOUR}" and runs[0].session == f"session-{runs[0].id}"
 
 
+@pytest.mark.thorough
 async def test_several_runners_share_the_work_and_none_is_done_twice(
     store: Store, tmp_path: Path, book: JobBook, clock: Clock
 ) -> None:
@@ -113,7 +114,7 @@ async def test_a_due_time_that_is_skipped_for_overlap_is_no_repetition(
     assert (await book.job(made.id)).state == "done"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
@@ -207,6 +208,7 @@ async def test_a_failed_delivery_is_tried_again_from_what_is_stored(
 RUN = JobRun(id=1, job="a", due=0, why="due", state="done", earliest=0, output="all is well")
 
 
+@pytest.mark.thorough
 async def test_an_output_goes_to_a_mailer_a_file_or_a_target_as_far_as_the_gate_lets_it(
     tmp_path: Path,
 ) -> None:
@@ -252,7 +254,7 @@ async def test_notices_are_shown_once(book: JobBook, runner: JobRunner, clock: C
     assert await book.notices() == []
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
@@ -295,7 +297,7 @@ async def test_a_job_is_paused_resumed_edited_and_removed(book: JobBook, clock: 
         await book.job("eyes")
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("wanted", "steps", "hours", "changes", "state", "next_hour"),
     [
@@ -349,6 +351,7 @@ async def test_an_edit_changes_what_it_says_and_nothing_else(
     assert await book.job(made.id) == edited
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

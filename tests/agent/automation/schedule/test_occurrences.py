@@ -55,7 +55,7 @@ def iso(instants: list[datetime]) -> list[str]:
     return [each.isoformat() for each in instants]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [17, *thoroughly(1)])
 @pytest.mark.parametrize("name", ZONES)
 def test_around_each_change_what_is_due_is_what_every_minute_says(name: str, step: int) -> None:

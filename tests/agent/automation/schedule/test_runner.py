@@ -32,7 +32,7 @@ def runner(store: Store, tmp_path: Path, clock: Clock) -> JobRunner:
     )
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["stop", "cancel"])
 async def test_a_mailer_that_hangs_delays_nothing_else_and_its_output_is_handed_on_once(
     ending: str, book: JobBook, runner: JobRunner, clock: Clock, tmp_path: Path

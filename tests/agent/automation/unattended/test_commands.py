@@ -87,6 +87,7 @@ async def test_what_needs_a_yes_is_refused_with_the_reason_and_was_not_begun(
     assert ("surface `cron` in permissions.yaml" in ended.refused) == ("never" not in ended.refused)
 
 
+@pytest.mark.thorough
 async def test_rules_of_the_surface_and_of_the_job_decide(
     commands: UnattendedCommands, folder: Path, home: Home, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
 )
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("content", "place", "words"),
     [

@@ -237,6 +237,7 @@ tools: {enabled: [a, 1, {}]};{;};';# c;terminal: ~;approvals: deny;agent: [{}]""
 )
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(_LINES, st.text(max_size=12)), max_size=10).map("\n".join))
 def test_no_file_stops_the_program(home: Home, text: str) -> None:

@@ -36,7 +36,7 @@ REACHED = words("""
 """)
 
 
-@pytest.mark.sample(68)
+@pytest.mark.sample(45)
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_not_globally_reachable_is_refused(text: str):
     assert refusal(ip_address(text)) is not None
@@ -140,6 +140,7 @@ def test_what_is_no_host_is_refused_with_a_reason(host: str):
         canonical(host)
 
 
+@pytest.mark.thorough
 @given(st.text(max_size=40))
 def test_any_text_is_a_host_in_one_form_or_none(text: str):
     try:

@@ -320,6 +320,7 @@ def test_what_was_packed_comes_out_as_it_was_however_it_is_cut(data: bytes, cut:
             Unpacker("deflate" if kind == "bare" else kind, 10).feed(packed)
 
 
+@pytest.mark.thorough
 @given(st.text(max_size=60))
 def test_any_text_is_an_address_of_plain_ascii_or_a_sentence(text: str) -> None:
     try:

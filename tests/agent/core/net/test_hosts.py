@@ -75,6 +75,7 @@ def test_an_entry_that_means_nothing_or_too_much_is_refused(text: str):
         entry(text)
 
 
+@pytest.mark.thorough
 @given(st.lists(LABEL, min_size=2, max_size=5), st.integers(1, 65_535))
 def test_a_pattern_stands_for_all_names_below_and_not_for_its_own(labels: list[str], port: int):
     name = canonical(".".join(labels))

@@ -94,6 +94,7 @@ def test_nothing_behind_the_body_is_passed_on(plain: Door, headers: bytes, body:
     assert said.partition(b"\r\n\r\n")[2].partition(b"\r\n\r\n")[2] == passed
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
@@ -265,7 +266,7 @@ def forms() -> list[bytes]:
     ]
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("form", forms())
 def test_a_known_secret_leaves_in_no_form(plain: Door, raw: Door, form: bytes):
     text = form.decode()

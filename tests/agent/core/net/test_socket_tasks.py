@@ -20,7 +20,7 @@ async def _turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("turns", range(4))
 async def test_what_a_task_owns_is_closed_however_early_it_is_cancelled(turns: int):
     ours, theirs = socket.socketpair()

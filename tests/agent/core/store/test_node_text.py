@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def test_a_part_of_a_text_stays_a_part_when_both_are_folded(before: str, part: s
     assert fold(part) in fold(before + part + after)
 
 
+@pytest.mark.thorough
 @given(st.text(st.characters(codec=None, categories=None)), st.sampled_from(sorted(INDEXED_CHARS)))
 def test_any_text_can_be_made_searchable(text: str, kind: str) -> None:
     assert "\0" not in searchable(kind, text, {})

@@ -81,6 +81,7 @@ async def test_a_writer_killed_at_any_moment_loses_no_acknowledged_message(
     check(path)
 
 
+@pytest.mark.thorough
 async def test_processes_that_open_a_new_store_at_once_agree_on_it(folder: Path) -> None:
     path = folder / "home" / "state.db"
     script = (

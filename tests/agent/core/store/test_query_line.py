@@ -102,6 +102,7 @@ _PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @given(st.text(st.characters(codec=None, categories=None), max_size=60) | st.lists(_PIECES).map("".join))
 def test_any_text_is_a_line(line: str) -> None:
     found = parse_line(line, NOW)
@@ -111,6 +112,7 @@ def test_any_text_is_a_line(line: str) -> None:
     assert bool(found.filters) == bool(found.chips)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True), min_size=1, max_size=6))
 @settings(max_examples=50, deadline=None)
 def test_words_stay_as_they_are_wherever_filters_stand(words: list[str]) -> None:

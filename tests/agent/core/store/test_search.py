@@ -47,7 +47,7 @@ async def filled(store: Store, session: Session) -> dict[int, str]:
     return {node.id: name for node, name in zip(nodes, STORED, strict=True)}
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("query", "name"),
     [
@@ -130,12 +130,13 @@ NOTHING = [
 ]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("query", [*NOTHING, "x" * 5_000, "(" * 5_000, "word " * 1_000, "🎉" * 500])
 async def test_no_query_is_an_error(store: Store, filled: dict[int, str], query: str) -> None:
     assert (await store.search(query)).total <= len(filled)
 
 
+@pytest.mark.thorough
 @given(st.text(st.characters(codec=None, categories=None), max_size=20))
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 async def test_any_text_is_a_query(

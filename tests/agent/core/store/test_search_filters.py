@@ -36,7 +36,7 @@ async def names(store: Store) -> dict[int, str]:
     return found
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
@@ -101,6 +101,7 @@ async def test_a_branch_is_searched_to_its_root_even_where_many_hits_lie_beside_
 _TEXT = st.text(st.characters(codec=None, categories=None), max_size=8)
 
 
+@pytest.mark.thorough
 @given(
     st.builds(
         Filters,

@@ -85,6 +85,7 @@ async def test_only_what_is_newly_wrong_is_told(tmp_path: Path, kind: str) -> No
         assert await changes(opened, tmp_path / "work" / "notes.txt")("", "BAD") is None
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [

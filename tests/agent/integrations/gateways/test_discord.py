@@ -45,6 +45,7 @@ async def bench(server: DiscordServer, tmp_path: Path) -> AsyncIterator[AdapterB
     await bench.stop()
 
 
+@pytest.mark.thorough
 async def test_messages_come_in_with_who_and_where(server: DiscordServer, bench: AdapterBench) -> None:
     first = await server.write("hello")
     await server.write("not for us", CHANNEL)
@@ -113,7 +114,7 @@ async def test_limits_and_refusals(server: DiscordServer, bench: AdapterBench, t
     await other.stop()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("resumable", [True, False])
 async def test_what_is_said_in_a_gap_comes_after_it(
     server: DiscordServer, bench: AdapterBench, resumable: bool

@@ -139,7 +139,7 @@ async def test_files_arrive_once_as_they_were_when_they_were_put_down(
             ]
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("target", "files", "why"),
     [

@@ -177,6 +177,7 @@ async def test_what_was_not_stored_comes_again(server: MatrixServer, bench: Adap
     await bench.until(lambda: bench.texts() == ["once"])
 
 
+@pytest.mark.thorough
 async def test_what_a_look_leaves_out_is_read_from_the_room(
     server: MatrixServer, bench: AdapterBench
 ) -> None:

@@ -285,6 +285,7 @@ async def restarted(slack: SlackServer, bench: AdapterBench, times: int) -> None
     assert sorted(bench.texts()) == sorted(wanted)
 
 
+@pytest.mark.thorough
 async def test_restarts_lose_nothing(slack: SlackServer, bench: AdapterBench) -> None:
     await restarted(slack, bench, 4)
 

@@ -169,6 +169,7 @@ async def bench(server: TelegramServer, tmp_path: Path) -> AsyncIterator[Adapter
     await bench.stop()
 
 
+@pytest.mark.thorough
 async def test_what_people_send_is_read_and_all_else_is_passed_over(
     server: TelegramServer, bench: AdapterBench
 ) -> None:

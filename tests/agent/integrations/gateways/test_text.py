@@ -17,6 +17,7 @@ LINES = st.lists(
 ).map("\n".join)
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(LINES, st.sampled_from(["characters", "utf16", "bytes"]), st.sampled_from([60, 200]))
 def test_each_chunk_fits_and_no_word_is_lost(text, unit, limit):

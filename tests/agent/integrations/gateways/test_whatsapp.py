@@ -149,7 +149,7 @@ async def test_buttons_and_files(server: WhatsAppServer, bench: AdapterBench, tm
     assert sent["document"]["caption"] == "read" and server.media[sent["document"]["id"]][1] == b"%PDF"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [

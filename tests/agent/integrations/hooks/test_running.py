@@ -52,6 +52,7 @@ async def test_what_a_hook_answers_is_read(command: str, answer: HookAnswer, tmp
     assert await run(command, tmp_path) == answer
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     ("command", "cause"),
     [

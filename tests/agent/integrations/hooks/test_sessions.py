@@ -77,6 +77,7 @@ async def test_a_result_is_rewritten_before_the_model_sees_it(tmp_path: Path) ->
         assert '"HI\\' in json.dumps(made.server.requests[-1].body["messages"][-1])
 
 
+@pytest.mark.thorough
 async def test_the_calls_of_a_script_pass_the_same_hooks(tmp_path: Path) -> None:
     script = "from hermes_tools import write_file\nprint(write_file(path='a.txt', content='x'))\n"
     async with bench(tmp_path, by_step([call("execute_code", code=script), say("Done.")])) as made:

@@ -120,7 +120,7 @@ async def test_a_server_that_goes_during_a_call_ends_that_call(tmp_path: Path, w
         assert raised.value.gone
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("way", ["wrong-ids", "garbage", "floods", "control"])
 async def test_what_is_no_answer_to_a_call_is_passed_over(tmp_path: Path, way: str) -> None:
     async with connected(tmp_path, way) as (connection, heard):
@@ -179,7 +179,7 @@ ODD = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("answer", "result"), ODD.values(), ids=ODD)
 async def test_a_result_is_read_as_far_as_possible_and_without_control_bytes(
     tmp_path: Path, answer: dict[str, Any], result: dict[str, Any]
@@ -345,7 +345,7 @@ async def test_what_a_server_started_ends_with_it(tmp_path: Path) -> None:
     assert not _lives(number)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("fault", "at"),
     [*((each, 8) for each in FAULTS if each != "delay"), ("cut", 2), ("kill", 2), ("half", 2)],

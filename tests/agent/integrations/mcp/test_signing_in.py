@@ -71,6 +71,7 @@ async def said(web: WebServer, folder: Path, **sign_in: Any) -> Any:
         return (await connection.call_tool(1, "echo", {"text": "hi"}))["content"]
 
 
+@pytest.mark.thorough
 async def test_what_signing_in_gave_is_kept_privately_and_used_without_a_person(tmp_path: Path) -> None:
     with web_server(asks_sign_in=True) as web:
         assert await said(web, tmp_path) == "hi"
@@ -92,6 +93,7 @@ async def test_tokens_that_ended_are_renewed_by_one_of_many_and_none_is_lost(tmp
         assert kept(tmp_path)["tokens"]["refresh_token"] in web.refreshes
 
 
+@pytest.mark.thorough
 async def test_tokens_that_the_server_no_longer_takes_are_renewed_before_anybody_is_asked(
     tmp_path: Path,
 ) -> None:
@@ -129,7 +131,7 @@ async def test_with_nobody_there_a_sign_in_is_asked_for(tmp_path: Path) -> None:
         assert "hermes mcp login web" in sentence and web.count("authorize") == 0
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("step", "broken", "clause"),
     [
@@ -161,6 +163,7 @@ async def test_what_fails_on_the_way_is_one_clause(
         assert not (tmp_path / "tokens" / "web.json").exists() or "tokens" not in kept(tmp_path)
 
 
+@pytest.mark.thorough
 async def test_a_renewal_that_is_refused_asks_for_a_new_sign_in(tmp_path: Path) -> None:
     with web_server(asks_sign_in=True) as web:
         await said(web, tmp_path)

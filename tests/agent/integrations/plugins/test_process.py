@@ -167,7 +167,7 @@ async def test_secrets_are_shown_to_no_plugin_whatever_it_declares(tmp_path: Pat
                 assert await act(process, "read", path=str(path)) == ""
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("do", "seconds", "said"),
     [
@@ -218,7 +218,7 @@ async def test_a_call_that_nobody_waits_for_is_stopped_and_the_plugin_goes_on(tm
         assert await act(process, "odd") and process.is_alive
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("handler", "said"),
     [

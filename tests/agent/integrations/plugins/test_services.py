@@ -157,6 +157,7 @@ async def test_dictation_voice_messages_and_the_doctor_know_a_service(tmp_path: 
             begin_dictation(home, environ, made.workspace)
 
 
+@pytest.mark.thorough
 async def test_what_the_settings_choose_comes_before_a_plugin(tmp_path: Path) -> None:
     script = by_step(
         [call("image_generate", prompt="a boat"), call("text_to_speech", text="Hi"), say("Done.")]
@@ -169,6 +170,7 @@ async def test_what_the_settings_choose_comes_before_a_plugin(tmp_path: Path) ->
         assert drawn["by"] == "this machine" and "text_to_speech" in spoken["error"]
 
 
+@pytest.mark.thorough
 async def test_a_rule_keeps_notes_and_pictures_from_a_plugin(tmp_path: Path) -> None:
     note = call("memory", target="user", action="add", content="Prefers tabs.")
     async with bench(

@@ -85,7 +85,7 @@ def _lines(folder: Path) -> None:
 ZEROS = "01d448afd928065458cf670b60f5a594d735af0172c8d67f22a81680132681ca"
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("change", "titles", "lines"),
     [

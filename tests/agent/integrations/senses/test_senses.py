@@ -90,6 +90,7 @@ async def test_pictures_are_drawn_and_changed_and_paid_for(tmp_path: Path) -> No
     assert KEYS["openai"] not in str(found)
 
 
+@pytest.mark.thorough
 async def test_a_ceiling_of_money_stops_a_picture_before_it_is_asked_for(tmp_path: Path) -> None:
     with Services() as services:
         _, (first, second) = await ran(
@@ -122,6 +123,7 @@ async def test_fal_draws_with_its_key_and_a_seed(tmp_path: Path) -> None:
     assert services.asked[0].path == "/fal-ai/flux/dev" and services.asked[0].json["sync_mode"] is True
 
 
+@pytest.mark.thorough
 async def test_the_local_floor_says_what_it_is(tmp_path: Path) -> None:
     with Services() as services:
         b, (one, two) = await ran(
@@ -200,6 +202,7 @@ async def test_messages_go_to_targets_of_the_settings_and_ask(tmp_path: Path) ->
         assert len(services.asked) == 2
 
 
+@pytest.mark.thorough
 async def test_what_services_answer_wrongly_becomes_a_sentence(tmp_path: Path) -> None:
     with Services() as services:
         services.broken = {
@@ -238,6 +241,7 @@ async def test_a_model_that_sees_is_shown_the_picture_itself(tmp_path: Path) -> 
         assert parts in [each["content"] for each in again]
 
 
+@pytest.mark.thorough
 async def test_a_side_model_looks_for_one_that_sees_nothing(tmp_path: Path) -> None:
     replies = by_step([call("vision_analyze", image="in.png"), say("done")])
     async with bench(tmp_path, replies) as b:

@@ -36,6 +36,7 @@ async def test_results_of_a_search_that_lead_there_are_dropped() -> None:
     assert answer.dropped == len(NAMED)
 
 
+@pytest.mark.thorough
 async def test_no_page_is_read_there(tmp_path: Path) -> None:
     pages: dict[str, Any] = {f"/to/{at}": moved(f"/to/{at}") for at in range(len(SAMPLE))}
     with site(tmp_path, pages) as here:

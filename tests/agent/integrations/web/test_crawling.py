@@ -72,6 +72,7 @@ async def crawled(here: Site, **order: Any) -> tuple[dict[str, Any], list[float]
         await here.services.close()
 
 
+@pytest.mark.thorough
 async def test_a_site_is_crawled_in_order_politely_and_to_the_disk(tmp_path: Path) -> None:
     with site(tmp_path, PAGES) as here:
         result, pauses = await crawled(here)

@@ -31,6 +31,7 @@ def article(inner: str = "", head: str = "", prose: str = PROSE) -> str:
     )
 
 
+@pytest.mark.thorough
 def test_forty_pages_of_documentation_keep_every_block_of_code_and_nearly_every_cell() -> None:
     pages = documentation_pages()
     read = [(page, read_html(page.html, "https://docs.example/a/").content) for page in pages]
@@ -42,6 +43,7 @@ def test_forty_pages_of_documentation_keep_every_block_of_code_and_nearly_every_
     assert not any("Chapter 3" in text or "Imprint" in text or "Copy" in text for _, text in read)
 
 
+@pytest.mark.thorough
 def test_an_article_is_told_from_what_surrounds_it() -> None:
     page = read_html(article(), "https://example.org/news/1", wants_plain=True, wants_links=True)
     assert (page.title, page.language, page.way) == ("Harbour", "en", "article")
@@ -91,6 +93,7 @@ LISTED = {
 }
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("listed", LISTED.values(), ids=LISTED)
 @pytest.mark.parametrize("is_article", [True, False])
 def test_code_keeps_its_lines_whatever_stands_around_it(is_article: bool, listed: tuple[str, str]) -> None:
@@ -140,7 +143,7 @@ def test_what_opens_by_a_click_is_seen() -> None:
     assert "Second tab." in page.content and "Folded." in page.content and page.hidden == 0
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("html", "note"),
     [
@@ -222,7 +225,7 @@ ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>Log</title><entry><ti
 href="https://example.org/1"/><updated>2026-11-02</updated><summary>Said so.</summary></entry></feed>"""
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("data", "kind", "url", "read", "holds"),
     [
@@ -290,6 +293,7 @@ def test_the_character_set_is_the_one_that_browsers_use(data: bytes, kind: str, 
     assert found == name and "\N{REPLACEMENT CHARACTER}" not in text
 
 
+@pytest.mark.thorough
 @given(
     st.binary(max_size=400),
     st.sampled_from(["text/html", "", "application/pdf", "application/json", "text/xml"]),

@@ -158,6 +158,7 @@ def test_an_import_that_is_not_followed_is_named_with_its_line(tmp_path: Path) -
     assert all(why in each for why, each in zip(reasons, told, strict=True))
 
 
+@pytest.mark.thorough
 def test_imports_end_at_a_depth_and_at_a_number(tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / f"{number}.md").write_text(f"chain {number} @{number + 1}.md")

@@ -146,6 +146,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(STEPS)
 def test_every_byte_of_a_request_belongs_to_one_layer(steps: list[tuple[str, str]]) -> None:
     path = started()
@@ -168,6 +169,7 @@ def test_every_byte_of_a_request_belongs_to_one_layer(steps: list[tuple[str, str
     assert abs(made.used - size) <= len(PARTS)
 
 
+@pytest.mark.thorough
 async def test_the_engine_gives_the_table_between_and_during_turns(tmp_path: Path) -> None:
     script = [call("terminal", command="sleep 0.4; echo done"), say("Done.")]
     async with bench(tmp_path, script) as made:

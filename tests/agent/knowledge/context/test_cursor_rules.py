@@ -58,6 +58,7 @@ def test_what_is_torn_foreign_or_leads_out_of_the_project_is_left_out(tmp_path: 
     assert "outside" not in "".join(each.text for each in project_files(project, 1_000))
 
 
+@pytest.mark.thorough
 async def test_a_rule_with_patterns_comes_once_with_the_first_file_that_fits(tmp_path: Path) -> None:
     steps = [call("read_file", path=path) for path in ("notes.md", "src/a.ts", "src/b.ts", "web/c.ts")]
     async with bench(tmp_path, [*steps, say("Done.")]) as b:

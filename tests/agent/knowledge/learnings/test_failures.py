@@ -157,6 +157,7 @@ def test_any_two_numbers_are_alike(one: int, other: int) -> None:
 _NAMES = some.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
 
 
+@pytest.mark.thorough
 @given(some.lists(_NAMES, min_size=1, max_size=5), some.lists(_NAMES, min_size=1, max_size=5))
 def test_any_two_paths_are_alike(one: list[str], other: list[str]) -> None:
     assert normalise(f"cannot read /{'/'.join(one)}: denied") == normalise(

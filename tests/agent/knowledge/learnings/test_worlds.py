@@ -197,6 +197,7 @@ async def test_an_order_is_not_taken_for_a_learning(tmp_path: Path) -> None:
         assert "reads like an instruction" in refused["error"]
 
 
+@pytest.mark.thorough
 async def test_switched_off_nothing_is_learned_and_no_tool_offered(tmp_path: Path) -> None:
     async with bench(
         tmp_path, by_step([calls(run("python2 x")), calls(run("python3 -c 1")), say("ok")])
@@ -221,6 +222,7 @@ async def test_a_damaged_table_stops_no_call_and_is_told_once(tmp_path: Path) ->
         assert len([event for event in b.seen(Noticed) if "Learning from calls failed" in event.text]) == 1
 
 
+@pytest.mark.thorough
 async def test_a_failed_call_that_repeats_before_it_is_mended_counts_once(tmp_path: Path) -> None:
     script: list[Reply] = [
         calls(run("python2 app.py")),

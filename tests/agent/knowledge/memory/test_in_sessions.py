@@ -16,6 +16,7 @@ def remember(text: str, target: str = "user") -> object:
     return call("memory", target=target, action="add", content=text)
 
 
+@pytest.mark.thorough
 async def test_a_note_is_in_the_next_session_and_changes_nothing_of_this_one(tmp_path: Path) -> None:
     script = by_step([remember("Prefers tabs."), say("noted"), say("two"), say("tabs it is")])
     async with bench(tmp_path, script) as b:

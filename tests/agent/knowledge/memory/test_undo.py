@@ -27,7 +27,7 @@ async def entries(b: Bench, scope: str = "memory") -> tuple[str, ...]:
     return (await notes(b).read(scope)).entries  # type: ignore[arg-type]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", ["memory", "user", "project"])
 async def test_a_note_goes_with_its_turn_and_comes_back_with_it(tmp_path: Path, target: str) -> None:
     script = by_step([remember("One.", target), say("1"), remember("Two.", target), say("2")])
@@ -45,6 +45,7 @@ async def test_a_note_goes_with_its_turn_and_comes_back_with_it(tmp_path: Path, 
         assert not list(Home(b.home).memories.rglob("*.bak.*"))
 
 
+@pytest.mark.thorough
 async def test_a_note_taken_back_is_no_edit_by_hand_for_the_next_write(tmp_path: Path) -> None:
     script = [remember("One."), say("1"), remember("Two."), say("2"), remember("Three."), say("3")]
     async with bench(tmp_path, script) as b, b.engine() as engine:
@@ -65,6 +66,7 @@ async def test_a_note_of_the_person_written_meanwhile_stays(tmp_path: Path) -> N
         assert went.restored is not None and "MEMORY.md" in went.restored.sentence()
 
 
+@pytest.mark.thorough
 async def test_a_note_and_a_file_of_one_turn_go_together(tmp_path: Path) -> None:
     script = by_step(
         [

@@ -1,5 +1,6 @@
 """Meaning adds to what words found and never takes it away."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_what_words_put_at_the_nth_place_stays_among_the_first_2n(by_words, by_m
         assert places[at] <= (at if whole else 2 * at + 1)
 
 
+@pytest.mark.thorough
 @given(scores, sureness)
 def test_without_vectors_the_order_is_that_of_words(by_words, sure) -> None:
     found = [Contender(score, None, whole) for score, whole, _ in sorted(by_words, key=lambda each: -each[0])]

@@ -100,12 +100,14 @@ async def test_what_shares_no_word_with_the_question_is_found_and_says_how(recal
     assert hits.hits[0].snippet == SAID[0][1]
 
 
+@pytest.mark.thorough
 async def test_words_alone_and_exact_matches_are_as_they_were(recall: Recall) -> None:
     assert not (await recall.search("what went wrong with the heating?", mode="words", patience=1)).hits
     hits = await recall.search("boiler", patience=1)
     assert [hit.ways for hit in hits.hits] == [("exact",)]
 
 
+@pytest.mark.thorough
 async def test_filters_hold_for_what_is_found_by_meaning(recall: Recall) -> None:
     hits = await recall.search("what medicine am I taking?", patience=1, filters=Filters(roles=("tool",)))
     assert [hit.snippet for hit in hits.hits] == [SAID[3][1]]

@@ -86,7 +86,7 @@ async def test_parts_of_words_and_symbols_are_found_as_ever(
         assert [hit.node for hit in (await recall.search(text)).hits] == [node.id]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
@@ -114,6 +114,7 @@ async def test_filters_narrow_what_is_ranked(
     assert bool(got) is bool(expected)
 
 
+@pytest.mark.thorough
 async def test_a_filter_finds_its_message_among_thousands_that_match_better(
     recall: Recall, store: Store, session: Session
 ) -> None:

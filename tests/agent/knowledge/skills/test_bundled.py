@@ -36,7 +36,7 @@ def named(skill: Skill) -> str:
     return skill.name
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("skill", FOUND.skills, ids=named)
 def test_a_bundled_skill_is_valid_and_no_danger(skill: Skill) -> None:
     assert validate(skill.file.read_text("utf-8"), skill.folder.name) == ()
@@ -96,6 +96,7 @@ def test_unreachable_commits_are_listed(repository: Path) -> None:
     assert "count on" in done.stdout, done.stderr
 
 
+@pytest.mark.thorough
 def test_secrets_are_found_and_masked_also_in_history(repository: Path) -> None:
     script = "security/secrets-audit/scripts/find.py"
     done = run(script, cwd=repository)

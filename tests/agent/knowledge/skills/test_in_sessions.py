@@ -38,6 +38,7 @@ def results(b: Bench) -> list[dict[str, Any]]:
     return [json.loads(event.result) for event in b.seen(ToolFinished)]
 
 
+@pytest.mark.thorough
 async def test_the_index_names_skills_once_and_stays_as_it_was(tmp_path: Path) -> None:
     script = by_step([manage("create", content=GOOD), say("one"), say("two"), say("three")])
     async with bench(tmp_path, script) as b:
@@ -77,6 +78,7 @@ async def test_without_skills_there_is_neither_tool_nor_index(tmp_path: Path) ->
         assert "The user runs the skill" not in str(request["messages"])
 
 
+@pytest.mark.thorough
 async def test_a_skill_is_listed_read_and_its_files_too(tmp_path: Path) -> None:
     script = by_step(
         [
@@ -179,6 +181,7 @@ async def test_what_a_skill_does_not_allow_is_refused_until_the_next_message(tmp
         assert all(each == names[0] for each in names) and "terminal" in names[0]
 
 
+@pytest.mark.thorough
 async def test_a_script_of_an_allowed_tool_cannot_call_others(tmp_path: Path) -> None:
     code = "from hermes_tools import write_file\nprint(write_file('made', 'x'))"
     script = by_step([call("skill_view", name="coder"), call("execute_code", code=code), say("done")])
@@ -189,6 +192,7 @@ async def test_a_script_of_an_allowed_tool_cannot_call_others(tmp_path: Path) ->
         assert "allows only execute_code" in str(results(b))
 
 
+@pytest.mark.thorough
 async def test_a_pattern_narrows_what_commands_may_be_run(tmp_path: Path) -> None:
     script = by_step(
         [
@@ -244,6 +248,7 @@ async def test_a_skill_is_made_mended_and_taken_back(tmp_path: Path) -> None:
         assert (folder / "SKILL.md").exists()
 
 
+@pytest.mark.thorough
 async def test_a_bundled_skill_is_copied_before_it_is_changed(tmp_path: Path) -> None:
     script = by_step(
         [

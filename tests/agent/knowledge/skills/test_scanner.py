@@ -16,6 +16,7 @@ def named(rule: ScanRule) -> str:
     return f"{rule.category}-{rule.name}"
 
 
+@pytest.mark.sample(55)
 @pytest.mark.parametrize("rule", rules(), ids=named)
 def test_a_rule_finds_its_examples_and_lets_their_neighbours_pass(rule: ScanRule) -> None:
     assert rule.matches and rule.passes

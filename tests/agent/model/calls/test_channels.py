@@ -95,6 +95,7 @@ def test_reasoning_about_calls_beside_an_answer_stays_reasoning() -> None:
     assert (reply.text, reply.calls) == ("No need to look.", ())
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "thought",
     ["", "Hm.", f"The form is {TAGGED}", f"{TAGGED}\nBut no.", "<tool_call>\n" * 2000, "[" * 50_000],

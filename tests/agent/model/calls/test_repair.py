@@ -191,7 +191,7 @@ def test_nothing_raises_and_every_result_is_an_object(raw: str) -> None:
         assert repair_arguments(text) == (text, "")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("begin", "unit", "times"),
     [

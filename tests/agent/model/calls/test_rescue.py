@@ -191,6 +191,7 @@ ANSWERS = [
 ]
 
 
+@pytest.mark.sample(76)
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_a_message_that_is_a_call_becomes_one(text: str) -> None:
     calls = rescue(text, TOOLS)
@@ -198,17 +199,19 @@ def test_a_message_that_is_a_call_becomes_one(text: str) -> None:
     assert [(call.name, json.loads(call.arguments)) for call in calls] == [("terminal", {"command": "ls"})]
 
 
+@pytest.mark.sample(54)
 @pytest.mark.parametrize("text", ANSWERS)
 def test_everything_else_stays_text(text: str) -> None:
     assert rescue(text, TOOLS) is None
 
 
+@pytest.mark.sample(79)
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_without_tools_nothing_is_a_call(text: str) -> None:
     assert rescue(text, ()) is None
 
 
-@pytest.mark.sample(42)
+@pytest.mark.sample(28)
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_no_beginning_of_a_call_is_taken_for_plain_text(text: str) -> None:
     assert "no" not in {may_be_call(text[:end], TOOLS) for end in range(len(text) + 1)}
@@ -303,7 +306,7 @@ def test_a_tool_without_a_schema_does_not_raise() -> None:
     assert rescue(LS, (ToolSpec("terminal", "", {}),)) is None
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("unit", "times"),
     [

@@ -318,6 +318,7 @@ FRAGMENTS = st.builds(
 )
 
 
+@pytest.mark.thorough
 @given(
     st.lists(
         FRAGMENTS | st.builds(TextDelta, st.sampled_from(["<think>", "</think>", "{", "a", LS])), max_size=12
@@ -348,7 +349,7 @@ def test_counts_and_ends_are_not_for_display() -> None:
 # Reasoning in the text
 
 
-@pytest.mark.sample(71)
+@pytest.mark.sample(47)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 100])
 @pytest.mark.parametrize(
     ("text", "reasoning", "answer"),
@@ -394,7 +395,7 @@ def test_reasoning_of_the_provider_is_kept_apart() -> None:
 # Calls in the text
 
 
-@pytest.mark.sample(54)
+@pytest.mark.sample(36)
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_a_call_written_as_text_is_read_and_never_shown(text: str, size: int) -> None:
@@ -407,7 +408,7 @@ def test_a_call_written_as_text_is_read_and_never_shown(text: str, size: int) ->
     assert reply.repairs
 
 
-@pytest.mark.sample(61)
+@pytest.mark.sample(41)
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("text", ANSWERS)
 def test_text_that_is_no_call_is_shown_whole(text: str, size: int) -> None:
@@ -425,7 +426,7 @@ def test_plain_text_is_shown_while_it_comes(text: str) -> None:
     assert rest == []
 
 
-@pytest.mark.sample(74)
+@pytest.mark.sample(49)
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_without_tools_everything_is_shown_while_it_comes(text: str) -> None:
     shown, rest, reply = decoded(pieces(text), ())

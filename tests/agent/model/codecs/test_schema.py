@@ -215,6 +215,7 @@ def test_several_calls_of_another_model_are_all_told() -> None:
 # What comes in
 
 
+@pytest.mark.thorough
 @given(
     st.text(max_size=60),
     st.booleans(),

@@ -133,7 +133,7 @@ def test_text_behind_a_call_is_kept_and_an_invented_result_is_not() -> None:
     assert len(reply.calls) == 1
 
 
-@pytest.mark.sample(57)
+@pytest.mark.sample(38)
 @pytest.mark.parametrize("text", WRITTEN_CALLS)
 def test_the_other_forms_of_a_call_are_read_too(text: str) -> None:
     shown, rest, reply = decoded(text)
@@ -240,6 +240,7 @@ def test_whatever_comes_in_calls_are_well_formed(parts: list[str], size: int) ->
         assert isinstance(json.loads(call.arguments), dict)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "unit", ["<tool_call>", "<tool_call>{}</tool_call>", '<tool_call>{"', "<tool_call> ", "{"]
 )

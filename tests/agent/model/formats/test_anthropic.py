@@ -51,7 +51,7 @@ LOOP = [
 ]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("redacts", [False, True])
 async def test_a_turn_with_thoughts_and_calls_side_by_side(tmp_path: Path, redacts: bool) -> None:
     form = MessagesForm(redacts=redacts)
@@ -141,6 +141,7 @@ async def test_what_stays_is_told_with_its_mend(tmp_path: Path, status: int, kin
         assert ended.outcome == "failed" and words in ended.error
 
 
+@pytest.mark.thorough
 async def test_a_refusal_ends_the_turn_with_its_reason(tmp_path: Path) -> None:
     script = [say("", finish="content_filter"), say("I can say", finish="content_filter"), say("Fine.")]
     async with bench(tmp_path, script, forms={"/v1/messages": MessagesForm()}) as b:
@@ -184,6 +185,7 @@ async def test_what_a_model_does_not_take_is_learned_and_costs_one_refusal(tmp_p
         assert len(b.server.refusals) == 1 and "`enabled` is not supported" in b.server.refusals[0]
 
 
+@pytest.mark.thorough
 async def test_sealed_thoughts_travel_whole_through_the_store_and_an_export(tmp_path: Path) -> None:
     form = MessagesForm()
     async with bench(tmp_path, LOOP, forms={"/v1/messages": form}) as b:

@@ -109,6 +109,7 @@ def thinking_in_blocks(events: list[Any]) -> list[Any]:
     return [events[0], *map(blocks, BLOCK_PIECES), *events[1:]]
 
 
+@pytest.mark.thorough
 async def test_thinking_blocks_of_a_gateway_go_back_whole_and_to_their_model_only(tmp_path: Path) -> None:
     look = calls(("read_file", {"path": "a.txt"}), text="Look.", edits=(thinking_in_blocks,))
     rules = Rules(message_fields=frozenset({"thinking_blocks"}))

@@ -59,6 +59,7 @@ LOOP = [
 ]
 
 
+@pytest.mark.thorough
 async def test_a_turn_with_encrypted_reasoning_and_calls_side_by_side(tmp_path: Path) -> None:
     forms = {"/v1/responses": ResponsesForm(phases=True)}
     async with bench(tmp_path, LOOP, forms=forms, api_key="test-key") as b:
@@ -127,7 +128,7 @@ async def test_a_model_whose_thoughts_were_not_kept_is_asked_for_none(tmp_path: 
         assert "reasoning" not in b.server.requests[-1].body
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("thinking", ["off", "null", "low", 20_000])
 @pytest.mark.parametrize("model", ["gpt-5", "gpt-5.2", "gpt-4.1"])
 async def test_every_model_takes_what_is_asked_of_it(tmp_path: Path, model: str, thinking: Any) -> None:

@@ -209,6 +209,7 @@ def test_a_hub_that_sends_too_much_is_stopped(tmp_path: Path, hub: Hub) -> None:
     assert part_file(tmp_path).stat().st_size <= len(CONTENT)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_a_hub_that_refuses_is_named_with_the_mend(tmp_path: Path, hub: Hub, status: int) -> None:
     hub.status = status

@@ -154,6 +154,7 @@ async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path, librar
     assert not alive(pid)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("behaviour", "cause"),
     [
@@ -210,6 +211,7 @@ async def test_a_model_larger_than_the_memory_is_refused(tmp_path: Path, library
         await LocalServer(path, library=library).start()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("behaviour", ["", "slow"], ids=["ready", "loading"])
 def test_the_child_dies_with_a_killed_parent(tmp_path: Path, library: str, behaviour: str) -> None:
     path = model(tmp_path, behaviour)

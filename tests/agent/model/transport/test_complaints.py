@@ -75,6 +75,7 @@ REAL = [line.split("\t") for line in (Path(__file__).parent / "overflows.tsv").r
 """Who says it, what they say, the window they name if they do."""
 
 
+@pytest.mark.sample(31)
 @pytest.mark.parametrize(("who", "text", "window"), REAL)
 def test_what_providers_really_say_is_known_with_the_window_they_name(who, text, window):
     assert kind_of(Complaint(text), 400) == "overflow", who
@@ -86,7 +87,7 @@ def bodies(name: str) -> list[list[str]]:
     return [line.split("\t") for line in (Path(__file__).parent / name).read_text().splitlines()]
 
 
-@pytest.mark.sample(49)
+@pytest.mark.sample(32)
 @pytest.mark.parametrize(("who", "status", "window", "body"), bodies("overflow_bodies.tsv"))
 def test_whole_bodies_of_providers_are_known_for_an_overflow(who, status, window, body):
     complaint = read_complaint(body.encode())

@@ -23,7 +23,7 @@ from tests.support.model_server import Rules, calls, refuse, say
 # Faults
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", FAULTS)
 async def test_every_fault_has_its_effect_and_no_other(name):
     fault = FAULTS[name]

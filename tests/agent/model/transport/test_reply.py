@@ -371,7 +371,7 @@ async def served(*script: Scripted, stall: float = 30):
             await client.aclose()
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_reply_comes_whole_after_any_fault_that_may_pass(name):
     fault = FAULTS[name]

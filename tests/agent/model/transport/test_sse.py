@@ -59,6 +59,7 @@ def decode(*chunks: bytes) -> list[str]:
     return [event for chunk in chunks for event in decoder.feed(chunk)]
 
 
+@pytest.mark.thorough
 @given(st.lists(PIECES, max_size=30).map(b"".join), st.lists(st.integers(0, 200), max_size=20))
 def test_any_division_of_the_bytes_gives_the_events_of_the_standard(stream, cuts):
     ends = sorted({min(cut, len(stream)) for cut in cuts})

@@ -99,6 +99,7 @@ def test_fields_of_the_body_say_it_too() -> None:
     assert asked_wait({"llm_provider-retry-after": "3"}, 429, '{"retry_after": 9}', NOW) == 3
 
 
+@pytest.mark.thorough
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_no_header_and_no_body_is_too_odd(value: str, body: str) -> None:
     names = ("retry-after", "retry-after-ms", "x-ratelimit-reset", "ratelimit")

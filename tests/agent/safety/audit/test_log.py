@@ -103,6 +103,7 @@ def test_another_process_goes_on_with_the_chain(tmp_path: Path) -> None:
     assert verify(tmp_path).sound and verify(tmp_path).records == 5
 
 
+@pytest.mark.thorough
 def test_two_processes_and_threads_append_at_once(tmp_path: Path) -> None:
     others = [writer(tmp_path, name, 60, limit=5_000) for name in ("one", "two")]
     log = AuditLog(tmp_path, 5_000)
@@ -123,7 +124,7 @@ def test_two_processes_and_threads_append_at_once(tmp_path: Path) -> None:
         assert [each["number"] for each in records(tmp_path) if each["by"] == name] == list(range(60))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("lines", [1, 7, 25])
 def test_a_killed_writer_leaves_a_log_that_goes_on(tmp_path: Path, lines: int) -> None:
     process = writer(tmp_path, "victim", 1_000_000)

@@ -144,6 +144,7 @@ def test_a_further_rule_that_denies_or_asks_never_makes_a_verdict_milder(
     assert strictness(bench.decide(action, [(rule, verdict), *rules], mode)) >= strictness(before)
 
 
+@pytest.mark.thorough
 @given(RULE_LISTS, KINDS, PLACES)
 @MODEST
 def test_deny_wins_over_every_other_rule_and_every_mode(
@@ -215,7 +216,7 @@ TABLE: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.sample(32)
+@pytest.mark.sample(21)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("what", "expected"), TABLE, ids=[what for what, _ in TABLE])
 def test_what_each_mode_says(bench: Bench, mode: Mode, what: str, expected: dict[str, str]) -> None:

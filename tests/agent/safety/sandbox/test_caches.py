@@ -49,6 +49,7 @@ def test_npm_installs_a_local_package(cached: Cell):
     assert not (cached.user / ".npm").exists()
 
 
+@pytest.mark.sample(2)
 def test_the_persons_caches_are_seen_and_stay_as_they_are(cached: Cell):
     ended = cached.shell(
         'cat "$CARGO_HOME/registry/cache/index/seen-1.0.0.crate" "$XDG_CACHE_HOME/models/weights"; '
@@ -65,7 +66,7 @@ def test_the_persons_caches_are_seen_and_stay_as_they_are(cached: Cell):
     assert os.listdir(cached.user / ".cargo" / "registry" / "cache" / "index") == ["seen-1.0.0.crate"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_what_is_planted_inside_leads_nobody_outside(cached: Cell):
     """Links that a command leaves in its caches are not followed when the next session fills them."""
     ended = cached.shell(

@@ -82,6 +82,7 @@ def test_the_one_who_tries_can_work_at_all(report: Report):
     assert {ended.code for ended in report.ended.values()} != {0}
 
 
+@pytest.mark.sample(54)
 @pytest.mark.parametrize("attempt", WRITES)
 def test_nothing_outside_is_changed_by(report: Report, attempt: str):
     assert attempt not in report.changed
@@ -92,6 +93,7 @@ def test_nothing_secret_is_read_by_way_of(report: Report, attempt: str):
     assert not [secret for secret in SECRETS if secret in report.ended[attempt].output]
 
 
+@pytest.mark.sample(73)
 @pytest.mark.parametrize("attempt", CALLS)
 def test_the_kernel_refuses(report: Report, attempt: str):
     assert report.ended[attempt].output in NO
@@ -108,6 +110,7 @@ def test_nobody_inside_writes(report: Report, attempt: str):
     assert ended.code != 0 and "written" not in ended.output
 
 
+@pytest.mark.sample(2)
 def test_an_abstract_socket_is_out_of_reach_with_the_network_on(make_cell: Callable[..., Cell]):
     cell = make_cell(network="on")
     name = f"hermes-{os.getpid()}-{time.monotonic_ns()}"
@@ -121,7 +124,7 @@ def test_an_abstract_socket_is_out_of_reach_with_the_network_on(make_cell: Calla
     assert ended.output == "refused\n"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("request_number", ["0x5412", "0x541C"])
 def test_nothing_is_typed_into_a_terminal(cell: Cell, request_number: str):
     ours, theirs = os.openpty()
@@ -174,6 +177,7 @@ def test_programs_that_change_the_user_do_not(cell: Cell):
     assert ended.output.split() == ["NoNewPrivs:", "1", str(os.getuid())]
 
 
+@pytest.mark.sample(2)
 def test_running_from_memory_gets_no_further(cell: Cell):
     before = picture(cell)
     ended = cell.python(

@@ -70,7 +70,7 @@ def test_a_listed_host_is_reached_and_another_one_is_named(cell: Cell):
     assert cell.boundary.hosts_refused(time.monotonic()) == ""
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "attempt",
     [
@@ -270,7 +270,7 @@ def fetched(host: str, port: int) -> bytes:
             time.sleep(0.05)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("inside", ["127.0.0.1", "0.0.0.0", "::1", "::"])
 def test_a_server_of_a_command_is_reached_from_outside_under_the_same_port_while_it_runs(
     cell: Cell, inside: str

@@ -67,7 +67,7 @@ def furnished(cell: Cell) -> Cell:
     return cell
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_guarded_place_stays_as_it_was(furnished: Cell, way: str):
@@ -126,6 +126,7 @@ def test_nothing_is_left_and_git_sees_nothing(furnished: Cell):
     assert git("status", "--porcelain") == "" and sorted(os.listdir(furnished.workspace)) == before
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
 def test_the_refusal_names_the_place_and_how_to_go_on(furnished: Cell):
     scripts = {
@@ -152,6 +153,7 @@ def test_what_a_person_said_yes_to_is_changed_and_nothing_else(furnished: Cell):
     assert (furnished.workspace / ".npmrc").read_text() == BEFORE
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
 def test_git_brings_other_versions_whole_and_cannot_change_its_own_settings(cell: Cell):
     top = cell.workspace

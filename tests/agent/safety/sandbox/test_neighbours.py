@@ -72,6 +72,7 @@ def test_a_sandbox_keeps_its_cover_when_one_of_another_process_ends(
     assert standing(furnished) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES)[:1])
 def test_nothing_is_left_and_nothing_changed_when_a_process_is_killed_amid_a_call(
     furnished: Cell, kind: str, tmp_path: Path

@@ -99,7 +99,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
     assert not holds(Leaky())
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_boundary_holds_whatever_number_our_own_process_has(kind: str, monkeypatch: pytest.MonkeyPatch):
     for number in range(1, 6):

@@ -32,6 +32,7 @@ def policy_of(top: Path, **more: tuple[Path, ...]) -> SandboxPolicy:
 PATHS = st.lists(st.sampled_from(NAMES), max_size=3)
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(writable=PATHS, readable=PATHS, hidden=PATHS, protected=PATHS)
 def test_each_path_is_written_and_read_as_the_mounts_have_it(

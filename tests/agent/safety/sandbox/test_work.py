@@ -21,6 +21,7 @@ def repository(cell: Cell) -> Cell:
     return cell
 
 
+@pytest.mark.sample(2)
 def test_a_c_program_is_built_with_make_and_runs(cell: Cell):
     (cell.workspace / "main.c").write_text(
         '#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n'
@@ -46,6 +47,7 @@ def test_a_python_project_is_tested(cell: Cell):
     assert ended.code == 0, ended.output
 
 
+@pytest.mark.sample(2)
 def test_git_works_and_its_programs_cannot_be_changed(repository: Cell):
     ended = repository.shell(
         "echo a > a; git status -s; git add a && git commit -qm first && git log --oneline | wc -l"
@@ -68,7 +70,7 @@ def test_what_git_would_run_cannot_be_made_where_it_is_missing(repository: Cell)
     assert sorted(set(os.listdir(store)) - made) == sorted(set(before) - made)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
 @pytest.mark.parametrize(
     "attempt",
@@ -88,7 +90,7 @@ def test_what_git_would_run_stays_as_it_was(repository: Cell, attempt: str):
     assert ((store / "config").read_text(), sorted(os.listdir(store / "hooks"))) == before
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_a_linked_work_tree_commits_into_its_repository(repository: Cell):
     top = repository.workspace
     subprocess.run(["git", "-C", str(top), "commit", "-q", "--allow-empty", "-m", "x"], check=True)
@@ -117,7 +119,7 @@ BESIDE = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("layout", list(BESIDE))
 def test_git_works_wherever_the_repository_of_the_workspace_lies(cell: Cell, layout: str):
     script = BESIDE[layout].format(out=cell.outside, ws=cell.workspace)
@@ -139,6 +141,7 @@ def test_git_works_wherever_the_repository_of_the_workspace_lies(cell: Cell, lay
         assert subprocess.run(["git", "config", "alias.x"], cwd=cell.workspace, check=False).returncode == 1
 
 
+@pytest.mark.sample(2)
 def test_a_marker_opens_no_repository_of_another_work_tree(cell: Cell):
     victim = cell.outside / "store"
     subprocess.run(
@@ -169,6 +172,7 @@ def test_programs_inside_talk_to_each_other_over_loopback(cell: Cell):
     assert ended.output == "talked\n"
 
 
+@pytest.mark.sample(2)
 def test_the_network_reaches_the_host_where_it_is_on(make_cell: Callable[..., Cell]):
     import socket
 

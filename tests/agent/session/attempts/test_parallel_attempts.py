@@ -142,6 +142,7 @@ async def test_an_attempt_whose_model_fails_says_so_and_can_still_be_looked_at(t
         assert engine.session.head == "attempt-1"
 
 
+@pytest.mark.thorough
 async def test_requests_of_a_attempt_are_counted(tmp_path: Path) -> None:
     async with bench(tmp_path, Engineer(write("a", "x"))) as b, b.engine() as engine:
         (attempt,) = await engine.attempts.start("build it", 1, max_turns=1)
@@ -152,6 +153,7 @@ async def test_requests_of_a_attempt_are_counted(tmp_path: Path) -> None:
         assert files(b) == {"a": "x"}
 
 
+@pytest.mark.thorough
 async def test_what_the_person_changed_meanwhile_is_a_conflict_when_a_attempt_is_picked(
     tmp_path: Path,
 ) -> None:

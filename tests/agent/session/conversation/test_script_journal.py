@@ -404,6 +404,7 @@ async def test_a_clock_a_year_ahead_takes_no_journal(tmp_path: Path, monkeypatch
     assert morning.path.exists() and later.path.exists()
 
 
+@pytest.mark.thorough
 async def test_a_call_that_cannot_be_taken_down_is_not_made(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nprint(terminal('touch made.txt')['error'])\n"
     async with bench(tmp_path, resuming(code)) as b:

@@ -146,7 +146,7 @@ CASES: dict[str, tuple[Tree, Tree]] = {
 }
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("case", CASES)
 def test_git_takes_a_folder_there_and_back(case: str, tmp_path: Path) -> None:
     assert not patched(tmp_path / "case", *CASES[case]).left_out

@@ -64,6 +64,7 @@ async def test_a_name_leads_back_over_tools_and_commands(tmp_path: Path) -> None
         assert steps == [None, None, 4, None, 5]
 
 
+@pytest.mark.thorough
 async def test_what_the_person_changed_since_stays(tmp_path: Path) -> None:
     replies = by_step(
         [

@@ -72,6 +72,7 @@ async def test_a_rewind_takes_back_conversation_and_files_and_gives_the_message_
         assert (files(b), said(engine)) == ({"a": "other"}, ["write a one", "write a other"])
 
 
+@pytest.mark.thorough
 async def test_files_alone_are_taken_back_and_the_model_hears_of_it(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
         await engine.travel.rewind(asked(engine, "write a two"), conversation=False)
@@ -80,6 +81,7 @@ async def test_files_alone_are_taken_back_and_the_model_hears_of_it(tmp_path: Pa
         assert "took files back" in str(b.server.requests[-1].messages)
 
 
+@pytest.mark.thorough
 async def test_the_conversation_alone_is_taken_back(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
         await engine.travel.rewind(asked(engine, "write a two"), files=False)
@@ -107,6 +109,7 @@ async def test_turns_are_undone_one_by_one_and_done_again(tmp_path: Path) -> Non
         assert [head.name for head in await engine.travel.heads()] == ["main"]
 
 
+@pytest.mark.thorough
 async def test_every_journey_is_undone_like_a_turn(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
         await engine.travel.rewind(asked(engine, "write a two"))
@@ -124,6 +127,7 @@ async def test_every_journey_is_undone_like_a_turn(tmp_path: Path) -> None:
         assert files(b) == {"a": "one"}
 
 
+@pytest.mark.thorough
 async def test_what_the_person_wrote_since_stays_unless_they_choose_otherwise(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
         (b.workspace / "a").write_text("mine")
@@ -136,6 +140,7 @@ async def test_what_the_person_wrote_since_stays_unless_they_choose_otherwise(tm
         assert files(b) == {"a": "one"}
 
 
+@pytest.mark.thorough
 async def test_what_the_person_wrote_between_commands_is_no_step_of_ours(tmp_path: Path) -> None:
     async with working(tmp_path, "run echo one >a") as (b, engine):
         (b.workspace / "theirs").write_text("x")
@@ -156,6 +161,7 @@ async def test_nothing_moves_while_the_agent_works(tmp_path: Path) -> None:
         assert files(b) == {"a": "one"}
 
 
+@pytest.mark.thorough
 async def test_a_branch_may_begin_with_a_note_of_the_one_it_leaves(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write b two") as (b, engine):
         await engine.travel.fork(asked(engine, "write a one"), carry_over=True)
@@ -165,6 +171,7 @@ async def test_a_branch_may_begin_with_a_note_of_the_one_it_leaves(tmp_path: Pat
         assert "asked: write b two" in heard and "made b" in heard
 
 
+@pytest.mark.thorough
 async def test_a_note_tells_what_was_done_since_both_branches_parted(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write b two") as (_, engine):
         other = asked(engine, "write b two")
@@ -180,6 +187,7 @@ async def test_a_note_tells_what_was_done_since_both_branches_parted(tmp_path: P
         assert not (await engine.travel.fork(engine.session.path[-1].id, carry_over=True)).note
 
 
+@pytest.mark.thorough
 async def test_a_resumed_session_goes_on_where_it_was_and_can_still_be_undone(tmp_path: Path) -> None:
     async with bench(tmp_path, Engineer()) as b:
         async with b.engine() as engine:
@@ -207,6 +215,7 @@ async def test_only_a_message_of_the_person_can_be_taken_back(tmp_path: Path) ->
             await engine.travel.rewind(engine.session.path[-1].id)
 
 
+@pytest.mark.thorough
 async def test_without_checkpoints_the_conversation_travels_and_files_stay(tmp_path: Path) -> None:
     async with bench(tmp_path, Engineer()) as b:
         b.config("checkpoints: {enabled: false}")
@@ -260,6 +269,7 @@ async def test_files_that_another_window_changed_since_are_not_taken_back_unaske
             await second.travel.redo()
 
 
+@pytest.mark.thorough
 async def test_a_window_that_goes_on_alone_can_undo_what_it_shares_with_the_other(tmp_path: Path) -> None:
     async with two_windows(tmp_path) as (b, first, _):
         await first.travel.undo()

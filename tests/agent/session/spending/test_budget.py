@@ -90,6 +90,7 @@ actions = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(actions, st.integers(0, 1_500), st.lists(st.integers(0, 700), min_size=5, max_size=5))
 def test_no_ceiling_is_ever_exceeded_and_every_account_adds_up(
     done: list[tuple[int, int, int, bool]], ceiling: int, ceilings: list[int]

@@ -49,6 +49,7 @@ async def test_raised_ceilings_of_all_agents_and_of_one_stand_too(tmp_path: Path
             assert after.summary == "Twice."
 
 
+@pytest.mark.thorough
 async def test_the_ceiling_of_a_day_is_raised_for_this_process_only(tmp_path: Path) -> None:
     scripts = {"main": [say("Done."), say("Never.")]}
     async with team(tmp_path, scripts, "budget: {day: {tokens: 100}}\n") as made:
@@ -97,7 +98,7 @@ async def test_decisions_are_found_on_whatever_branch_they_were_made(tmp_path: P
             assert engine.metering.spending.session.budget.turns == 20
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "decision", [{}, {"what": "raised"}, {"measure": "turns", "stood": "9"}, {"measure": 3}]
 )

@@ -291,7 +291,7 @@ async def test_a_killed_request_counts_and_holds_nothing() -> None:
     assert account.room() == 10_000 - most
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", STORMS)
 async def test_no_fault_gets_a_request_past_the_ceiling(name: str) -> None:
     account = BudgetAccount("a", Budget(tokens=1_500))

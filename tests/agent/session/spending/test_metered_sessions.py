@@ -191,6 +191,7 @@ async def test_a_session_of_an_older_version_begins_with_what_its_messages_say(t
     assert len(b.server.requests) == 2
 
 
+@pytest.mark.thorough
 async def test_whoever_raises_the_ceiling_when_asked_lets_the_turn_go_on(tmp_path: Path) -> None:
     asked: list[BudgetReachedError] = []
 
@@ -238,6 +239,7 @@ async def test_the_ceiling_of_a_day_holds_over_sessions_and_can_be_raised(tmp_pa
     assert raised.outcome == "done"
 
 
+@pytest.mark.thorough
 async def test_a_day_with_requests_of_unknown_price_is_not_let_go_on_unbounded(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda _: say("Yes.")) as b:
         await b.turn("go")
@@ -250,6 +252,7 @@ async def test_a_day_with_requests_of_unknown_price_is_not_let_go_on_unbounded(t
     assert "the price of custom/other is not known; give its prices" in refused.error
 
 
+@pytest.mark.thorough
 async def test_the_side_model_counts_and_at_the_ceiling_the_rules_decide(tmp_path: Path) -> None:
     judge = say('{"verdict": "allow", "reasons": []}')
     steps = by_step([call("terminal", command="ls"), say("done")])
@@ -285,6 +288,7 @@ async def test_the_demo_costs_nothing_and_leaves_no_rows(tmp_path: Path) -> None
         assert all_rows(b) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("ceiling", ["session", "day"])
 async def test_a_request_that_cannot_be_written_down_does_not_leave(tmp_path: Path, ceiling: str) -> None:
     async with bench(tmp_path, lambda _: say("Yes.")) as b:

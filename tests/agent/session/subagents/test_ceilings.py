@@ -65,6 +65,7 @@ async def ran(made: Bench, reply: Reply) -> TurnEnded:
         return await engine.run("Go.")
 
 
+@pytest.mark.thorough
 async def test_a_ceiling_of_all_agents_is_raised_and_the_agent_goes_on(tmp_path: Path) -> None:
     scripts = {"main": sends("one"), "one": [LOOK, say(report())]}
     async with team(tmp_path, scripts, settings(tokens=10_000)) as made:
@@ -84,6 +85,7 @@ async def test_a_ceiling_of_all_agents_is_raised_and_the_agent_goes_on(tmp_path:
         assert "from 10,000 tokens to " in made.seen(Noticed)[0].text
 
 
+@pytest.mark.thorough
 async def test_a_stop_ends_the_agent_with_what_there_is(tmp_path: Path) -> None:
     scripts = {"main": sends("one"), "one": [call("todo_read", text="I found half."), say(report())]}
     async with team(tmp_path, scripts, settings(turns=2)) as made:
@@ -103,6 +105,7 @@ async def test_an_agent_that_has_used_up_its_requests_goes_on_with_more(tmp_path
         assert [each.ceiling for each in asks(made)] == [3]
 
 
+@pytest.mark.thorough
 async def test_one_answer_ends_all_that_reach_the_same_ceiling(tmp_path: Path) -> None:
     goals = ("one", "two", "three")
     scripts: dict[str, Any] = {goal: [say(report())] for goal in goals}
@@ -113,6 +116,7 @@ async def test_one_answer_ends_all_that_reach_the_same_ceiling(tmp_path: Path) -
         assert len(asks(made)) == 1
 
 
+@pytest.mark.thorough
 async def test_one_raise_lets_all_go_on_that_wait_for_it(tmp_path: Path) -> None:
     goals = ("one", "two", "three")
     scripts: dict[str, Any] = {goal: [say(report())] for goal in goals}
@@ -132,6 +136,7 @@ async def test_a_budget_that_a_sender_chose_ends_without_a_question(tmp_path: Pa
         assert "hermes config set" not in result["reason"]
 
 
+@pytest.mark.thorough
 async def test_nobody_there_is_asked_nothing(tmp_path: Path) -> None:
     scripts = {"main": sends("one"), "one": [say(report())]}
     async with team(tmp_path, scripts, settings(tokens=100)) as made:
@@ -157,6 +162,7 @@ async def test_the_agent_that_asks_waits_while_others_go_on(tmp_path: Path) -> N
         assert results(made)[-1]["outcome"] == "completed"
 
 
+@pytest.mark.thorough
 async def test_a_kill_withdraws_the_question(tmp_path: Path) -> None:
     scripts = {"main": sends("one"), "one": [say(report())]}
     async with team(tmp_path, scripts, settings(tokens=100)) as made:
@@ -229,6 +235,7 @@ async def test_a_session_that_stops_at_its_ceiling_asks_again_in_the_next_turn(t
             assert len(asks(made)) == 2
 
 
+@pytest.mark.thorough
 async def test_the_ceiling_of_the_day_is_raised_too(tmp_path: Path) -> None:
     scripts = {"main": [LOOK, say("Done.")]}
     async with team(tmp_path, scripts, "budget: {day: {tokens: 100}}\n") as made:

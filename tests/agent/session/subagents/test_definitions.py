@@ -155,6 +155,7 @@ def test_weights_are_not_named_by_projects() -> None:
     assert "cannot name weights" in str(parse(content, "a.md", "project").problems[0])
 
 
+@pytest.mark.thorough
 @given(st.binary(max_size=300))
 @settings(max_examples=150, deadline=None)
 def test_no_bytes_make_it_fail(content: bytes) -> None:

@@ -94,6 +94,7 @@ async def test_several_agents_work_side_by_side_and_report(tmp_path: Path) -> No
         assert all("Letters go to files." in text and "Write both." not in text for text in context)
 
 
+@pytest.mark.thorough
 async def test_a_failed_agent_makes_the_whole_not_completed(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", tasks=[{"goal": "good"}, {"goal": "bad"}]), say("One failed.")],
@@ -108,6 +109,7 @@ async def test_a_failed_agent_makes_the_whole_not_completed(tmp_path: Path) -> N
         assert result["results"][1]["open_points"] == ["find the key"]
 
 
+@pytest.mark.thorough
 async def test_an_agent_whose_own_agent_failed_never_reads_as_completed(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="middle"), say("Over.")],
@@ -197,6 +199,7 @@ async def test_a_budget_of_tokens_ends_an_agent_with_what_it_had(tmp_path: Path)
         assert made.seen(AgentEnded)[0].outcome == "budget"
 
 
+@pytest.mark.thorough
 async def test_a_budget_of_turns_leaves_a_last_request_for_a_summary(tmp_path: Path) -> None:
     look = [call("read_file", path=f"{n}.txt") for n in range(3)]
     scripts = {
@@ -210,6 +213,7 @@ async def test_a_budget_of_turns_leaves_a_last_request_for_a_summary(tmp_path: P
         assert one["usage"]["requests"] == 4
 
 
+@pytest.mark.thorough
 async def test_time_that_is_over_ends_an_agent_in_the_middle_of_a_command(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="slow", budget={"seconds": 1}), say("Over.")],
@@ -242,6 +246,7 @@ async def test_a_readonly_agent_has_no_tool_to_change_anything(tmp_path: Path) -
         assert not (made.workspace / "x").exists()
 
 
+@pytest.mark.thorough
 async def test_an_agent_gets_only_the_toolsets_it_is_given_and_a_wrong_name_sends_nobody(
     tmp_path: Path,
 ) -> None:
@@ -267,6 +272,7 @@ async def test_an_agent_gets_only_the_toolsets_it_is_given_and_a_wrong_name_send
         assert offered == [{"terminal", "process", "todo_write", "todo_read"}]
 
 
+@pytest.mark.thorough
 async def test_background_agents_are_announced_when_they_end(tmp_path: Path) -> None:
     scripts = {
         "main": [
@@ -297,6 +303,7 @@ SLOW = say("word " * 10_000, pace=0.02)
 """An answer that takes longer than any test waits."""
 
 
+@pytest.mark.thorough
 async def test_a_killed_agent_stops_amid_its_answer_and_sends_nothing_after(
     tmp_path: Path,
 ) -> None:
@@ -318,6 +325,7 @@ async def test_a_killed_agent_stops_amid_its_answer_and_sends_nothing_after(
         assert (one["outcome"], one["reason"]) == ("killed", "It was stopped before it was done.")
 
 
+@pytest.mark.thorough
 async def test_killing_a_waiting_or_unknown_agent_is_no_trouble(tmp_path: Path) -> None:
     tasks = [{"goal": "slow"}, {"goal": "later"}]
     scripts = {
@@ -336,6 +344,7 @@ async def test_killing_a_waiting_or_unknown_agent_is_no_trouble(tmp_path: Path) 
         assert asked(made, "later") == 0
 
 
+@pytest.mark.thorough
 async def test_a_paused_agent_is_still_until_it_is_resumed(tmp_path: Path) -> None:
     steps = [SLOW, SLOW]
 
@@ -391,6 +400,7 @@ async def test_what_an_agent_is_told_reaches_its_next_request(tmp_path: Path) ->
         assert one["summary"] == "Mind the gap."
 
 
+@pytest.mark.thorough
 async def test_an_interrupted_turn_leaves_no_agent_running_and_each_can_go_on(tmp_path: Path) -> None:
     def slow(request: Any) -> Reply:
         return say(report("Went on.")) if "Go on where you stopped" in str(request.messages[-1]) else SLOW

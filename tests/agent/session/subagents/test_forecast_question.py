@@ -65,6 +65,7 @@ def rulings(made: Bench) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.thorough
 async def test_a_large_fan_out_waits_until_the_person_has_seen_what_it_may_take(tmp_path: Path) -> None:
     async with team(tmp_path, scripts(), "budget: {session: {tokens: 900000}}\n") as made:
         async with made.engine(attended=True) as engine:
@@ -105,7 +106,7 @@ async def test_once_asks_again_and_for_the_session_asks_no_more(tmp_path: Path) 
         assert [each["outcome"] for each in results(made)] == ["completed"] * 3
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("threshold", ["null", "100000000"])
 async def test_below_the_threshold_nobody_is_asked(tmp_path: Path, threshold: str) -> None:
     async with team(tmp_path, scripts(), f"subagents: {{forecast_tokens: {threshold}}}\n") as made:
@@ -113,6 +114,7 @@ async def test_below_the_threshold_nobody_is_asked(tmp_path: Path, threshold: st
         assert cards(made) == [] and results(made)[0]["outcome"] == "completed"
 
 
+@pytest.mark.thorough
 async def test_a_lone_agent_is_not_asked_about_on_a_guess(tmp_path: Path) -> None:
     lone = scripts(call("delegate_task", goal="one"))
     async with team(tmp_path, lone, "subagents: {forecast_tokens: 1}\n") as made:
@@ -120,6 +122,7 @@ async def test_a_lone_agent_is_not_asked_about_on_a_guess(tmp_path: Path) -> Non
         assert cards(made) == [] and asked(made, "one") == 1
 
 
+@pytest.mark.thorough
 async def test_one_card_is_enough_where_the_mode_would_ask_for_each_agent(tmp_path: Path) -> None:
     async with team(tmp_path, scripts(), ALWAYS) as made:
         await ran(made, Decision("once"), approve="careful")
@@ -153,13 +156,14 @@ async def test_an_interrupt_withdraws_the_question_and_sends_nobody(tmp_path: Pa
         assert made.seen(AgentStarted) == [] and made.seen(TurnEnded)[-1].outcome == "interrupted"
 
 
+@pytest.mark.thorough
 async def test_nobody_there_sends_what_a_ceiling_bounds(tmp_path: Path) -> None:
     async with team(tmp_path, scripts(), ALWAYS) as made:
         await made.turn("Go.")
         assert cards(made) == [] and results(made)[0]["outcome"] == "completed"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("own", [True, False])
 async def test_nobody_there_sends_nothing_unbounded_unless_each_has_a_budget(
     tmp_path: Path, own: bool
@@ -171,6 +175,7 @@ async def test_nobody_there_sends_nothing_unbounded_unless_each_has_a_budget(
         assert result.get("outcome") == "completed" if own else "no ceiling bounds them" in result["error"]
 
 
+@pytest.mark.thorough
 async def test_an_agent_that_sends_others_is_named_and_shown_as_waiting(tmp_path: Path) -> None:
     middle = [call("delegate_task", goal="one"), say(report())]
     all_of_them = scripts(call("delegate_task", goal="middle"), middle=middle)
@@ -190,6 +195,7 @@ async def test_an_agent_that_sends_others_is_named_and_shown_as_waiting(tmp_path
         assert run.waiting == 0
 
 
+@pytest.mark.thorough
 async def test_the_budget_of_a_call_bounds_what_is_foreseen(tmp_path: Path) -> None:
     sends = call("delegate_task", tasks=TWO, budget={"tokens": 30_000})
     async with team(tmp_path, scripts(sends), ALWAYS) as made:

@@ -92,6 +92,7 @@ async def test_three_agents_in_copies_change_different_files_are_merged_and_undo
             assert (made.workspace / "two.txt").read_text() == "two\nmore\n"
 
 
+@pytest.mark.thorough
 async def test_a_file_of_the_project_itself_is_refused_with_its_path_in_the_copy(tmp_path: Path) -> None:
     def child(request: Any) -> Reply:
         done = sum(message["role"] == "tool" for message in request.messages)

@@ -106,6 +106,7 @@ async def test_a_broken_definition_is_refused_with_its_fault_and_nothing_is_sent
         assert any("agents/reviewer.md" in event.text for event in made.seen(Noticed))
 
 
+@pytest.mark.thorough
 async def test_a_call_can_narrow_a_definition_and_not_leave_it(tmp_path: Path) -> None:
     scripts = {
         "main": [
@@ -173,6 +174,7 @@ providers:
 """
 
 
+@pytest.mark.thorough
 async def test_an_agent_asks_the_model_of_its_definition_and_pays_its_price(tmp_path: Path) -> None:
     scripts = {"main": [call("delegate_task", goal="look", agent="far"), say("Over.")]}
     answers = by_task({"look": [say(report("From afar."))]})
@@ -191,6 +193,7 @@ async def test_an_agent_asks_the_model_of_its_definition_and_pays_its_price(tmp_
         assert not [each for each in made.server.requests if task_of(each) == "look"]
 
 
+@pytest.mark.thorough
 async def test_an_unknown_model_is_told_with_what_there_is_and_nothing_is_sent(tmp_path: Path) -> None:
     scripts = {
         "main": [

@@ -62,6 +62,7 @@ async def test_a_broken_kind_is_told_with_its_fault(tmp_path: Path) -> None:
         assert "- looker cannot be sent; tell the user. agents/looker.md line 1" in seen_by_main(made)
 
 
+@pytest.mark.thorough
 async def test_kinds_of_a_project_that_is_not_trusted_are_not_meant(tmp_path: Path) -> None:
     async with team(tmp_path, {"main": [say("Yes."), say("Yes.")]}) as made:
         define(made.workspace / ".hermes" / "agents", "looker", LOOKER)

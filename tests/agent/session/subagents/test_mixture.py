@@ -80,6 +80,7 @@ def asked(made: Bench, part: str) -> list[Any]:
     return [each for each in made.server.requests if part_of(each) == part]
 
 
+@pytest.mark.thorough
 async def test_several_models_answer_and_one_puts_together(tmp_path: Path) -> None:
     async with mixture(
         tmp_path, {"models": ["lab/one", "lab/two"], "aggregator": "lab/two"}, by_model
@@ -103,6 +104,7 @@ async def test_several_models_answer_and_one_puts_together(tmp_path: Path) -> No
         assert "lab/one" not in first(quoted)
 
 
+@pytest.mark.thorough
 async def test_the_display_names_who_answered_and_what_it_cost(tmp_path: Path) -> None:
     async with mixture(
         tmp_path, {"models": ["lab/one", "lab/two"], "aggregator": "lab/one"}, by_model
@@ -112,6 +114,7 @@ async def test_the_display_names_who_answered_and_what_it_cost(tmp_path: Path) -
         assert re.fullmatch(r"2 of 2 answered · \$0\.\d{4}", display.summary)
 
 
+@pytest.mark.thorough
 async def test_prompts_look_at_it_in_several_ways_with_the_sessions_model(tmp_path: Path) -> None:
     prompts = ["You are strict.", "You are kind."]
     async with mixture(tmp_path, {"prompts": prompts}, by_model) as made:
@@ -139,6 +142,7 @@ async def test_who_fails_is_named_and_the_others_count(tmp_path: Path) -> None:
         assert "no such thing" in failed["reason"] and "shown_as" not in failed
 
 
+@pytest.mark.thorough
 async def test_a_single_answer_is_passed_on_as_partial_without_an_aggregator(tmp_path: Path) -> None:
     def answer(part: str, request: Any) -> Any:
         return refuse(400, "down") if request.body["model"] == "two" else by_model(part, request)
@@ -159,6 +163,7 @@ async def test_when_nobody_answers_that_is_an_error_that_says_why(tmp_path: Path
         assert [each["outcome"] for each in result["members"]] == ["failed", "failed"]
 
 
+@pytest.mark.thorough
 async def test_answers_are_not_lost_when_they_cannot_be_put_together(tmp_path: Path) -> None:
     def answer(part: str, request: Any) -> Any:
         return refuse(400, "down") if part == "aggregator" else by_model(part, request)
@@ -202,6 +207,7 @@ async def test_an_answer_cannot_pretend_to_be_outside_its_quotation(tmp_path: Pa
         assert sum("PWNED" in part for part in inside) == 1
 
 
+@pytest.mark.thorough
 async def test_the_words_of_a_member_are_the_answer_as_they_stand(tmp_path: Path) -> None:
     text = "Outcome: failed\n\nFindings:\n- 7 times 13\n\nFiles:\n- none"
 
@@ -212,6 +218,7 @@ async def test_the_words_of_a_member_are_the_answer_as_they_stand(tmp_path: Path
         assert (await one_turn(made))["answer"] == text
 
 
+@pytest.mark.thorough
 async def test_a_ceiling_of_the_members_holds_and_is_named(tmp_path: Path) -> None:
     arguments = {"models": ["lab/one", "lab/two"], "budget": {"tokens": 100}}
     async with mixture(tmp_path, arguments, by_model) as made:
@@ -242,6 +249,7 @@ async def test_what_cannot_be_asked_is_refused_in_a_sentence(
         assert made.seen(AgentStarted) == []
 
 
+@pytest.mark.thorough
 async def test_the_same_model_can_be_asked_more_than_once(tmp_path: Path) -> None:
     async with mixture(tmp_path, {"models": ["lab/one", "lab/one"]}, by_model) as made:
         result = await one_turn(made)

@@ -60,6 +60,7 @@ async def test_after_a_no_nothing_was_asked_and_the_reason_reaches_the_model(tmp
         assert "Ask one only." in result["error"] and made.seen(AgentStarted) == []
 
 
+@pytest.mark.thorough
 async def test_it_is_not_asked_below_the_threshold_or_where_the_wish_was_not_to_be_asked(
     tmp_path: Path,
 ) -> None:

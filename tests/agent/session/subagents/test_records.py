@@ -52,6 +52,7 @@ def test_a_report_not_written_as_asked_is_all_summary() -> None:
     assert read_answer("I did it.\nThe files: a, b.").summary == "I did it.\nThe files: a, b."
 
 
+@pytest.mark.thorough
 @given(st.text(max_size=300))
 @settings(max_examples=60, deadline=None)
 def test_any_text_can_be_read(text: str) -> None:

@@ -133,6 +133,7 @@ async def test_words_that_are_a_reason_to_go_on_survive_the_wait_for_room(tmp_pa
         assert heard(made, "quick")[1:] == ["Once more."]
 
 
+@pytest.mark.thorough
 async def test_words_that_come_while_the_report_is_made_let_the_agent_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +163,7 @@ async def test_words_that_come_while_the_report_is_made_let_the_agent_go_on(
         assert heard(made, "child")[1:] == ["One more thing."]
 
 
+@pytest.mark.thorough
 async def test_one_that_is_being_stopped_is_told_nothing_that_it_would_never_read(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="child", background=True), say("Sent.")],
@@ -175,6 +177,7 @@ async def test_one_that_is_being_stopped_is_told_nothing_that_it_would_never_rea
             await engine.agents.send_input("agent-1", "Wait.")
 
 
+@pytest.mark.thorough
 async def test_the_model_is_told_when_the_person_lets_an_agent_go_on_and_what_came_of_it(
     tmp_path: Path,
 ) -> None:
@@ -229,6 +232,7 @@ async def test_what_the_model_was_not_told_before_the_end_it_is_told_in_the_next
             assert sum(note.startswith("[Agent agent-2 has ended: completed.") for note in notes) == 1
 
 
+@pytest.mark.thorough
 async def test_what_the_model_asks_of_its_agents_is_not_told_as_the_persons_wish(tmp_path: Path) -> None:
     scripts = {
         "main": [

@@ -117,7 +117,7 @@ async def attended(b: Bench, *choices: str) -> AsyncIterator[tuple[Engine, list[
 WRITE = "mkdir -p .vscode; echo mine > .vscode/tasks.json; echo mine > .envrc; echo x > code"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("tool", ["terminal", "script"])
 async def test_a_person_is_asked_and_may_keep_it(tmp_path: Path, tool: str) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
@@ -138,6 +138,7 @@ async def test_a_person_is_asked_and_may_keep_it(tmp_path: Path, tool: str) -> N
             assert "kept the change" in result(b, 1)["note"]
 
 
+@pytest.mark.thorough
 async def test_while_the_person_is_asked_nothing_stands_there(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         act(b, WRITE)
@@ -241,6 +242,7 @@ async def test_what_comes_with_a_clone_is_told(tmp_path: Path) -> None:
         assert "sub/.vscode/tasks.json" in told
 
 
+@pytest.mark.thorough
 async def test_a_new_repository_of_the_workspace_itself_opens_nothing(tmp_path: Path) -> None:
     async with bench(tmp_path, lambda *_: None) as b:
         act(b, "git init -q .; echo evil > .envrc; git init -q sub; git -C sub config core.fsmonitor ./evil")

@@ -92,7 +92,7 @@ def test_a_store_that_never_looked_at_the_clock_goes_by_it(store: CheckpointStor
     assert cleared(store, NOW).steps == 1
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "note",
     [
@@ -142,6 +142,7 @@ def test_the_note_is_for_its_owner_only_and_leaves_nothing_beside_it(store: Chec
     assert {path.name for path in store.folder.iterdir()} == {"format", NAME}
 
 
+@pytest.mark.thorough
 @given(st.lists(st.floats(0, 4e9), min_size=1, max_size=40), st.floats(0, 1e8))
 def test_whatever_a_clock_says_lived_time_goes_by_no_faster_than_its_looks_allow(
     clock: list[float], seconds: float

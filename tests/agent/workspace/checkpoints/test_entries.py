@@ -40,11 +40,13 @@ entries = st.builds(
 changes = st.builds(PathChange, path=names, before=st.none() | entries, after=st.none() | entries)
 
 
+@pytest.mark.thorough
 @given(changes)
 def test_a_change_is_the_same_after_its_way_through_json(change: PathChange) -> None:
     assert change_of(json.loads(json.dumps(change_record(change)))) == change
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(st.lists(changes, max_size=3), st.lists(st.builds(LeftOut, names, st.text(max_size=9)), max_size=3))
 def test_a_step_is_the_same_after_its_way_through_json(found: list[PathChange], left: list[LeftOut]) -> None:

@@ -126,7 +126,7 @@ UNDONE = {
 }
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", UNDONE.values(), ids=UNDONE)
 async def test_what_git_did_is_undone_byte_for_byte(opened: Open, repository: Path, text: str) -> None:
     before = standing(repository)
@@ -289,6 +289,7 @@ async def test_what_is_kept_shows_nowhere_in_git_and_takes_no_room(opened: Open,
     assert held and all(path.stat().st_nlink == 2 for path in held)
 
 
+@pytest.mark.thorough
 async def test_what_another_process_left_is_finished_with_the_locks_it_held(
     opened: Open, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +331,7 @@ async def test_what_another_process_left_is_finished_with_the_locks_it_held(
     git(repository, "fsck", "--full")
 
 
+@pytest.mark.thorough
 async def test_objects_on_another_file_system_are_copied_or_named(
     opened: Open, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +353,7 @@ async def test_objects_on_another_file_system_are_copied_or_named(
     assert keep.reason == "lies on another file system and is too large to be copied"
 
 
+@pytest.mark.thorough
 async def test_a_repository_within_another_goes_back_by_itself(opened: Open, repository: Path) -> None:
     inner = repository / "vendor" / "lib"
     inner.mkdir(parents=True)
@@ -388,6 +391,7 @@ async def test_what_happened_to_git_is_one_plain_line(opened: Open, repository: 
     assert recorder.store.line("session").steps()[-1].git == step.git
 
 
+@pytest.mark.thorough
 async def test_what_only_the_store_has_of_git_is_counted_and_goes_when_it_is_old_or_too_much(
     opened: Open, repository: Path
 ) -> None:

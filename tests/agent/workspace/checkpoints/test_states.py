@@ -50,6 +50,7 @@ def standing(state: State) -> State:
     return {path: entry for path, entry in state.items() if entry is not None}
 
 
+@pytest.mark.thorough
 @given(histories())
 def test_every_position_is_reached_from_the_end(history: tuple[list[Step], dict[int, State]]) -> None:
     steps, states = history
@@ -75,6 +76,7 @@ def test_differences_lead_from_any_position_to_any_other(
                 assert (change.before, change.after) == (before.get(change.path), after.get(change.path))
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(histories())
 def test_a_history_nobody_disturbed_is_not_broken(history: tuple[list[Step], dict[int, State]]) -> None:

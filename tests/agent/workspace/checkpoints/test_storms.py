@@ -18,6 +18,7 @@ from tests.support.restore_storm import LIMIT, act, change, fill, kill_once, typ
 from tests.support.thorough import thoroughly
 
 
+@pytest.mark.thorough
 def test_kills_while_recording_restoring_and_clearing_leave_a_tree_that_is_one_or_the_other(
     root: Path, tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def test_any_index_catalogue_or_answer(data: Any) -> None:
             pass  # a torn lock file
 
 
+@pytest.mark.thorough
 @given(TEXTS)
 @example("https://github.com/a")
 @example("https://[::1")

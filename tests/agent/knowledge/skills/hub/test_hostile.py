@@ -51,6 +51,7 @@ def close(handler: BaseHTTPRequestHandler) -> None:
     handler.connection.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize(
     ("reply", "says", "kind"),
     [

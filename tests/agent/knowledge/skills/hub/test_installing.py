@@ -169,6 +169,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_byte_switches_a_skill_off_until_it_is_approved(
     hub: SkillHub, home: Home, tmp_path: Path, change: str
@@ -203,6 +204,7 @@ def test_only_what_was_shown_is_approved(hub: SkillHub, tmp_path: Path) -> None:
         hub.installed.approve(seen.row, seen.digest)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "torn", [b"", b"{", b'{"version": 9}', b'{"version": 1, "skills": {"pdf": {}}}', b"\xff"]
 )
@@ -303,6 +305,7 @@ def test_a_removed_skill_comes_back_as_it_was(hub: SkillHub, home: Home, tmp_pat
         hub.installed.restore("pdf")
 
 
+@pytest.mark.thorough
 def test_an_update_shows_what_is_new_and_replaces_what_nobody_edited(hub: SkillHub, tmp_path: Path) -> None:
     repository = tmp_path / "repo"
     git_repository(repository, {"pdf/SKILL.md": skill_md("pdf"), "pdf/old.md": b"Old\n"})

@@ -40,7 +40,7 @@ def paths(fetched: FetchedSkill) -> list[str]:
     return [file.path for file in fetched.files]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "form", ["{url}/ana/tools", "{url}/repos/ana/tools", "{url}/ana/tools/tree/main/skills"]
 )
@@ -71,6 +71,7 @@ def test_a_server_without_commits_or_blobs_is_read_by_branch_and_contents() -> N
         assert paths(fetched) == ["SKILL.md"] and fetched.offer.version == "main"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("files", "modes", "says"),
     [

@@ -117,7 +117,7 @@ def libraries(folder: Path) -> Path:
     return python
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [*KINDS, *thoroughly(*REAL, *SERVERS)])
 async def test_a_database_that_a_program_has_open_stays_whole_and_is_named_once(
     kind: str, opened: Open, root: Path, python_of: Callable[[str], str]

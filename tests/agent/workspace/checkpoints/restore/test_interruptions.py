@@ -163,7 +163,7 @@ def test_a_file_changed_twice_within_the_exchange_is_kept_beside(work: Workspace
     assert sorted(each.name for each in work.root.iterdir()) == ["file", "file.yours-1"]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("has_exchange", [True, False])
 def test_file_systems_without_an_exchange_are_served_too(
     work: Workspace, monkeypatch, has_exchange: bool

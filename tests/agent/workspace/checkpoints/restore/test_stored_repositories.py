@@ -172,7 +172,7 @@ async def test_keeping_such_contents_before_the_first_command_is_no_change_by_ot
     assert recorded.coverage.complete, recorded.coverage.sentence()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", EXTENDED)
 async def test_contents_that_extensions_of_git_keep_come_back(
