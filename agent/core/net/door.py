@@ -3,7 +3,7 @@
 http and https only; what is asked for is checked before the gate is asked, and the gate before a name is
 resolved; every address a name leads to is checked, and one of those is connected to; every redirect is a
 request of its own. Names and connections go through a `Network` (`agent.core.net.connecting`), so that a
-test, or whoever wants to see what leaves, can put one of their own in its place: `Door(network=…)`, or
+test, or anybody who wants to see what leaves, can replace it: `Door(network=…)`, or
 `agent.core.net.upstream.use_network(…)` around everything that opens a door.
 """
 

@@ -126,7 +126,7 @@ def test_what_a_stop_left_in_the_queue_is_seen_by_all_and_sent_on_by_any(
     browser.key("Escape")
     browser.until(IDLE)
     browser.until(f"{waits}.join() === 'read this now,from the second,and drop this'")
-    # The page shows what is to be read now first, also before it has become the first of the queue.
+    # The page lists steering messages first, even before the server has put them at the head of the queue.
     deadline = time.monotonic() + PATIENCE
     while (queued := head.get(f"/api/sessions/{session}")[1]["queued"]) != browser.run(waits):
         assert time.monotonic() < deadline, queued
