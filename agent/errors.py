@@ -11,7 +11,7 @@ from typing import Literal
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the `hermes` command (documented in docs/guide.md)."""
+    """Exit codes of the `hermes` command (documented in docs/cli.md)."""
 
     DONE = 0
     FAILED = 1

@@ -22,7 +22,7 @@ from tests.support import chat_abilities
 
 DOCS = Path(__file__).resolve().parent
 END = "<!-- end of the list -->"
-PAGES = {"config": "guide.md#settings", "model": "local-model.md", "doctor": "guide.md#doctor"}
+PAGES = {"config": "settings.md", "model": "local-model.md", "doctor": "cli.md#doctor"}
 PAGES["plugin"] = "plugins.md"
 PAGES["providers"] = "models.md#providers"
 PAGES["cron"] = "schedule.md"
@@ -67,7 +67,7 @@ def _page(name: str) -> str:
     page = PAGES.get(name, f"{name}.md")
     if not (DOCS / page.partition("#")[0]).is_file():
         raise ValueError(f"docs/{page} is missing; the subcommand {name} needs a page.")
-    return f"[{page.partition('#')[2] or page}]({page.removeprefix('guide.md')})"
+    return f"[{page.partition('#')[2] or page}]({page.removeprefix('cli.md')})"
 
 
 def modes() -> str:
@@ -88,8 +88,8 @@ def messengers() -> str:
 
 LISTINGS = (
     Listing("gateway.md", "abilities", messengers),
-    Listing("guide.md", "subcommands", subcommands),
-    Listing("guide.md", "modes", modes),
+    Listing("cli.md", "subcommands", subcommands),
+    Listing("cli.md", "modes", modes),
 )
 
 
@@ -101,10 +101,10 @@ def renewed(page: str) -> str:
     for listing in LISTINGS:
         if listing.page == page:
             text = listing.renewed(text)
-    return reference.renew(text) if page == "guide.md" else text
+    return reference.renew(text) if page == "settings.md" else text
 
 
-MADE = ("commands.md", "gateway.md", "guide.md")
+MADE = ("cli.md", "commands.md", "gateway.md", "settings.md")
 """The pages with lists that are made from the code."""
 
 

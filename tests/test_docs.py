@@ -56,7 +56,7 @@ def test_every_table_of_the_store_is_told_of() -> None:
 
 
 def test_every_name_of_a_mode_is_told_of() -> None:
-    for page in ("guide.md", "permissions.md"):
+    for page in ("cli.md", "permissions.md"):
         told = set(re.findall(r"`([\w-]+)`", (DOCS / page).read_text("utf-8")))
         assert set(NAMES) - told == set(), page
 

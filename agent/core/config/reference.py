@@ -1,4 +1,4 @@
-"""The reference of all settings, made from the schema. A test keeps docs/guide.md in step with it."""
+"""The reference of all settings, made from the schema. A test keeps docs/settings.md in step with it."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def default(field: FieldInfo) -> str:
 
 
 def block() -> str:
-    """What stands between the two marks in docs/guide.md, marks included."""
+    """What stands between the two marks in docs/settings.md, marks included."""
     return f"{BEGIN}\n{table()}\n\n{overrides()}\n{END}"
 
 
 def renew(text: str) -> str:
-    """`text` of the guide with its block made anew. Raises `ValueError` when the marks are missing."""
+    """`text` of that page with its block made anew. Raises `ValueError` when the marks are missing."""
     start, end = text.index(BEGIN), text.index(END) + len(END)
     return text[:start] + block() + text[end:]

@@ -10,13 +10,13 @@ from agent.core.config import reference, setting_names
 from agent.core.config.environment import OVERRIDES
 from agent.errors import ConfigError
 
-GUIDE = Path(__file__).parents[4] / "docs" / "guide.md"
+PAGE = Path(__file__).parents[4] / "docs" / "settings.md"
 
 
-def test_the_guide_lists_exactly_the_settings_of_the_schema() -> None:
-    text = GUIDE.read_text()
+def test_the_page_lists_exactly_the_settings_of_the_schema() -> None:
+    text = PAGE.read_text()
     assert reference.renew(text) == text, (
-        "docs/guide.md is behind the schema; see docs/developing/extending.md"
+        "docs/settings.md is behind the schema; see docs/developing/extending.md"
     )
 
 
