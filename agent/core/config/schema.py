@@ -170,7 +170,7 @@ class MemorySettings(SettingsSection):
 
 class SkillSourceSettings(SettingsSection):
     kind: Literal["github", "git", "folder", "well-known", "marketplace", "clawhub", "lobehub"] = Field(
-        description="What it is: see docs/skills-hub.md."
+        description="What it is: see docs/skills.md."
     )
     url: str = Field(min_length=1, description="An address, `owner/repository` on GitHub, or a folder.")
     token_env: str = Field(

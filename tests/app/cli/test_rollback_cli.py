@@ -26,7 +26,7 @@ from tests.support import command
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "rollback.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "going-back.md"
 REPLIES = (
     call("write_file", path="report.txt", content="one\ntwo\nthree\n"),
     call("checkpoint", action="save", name="draft"),
