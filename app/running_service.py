@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agent.api.home import PRIVATE_FILE
+from agent.core.home import PRIVATE_FILE
 from agent.errors import ConfigError
 
 

@@ -21,12 +21,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.api.config import load
-from agent.api.home import Home
 from agent.api.job_runs import open_runner
 from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.heartbeat import FILE
 from agent.automation.schedule.heartbeats import Heartbeats
+from agent.core.config.loader import load
+from agent.core.home import Home
 from agent.core.store.store import Store
 from tests.support import command
 from tests.support.model_process import ServerProcess

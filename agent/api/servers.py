@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from agent.api.mcp import ServerState
+    from agent.integrations.mcp.server_state import ServerState
 
 
 class Servers(Protocol):

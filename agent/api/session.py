@@ -21,20 +21,18 @@ from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOu
 from tools.context import PersonAnswer, Todo
 
 if TYPE_CHECKING:
-    from agent.api.attachments import Attachment
-    from agent.api.checkpoints import (
-        Restored,
-        RestorePlan,
-    )
-    from agent.api.comparison import BranchComparison
-    from agent.api.history import (
-        Node,
-        Operation,
-        Session,
-    )
-    from agent.api.permissions import Grant, Mode, ModeName
-    from agent.api.search import Filters, Order, SearchHits, SearchMode
-    from agent.api.usage import ContextTable, SpendingOverview
+    from agent.core.messages import Attachment
+    from agent.core.modes import Mode, ModeName
+    from agent.core.store.nodes import Node, Session
+    from agent.core.store.operations import Operation
+    from agent.core.store.search import Filters, Order, SearchHits
+    from agent.knowledge.context.context_table import ContextTable
+    from agent.knowledge.recall.recall import SearchMode
+    from agent.safety.grants import Grant
+    from agent.session.history.branch_comparison import BranchComparison
+    from agent.session.spending.overview import SpendingOverview
+    from agent.workspace.checkpoints.restore.apply import Restored
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
 
 Reply = PersonAnswer | Decision | CeilingReply | FormReply
 """What a person says to a request that waits."""

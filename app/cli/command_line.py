@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
-from agent.api.permissions import NAMES
+from agent.core.modes import NAMES
 from agent.errors import ExitCode
 from app.tui.startup import skeleton
 

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.config import LoadedSettings, ProjectSettings
-    from agent.api.config import Path as KeyPath
+    from agent.core.config.loader import LoadedSettings
+    from agent.core.config.problem import Path as KeyPath
+    from agent.core.config.trust import ProjectSettings
 
 MASK = "••••••"
 
@@ -84,7 +85,9 @@ def _workspace(args: argparse.Namespace) -> Path:
 
 
 def _show(home: Home, workspace: Path, as_json: bool, defaults: bool) -> int:
-    from agent.api.config import LoadedSettings, Settings, dotted, load
+    from agent.core.config.loader import LoadedSettings, load
+    from agent.core.config.problem import dotted
+    from agent.core.config.schema import Settings
 
     loaded = LoadedSettings(Settings()) if defaults else load(home, os.environ, workspace)
     rows = [(dotted(path), _displayed(path, value), _source(loaded, path)) for path, value in _values(loaded)]
@@ -114,7 +117,7 @@ def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
 
 def _displayed(path: KeyPath, value: Any) -> Any:
     """`value` without anything secret in it."""
-    from agent.api.config import setting_names
+    from agent.core.config import setting_names
     from tools.text.redact import redact
 
     if isinstance(value, dict):
@@ -146,7 +149,9 @@ def _tell(loaded: LoadedSettings) -> None:
 
 
 def _get(home: Home, workspace: Path, key: str) -> int:
-    from agent.api.config import load, lookup, setting_names
+    from agent.core.config import setting_names
+    from agent.core.config.layers import lookup
+    from agent.core.config.loader import load
 
     path = setting_names.split(key)
     loaded = load(home, os.environ, workspace)
@@ -160,7 +165,9 @@ def _get(home: Home, workspace: Path, key: str) -> int:
 
 
 def _set(home: Home, key: str, text: str) -> int:
-    from agent.api.config import OVERRIDES, set_setting, setting_names
+    from agent.core.config import setting_names
+    from agent.core.config.edit import set_setting
+    from agent.core.config.environment import OVERRIDES
 
     value = _displayed(setting_names.split(key), set_setting(home, key, text))
     say(f"{key} = {_text(value)}   ({home.config})")
@@ -171,7 +178,7 @@ def _set(home: Home, key: str, text: str) -> int:
 
 
 def _check(home: Home, workspace: Path) -> int:
-    from agent.api.config import load
+    from agent.core.config.loader import load
 
     loaded = load(home, os.environ, workspace, thorough=True)
     for problem in loaded.problems:
@@ -185,7 +192,12 @@ def _check(home: Home, workspace: Path) -> int:
 
 
 def _trust(home: Home, folder: Path) -> int:
-    from agent.api.config import PROJECT_FILE, UnreadableSettingsError, dotted, leaves, lookup, parse, trust
+    from agent.core.config import trust
+    from agent.core.config.document import parse
+    from agent.core.config.layers import leaves, lookup
+    from agent.core.config.loader import PROJECT_FILE
+    from agent.core.config.problem import dotted
+    from agent.core.config.settings_file import UnreadableSettingsError
 
     try:
         project = trust.read_project(home, folder)
@@ -203,7 +215,9 @@ def _trust(home: Home, folder: Path) -> int:
     for problem in allowed.problems:
         say(f"  ✗ {problem}")
     if project.permissions is not None:
-        from agent.api.permissions import PROJECT, Setting, parse_file
+        from agent.safety.permissions.file import parse_file
+        from agent.safety.permissions.policy import PROJECT
+        from agent.safety.permissions.subjects import Setting
 
         rules = parse_file(project.permissions, PROJECT, Setting(project.root, Path.home()))
         say("and decides about actions:")
@@ -220,7 +234,8 @@ def _trust(home: Home, folder: Path) -> int:
 
 def _trust_skills(home: Home, folder: Path) -> bool:
     """Trust the skills that a project brings, and say which; False if it brings none."""
-    from agent.api.skills import SkillIndex, read_project_skills, trust_skills
+    from agent.knowledge.skills.discover import SkillIndex
+    from agent.knowledge.skills.project import read_project_skills, trust_skills
 
     project = read_project_skills(home, folder)
     if project is None:
@@ -241,7 +256,7 @@ def _trust_skills(home: Home, folder: Path) -> bool:
 
 def _say_agents(project: ProjectSettings) -> None:
     """The agents that a project brings, as they would work."""
-    from agent.api.agents import parse
+    from agent.session.subagents.definitions import parse
     from app.tui.screens.agents.agent_files import limits
 
     say("and brings agents:")
@@ -256,7 +271,7 @@ def _say_agents(project: ProjectSettings) -> None:
 
 
 def _untrust(home: Home, folder: Path) -> int:
-    from agent.api.config import trust
+    from agent.core.config import trust
 
     root = trust.project_root(folder)
     known = trust.untrust(home, root)

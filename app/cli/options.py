@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from agent.api.options import Options
+from agent.session.options import Options
 from app.cli.safety.folder import demo_workspace, workspace
 from app.tui.startup import fast_args
 

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.extend.extras import require
 from app.cli.sessions.output import say

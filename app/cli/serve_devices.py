@@ -10,7 +10,7 @@ import sys
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say, supports_glyphs
 from app.running_service import running_service

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.api.home import Home
+from agent.core.home import Home
 from app.cli.safety.folder import workspace
 from app.cli.sessions.output import say
 from app.tui.application import HermesApp
@@ -88,7 +88,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
 
     async def wear_chosen_skin() -> bool:
         """Follow the settings; whether the engine is to work in a process of its own."""
-        from agent.api.config import load
+        from agent.core.config.loader import load
 
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
         adopt(app, loaded.settings)

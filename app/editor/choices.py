@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from acp import schema
 
-from agent.api.models import ModelChoice
-from agent.api.permissions import MODES, SUMMARIES, Mode
+from agent.core.modes import MODES, SUMMARIES, Mode
+from agent.model.model_choices import ModelChoice
 from app.editor.commands import COMMANDS
 from tools.text.safe_text import clean
 

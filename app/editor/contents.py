@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
-from agent.api.attachments import Attachment, AttachmentStore
+from agent.core.attachments import AttachmentStore
+from agent.core.messages import Attachment
 from agent.errors import ConfigError
 from tools.text.safe_text import clean
 

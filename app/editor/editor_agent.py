@@ -10,12 +10,14 @@ from typing import Any
 
 from acp import PROTOCOL_VERSION, RequestError, schema
 
-from agent.api.home import Home, secrets_of_home
-from agent.api.models import ModelChoice, NoModelError
 from agent.api.opening import open_session
-from agent.api.options import Options
+from agent.core.config.known_secrets import secrets_of_home
+from agent.core.home import Home
 from agent.errors import ConfigError, HermesError
 from agent.events import TurnEnded
+from agent.model.model_choices import ModelChoice
+from agent.model.providers import NoModelError
+from agent.session.options import Options
 from app.editor import choices, contents
 from app.editor.commands import command_of
 from app.editor.editor_session import EditorSession
@@ -202,8 +204,9 @@ class EditorAgent:
         return {}
 
     async def _deleted(self, session: str) -> None:
-        from agent.api.search import Recall
-        from agent.api.sessions import Store, delete_session
+        from agent.core.store.store import Store
+        from agent.knowledge.recall.recall import Recall
+        from agent.session.conversation.deleting import delete_session
 
         home = Home.locate()
         if not home.keeps_sessions():
@@ -229,7 +232,7 @@ class EditorAgent:
         )
 
     async def _listed(self, cwd: str | None, start: int) -> list[schema.SessionInfo]:
-        from agent.api.sessions import Store
+        from agent.core.store.store import Store
 
         home = Home.locate()
         if not home.keeps_sessions():
@@ -305,13 +308,14 @@ class EditorAgent:
 
     async def _stored(self, session_id: str) -> str:
         """The id, if there is such a session: its beginning or title is not enough. Raises `HermesError`."""
-        from agent.api.sessions import Store
+        from agent.core.store.store import Store
 
         async with await Store.open(Home.locate().database) as store:
             return (await store.session(session_id)).id
 
     async def _forked(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
-        from agent.api.sessions import Store, copy_session
+        from agent.core.store.copying import copy_session
+        from agent.core.store.store import Store
 
         async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
             copied = await copy_session(store, session_id)
@@ -393,7 +397,7 @@ class EditorAgent:
         return schema.SetSessionConfigOptionResponse(config_options=await self._options(session))
 
     async def _set_mode(self, session: EditorSession, mode: str) -> None:
-        from agent.api.permissions import MODES
+        from agent.core.modes import MODES
 
         if mode not in MODES:
             raise RequestError(

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 from acp import schema
 
-from agent.api.attachments import Attachment
-from agent.api.mcp import FormAsked
 from agent.api.session import Reply, SessionClient
+from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.events import (
     ApprovalAsked,
@@ -24,6 +23,7 @@ from agent.events import (
     ToolFinished,
     TurnEnded,
 )
+from agent.integrations.server_events import FormAsked
 from app.editor import call_updates as calls
 from app.editor.editor_side import EditorOffer, SessionEditor
 from app.editor.event_updates import EventUpdates, said

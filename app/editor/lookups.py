@@ -9,9 +9,9 @@ from typing import Any
 
 from acp import schema
 
-from agent.api.home import Home, private_folder
-from agent.api.models import ModelChoice
+from agent.core.home import Home, private_folder
 from agent.errors import ConfigError
+from agent.model.model_choices import ModelChoice
 from app.editor import contents
 from tools.text.safe_text import clean
 
@@ -29,7 +29,7 @@ def folder_of(cwd: str) -> Path:
 
 def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
     """Images of a message, taken into the home. Raises `AttachmentError`."""
-    from agent.api.attachments import AttachmentStore
+    from agent.core.attachments import AttachmentStore
 
     home = Home.locate()
     private_folder(home.root)
@@ -38,8 +38,8 @@ def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
 
 def known_models(workspace: Path) -> Sequence[ModelChoice]:
     """The models that can be chosen there."""
-    from agent.api.config import load
-    from agent.api.models import choices as model_choices
+    from agent.core.config.loader import load
+    from agent.model.model_choices import choices as model_choices
 
     home = Home.locate()
     loaded = load(home, dict(os.environ), workspace)
@@ -48,8 +48,8 @@ def known_models(workspace: Path) -> Sequence[ModelChoice]:
 
 def known_skills(workspace: Path) -> list[tuple[str, str]]:
     """Name and description of each skill there."""
-    from agent.api.config import load
-    from agent.api.skills import catalog_for
+    from agent.core.config.loader import load
+    from agent.integrations.plugins.skill_catalog import catalog_for
 
     home = Home.locate()
     catalog = catalog_for(home, workspace, load(home, dict(os.environ), workspace).settings)
@@ -59,8 +59,8 @@ def known_skills(workspace: Path) -> list[tuple[str, str]]:
 
 def need_model(model: str | None) -> None:
     """Look whether there is a model. Raises `NoModelError`."""
-    from agent.api.config import load
-    from agent.api.models import resolve
+    from agent.core.config.loader import load
+    from agent.model.providers import resolve
 
     loaded = load(Home.locate(), dict(os.environ), Path.cwd())
     resolve(loaded.settings, loaded.environ, model)

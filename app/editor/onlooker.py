@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from agent.api.home import Home, secrets_of_home
-from agent.api.sessions import SessionLock, Store
+from agent.core.config.known_secrets import secrets_of_home
+from agent.core.home import Home
+from agent.core.store.locks import SessionLock
+from agent.core.store.store import Store
 from agent.errors import HermesError
 from app.editor.replay import replayed
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from acp import schema
 
-from agent.api.mcp import FormAsked, FormReply, filled_form
 from agent.api.session import Reply
+from agent.core.event_data import FormReply
 from agent.events import (
     ApprovalAsked,
     Asked,
@@ -19,6 +19,8 @@ from agent.events import (
     ForecastAsked,
     QuestionAsked,
 )
+from agent.integrations.mcp.forms import filled_form
+from agent.integrations.server_events import FormAsked
 from app.tui.questions import budget_words as budget
 from app.tui.questions.approval_words import one_line, reached, reasons
 from tools.context import PersonAnswer

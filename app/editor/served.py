@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.api.home import Home
-from agent.api.sessions import SessionLock
+from agent.core.home import Home
+from agent.core.store.locks import SessionLock
 from app.running_service import running_service
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.api.mcp import FormAsked, FormReply, filled_form
 from agent.api.session import Reply
+from agent.core.event_data import FormReply
 from agent.events import (
     ApprovalAsked,
     Asked,
@@ -15,6 +15,8 @@ from agent.events import (
     ForecastAsked,
     QuestionAsked,
 )
+from agent.integrations.mcp.forms import filled_form
+from agent.integrations.server_events import FormAsked
 from app.service.credentials import Scope
 from app.service.doors import TurnedAwayError
 from tools.context import PersonAnswer

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.api.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, HermesError
 from tools.text.safe_text import clean
 

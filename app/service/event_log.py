@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.api.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import StoreError
 
 LARGE = 16_000_000

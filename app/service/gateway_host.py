@@ -10,12 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from agent.api.attachments import Attachment, AttachmentStore
-from agent.api.gateways import AllGateways, CallAnswer, PlatformCall, transcribed
-from agent.api.home import Home
-from agent.api.sessions import Store
+from agent.core.attachments import AttachmentStore
+from agent.core.home import Home
+from agent.core.messages import Attachment
+from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.events import Asked, Event
+from agent.integrations.gateways.adapter import CallAnswer, PlatformCall
+from agent.integrations.gateways.all_gateways import AllGateways
+from agent.session.wiring.voice_messages import transcribed
 from app.service.bodies import ATTACHMENTS, body_of
 from app.service.doors import HeadIdentity, TurnedAwayError
 from app.service.head_commands import word_kind
@@ -23,9 +26,10 @@ from app.service.hosted_session import HostedSession
 from app.service.session_hub import SessionHub
 
 if TYPE_CHECKING:
-    from agent.api.config import Settings
-    from agent.api.gateways import ChatScope, ChatSession, How, WordKind
     from agent.api.local.session import LocalSession
+    from agent.core.config.schema import Settings
+    from agent.integrations.gateways.people import ChatScope
+    from agent.integrations.gateways.ports import ChatSession, How, WordKind
 
 CALLS = "/gateways/"
 """Where platforms call us; what they send is signed, and checked by their adapter."""
@@ -130,7 +134,7 @@ class GatewayHost:
         import os
 
         assert isinstance(session, GatewaySession)
-        from agent.api.config import load
+        from agent.core.config.loader import load
 
         loaded = load(self._home, dict(os.environ), Path.cwd())
         return await transcribed(session.client.engine, loaded.settings, loaded.environ, data, name)

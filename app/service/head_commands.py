@@ -13,9 +13,10 @@ from app.tui.commands.slash_words import words_of
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.gateways import WordKind
-    from agent.api.history import NavigationResult, Operation
     from agent.api.local.session import LocalSession
+    from agent.core.store.operations import Operation
+    from agent.integrations.gateways.ports import WordKind
+    from agent.session.history.navigation import NavigationResult
     from app.service.hosted_session import HostedSession
     from app.service.session_hub import SessionHub
 

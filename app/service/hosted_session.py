@@ -12,11 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent.api.attachments import Attachment
-from agent.api.canvas import CanvasChanged
-from agent.api.gateways import handed_texts
 from agent.api.opening import open_here
-from agent.api.options import Options
+from agent.core.messages import Attachment
+from agent.core.store.received import handed_texts
 from agent.events import (
     Asked,
     Event,
@@ -28,6 +26,8 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
+from agent.knowledge.canvas.events import CanvasChanged
+from agent.session.options import Options
 from app.service.answers import reply_of, scope_of
 from app.service.doors import HeadIdentity, TurnedAwayError
 from app.service.event_log import EventLog

@@ -21,7 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agent.api.attachments import Attachment, AttachmentStore
+from agent.core.attachments import AttachmentStore
+from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.events import Event, TextAdded, TurnEnded, UserMessageAdded
 from app.service.bodies import ATTACHMENTS, json_body

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from agent.api.attachments import attachments_of
-from agent.api.history import Node
+from agent.core.attachments import attachments_of
+from agent.core.store.nodes import Node
 from agent.events import (
     AssistantMessageAdded,
     Event,

@@ -15,10 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from agent.api.attachments import Attachment, AttachmentError, AttachmentStore
-from agent.api.canvas import FENCES, CanvasDocuments, shown
-from agent.api.home import Home
+from agent.core.attachments import AttachmentError, AttachmentStore
+from agent.core.home import Home
+from agent.core.messages import Attachment
 from agent.errors import HermesError
+from agent.knowledge.canvas.documents import FENCES, CanvasDocuments, shown
 from app.service.bodies import ATTACHMENTS, BODY, body_of, json_body, only, text_of
 from app.service.credentials import Credentials, Scope, WrongCodeError
 from app.service.doors import Address, HeadIdentity, TurnedAwayError

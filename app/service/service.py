@@ -21,11 +21,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from agent.api.attachments import AttachmentStore
-from agent.api.config import load
-from agent.api.gateways import AllGateways
-from agent.api.home import Home, private_folder
+from agent.core.attachments import AttachmentStore
+from agent.core.config.loader import load
+from agent.core.home import Home, private_folder
 from agent.errors import ConfigError
+from agent.integrations.gateways.all_gateways import AllGateways
 from app.running_service import ServicePlace
 from app.service.connection import GuardedProtocol
 from app.service.credentials import Credentials
@@ -114,7 +114,7 @@ def openai_api(hub: SessionHub, home: Home, timeout: float) -> OpenAiApi:
     """The endpoints in OpenAI's form; their sessions work in the folder the service was started in."""
 
     def models() -> list[str]:
-        from agent.api.models import choices
+        from agent.model.model_choices import choices
 
         loaded = load(home, dict(os.environ), here)
         return [each.name for each in choices(loaded.settings, loaded.environ, home) if not each.problem]

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.api.gateways import surface_of
-from agent.api.home import Home, secrets_of_home
-from agent.api.options import Options
+from agent.core.config.known_secrets import secrets_of_home
+from agent.core.home import Home
 from agent.errors import HermesError, StoreError
+from agent.integrations.gateways.homes import surface_of
+from agent.session.options import Options
 from app.service.doors import TurnedAwayError
 from app.service.hosted_session import HostedSession
 from tools.text.safe_text import clean
@@ -105,7 +106,7 @@ class SessionHub:
 
         Raises `TurnedAwayError`.
         """
-        from agent.api.sessions import Store
+        from agent.core.store.store import Store
 
         try:
             async with await Store.open(self._home.database) as store:
@@ -116,7 +117,7 @@ class SessionHub:
 
     async def listed(self) -> list[dict[str, Any]]:
         """Stored sessions, those used last first. Raises `TurnedAwayError`."""
-        from agent.api.sessions import Store
+        from agent.core.store.store import Store
 
         if not self._home.keeps_sessions():
             return []
@@ -202,7 +203,8 @@ class SessionHub:
 
         Raises `TurnedAwayError`.
         """
-        from agent.api.sessions import SessionLock, Store
+        from agent.core.store.locks import SessionLock
+        from agent.core.store.store import Store
 
         if not self._home.keeps_sessions():
             raise TurnedAwayError(404, "There is no such session.")

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from agent.api.attachments import Attachment
 from agent.api.child import EngineServer
 from agent.api.frames import Outlet, read_frame
-from agent.api.home import Home, private_folder
 from agent.api.session import Reply
 from agent.api.wire import WireError
+from agent.core.home import Home, private_folder
+from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.events import EffortChanged, Event, Noticed, TurnEnded, TurnStarted
 from app.service.doors import HeadIdentity, TurnedAwayError

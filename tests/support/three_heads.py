@@ -13,9 +13,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from agent.api.opening import open_session
-from agent.api.options import Options
 from agent.errors import HermesError
 from agent.events import Decision, Event
+from agent.session.options import Options
 from tests.support.chat_stage import ChatStage
 from tests.support.service import Head
 from tests.support.telegram_server import TelegramServer

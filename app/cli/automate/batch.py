@@ -17,7 +17,7 @@ from app.cli.automate.batch_lines import line_of
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.batch import BatchProgress
+    from agent.automation.batch.run import BatchProgress
 
 _RUNNERS = ("local", "docker", "ssh", "ray")
 _MOST_JOBS = 256
@@ -66,7 +66,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry the subcommand out; 0 when all tasks are done and their checks hold, 1 when not."""
-    from agent.api.batch import BatchOptions, Budget, ResultFolder, read_tasks, run_batch
+    from agent.automation.batch.results import ResultFolder
+    from agent.automation.batch.run import BatchOptions, run_batch
+    from agent.automation.batch.task_file import read_tasks
+    from agent.session.spending.budget import Budget
 
     tasks = read_tasks(args.file)
     folder = ResultFolder((args.out or args.file.with_name(f"{args.file.stem}-results")).absolute())
@@ -104,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chances(text: str) -> dict[str, float]:
-    from agent.api.batch import distribution_of
+    from agent.automation.batch.distribution import distribution_of
     from agent.errors import ConfigError
 
     try:

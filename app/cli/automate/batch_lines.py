@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.api.batch import TaskResult
+    from agent.automation.batch.results import TaskResult
 
 _LONGEST_ID, _MOST_TOLD = 40, 90
 

@@ -17,7 +17,8 @@ from app.cli.automate.batch_lines import state_of, told_of
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.batch import BatchProgress, TaskResult
+    from agent.automation.batch.results import TaskResult
+    from agent.automation.batch.run import BatchProgress
 
 _MOST_ROWS = 500
 

@@ -17,7 +17,7 @@ from app.cli.sessions.output import say
 from app.version import version
 
 if TYPE_CHECKING:
-    from agent.api.evaluation import SuiteResult
+    from agent.automation.evaluation.figures import SuiteResult
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -73,7 +73,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from agent.api.evaluation import BatchOptions, Budget, calibrate, read_suite, require_folder, run_suite
+    from agent.automation.batch.run import BatchOptions
+    from agent.automation.evaluation.calibration import calibrate
+    from agent.automation.evaluation.run import require_folder, run_suite
+    from agent.automation.evaluation.suite import read_suite
+    from agent.session.spending.budget import Budget
 
     suite = read_suite(args.suite)
     folder = (args.out or Path(f"{Path(args.suite).resolve().name}-results")).absolute()
@@ -129,7 +133,8 @@ def _tell_asking(model: str, done: int, pairs: int) -> None:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from agent.api.evaluation import compare, read_result
+    from agent.automation.evaluation.comparison import compare
+    from agent.automation.evaluation.figures import read_result
 
     found = compare(read_result(args.first), read_result(args.second), args.seed)
     if args.as_json:
@@ -140,7 +145,8 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _judge(args: argparse.Namespace) -> int:
-    from agent.api.evaluation import calibrate, pairs_in
+    from agent.automation.evaluation.agreement import pairs_in
+    from agent.automation.evaluation.calibration import calibrate
 
     pairs = None if args.pairs is None else pairs_in(args.pairs)
     found = asyncio.run(
@@ -157,7 +163,7 @@ def _judge(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from agent.api.evaluation import bundled, read_suite
+    from agent.automation.evaluation.suite import bundled, read_suite
 
     suites = [read_suite(name) for name in bundled()]
     if args.as_json:
@@ -169,7 +175,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from agent.api.evaluation import read_result, write_run
+    from agent.automation.evaluation.figures import read_result
+    from agent.automation.evaluation.wandb_run import write_run
 
     result = read_result(args.result)
     folder = args.result if args.result.is_dir() else args.result.parent
@@ -186,8 +193,11 @@ async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
     """The log, with the conversations of the sessions that are still there; secrets masked."""
     from datetime import UTC, datetime
 
-    from agent.api.evaluation import Store, inspect_log, masked
-    from agent.api.home import Home, secrets_of_home
+    from agent.automation.evaluation.inspect_log import inspect_log
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.core.home import Home
+    from agent.core.store.export import masked
+    from agent.core.store.store import Store
 
     database, paths = Home(folder / "home").database, {}
     if await asyncio.to_thread(database.exists):
@@ -202,7 +212,7 @@ async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
 
 
 def _write_log(path: Path, log: dict[str, Any]) -> None:
-    from agent.api.home import PRIVATE_FILE
+    from agent.core.home import PRIVATE_FILE
 
     try:
         path.write_text(json.dumps(log), "utf-8")

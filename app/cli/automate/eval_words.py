@@ -11,7 +11,9 @@ from tools.text.safe_text import reveal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.api.evaluation import Calibration, ResultComparison, SuiteResult
+    from agent.automation.evaluation.agreement import Calibration
+    from agent.automation.evaluation.comparison import ResultComparison
+    from agent.automation.evaluation.figures import SuiteResult
 
 _MOST_NAMES = 20
 _VERDICTS = {"A": "A is better", "B": "B is better", "none": "No difference that chance would not make"}

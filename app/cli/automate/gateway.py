@@ -11,15 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.automate import gateway_setup
 from app.cli.extend.extras import require
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.config import LoadedSettings
-    from agent.api.gateways import GatewayBook
+    from agent.core.config.loader import LoadedSettings
+    from agent.integrations.gateways.book import GatewayBook
 
 
 NOBODY = "no service runs; start it with `hermes gateway run`"
@@ -55,7 +55,7 @@ def _as_json(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.config import load
+    from agent.core.config.loader import load
 
     home = Home.locate()
     loaded = load(home, dict(os.environ), Path.cwd())
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
-    from agent.api.gateways import gateway_kinds
+    from agent.integrations.gateways.kinds import gateway_kinds
 
     kinds = gateway_kinds()
     enabled = [name for name in kinds if getattr(loaded.settings.gateways, name).enabled]
@@ -105,8 +105,8 @@ def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
 
 
 async def _with_book(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
-    from agent.api.gateways import GatewayBook
-    from agent.api.sessions import Store
+    from agent.core.store.store import Store
+    from agent.integrations.gateways.book import GatewayBook
 
     async with await Store.open(home.database) as store:
         book = GatewayBook(store.database)
@@ -134,7 +134,8 @@ def _told(data: dict[str, Any], words: str, as_json: bool) -> None:
 
 
 async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
-    from agent.api.gateways import gateway_kinds, lacks, missing
+    from agent.integrations.gateways.checking import lacks, missing
+    from agent.integrations.gateways.kinds import gateway_kinds
     from app.running_service import running_service
 
     is_running = running_service(home.root / "serve") is not None
@@ -175,7 +176,7 @@ async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json
 
 
 async def _list(loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
-    from agent.api.gateways import gateway_kinds
+    from agent.integrations.gateways.kinds import gateway_kinds
 
     people = await book.people()
     named = [

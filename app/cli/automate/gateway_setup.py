@@ -18,8 +18,8 @@ from app.cli.extend.extras import require
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.gateways import GatewayKind
-    from agent.api.home import Home
+    from agent.core.home import Home
+    from agent.integrations.gateways.adapter import GatewayKind
 
 
 def declare(actions: Any) -> None:
@@ -46,8 +46,8 @@ def declare(actions: Any) -> None:
 
 def run(home: Home, args: argparse.Namespace) -> None:
     """Carry it out. Raises `HermesError`; then nothing has changed."""
-    from agent.api.config import set_setting
-    from agent.api.gateways import gateway_kind
+    from agent.core.config.edit import set_setting
+    from agent.integrations.gateways.kinds import gateway_kind
 
     if not args.name:
         _list(home, args.as_json)
@@ -63,8 +63,9 @@ def run(home: Home, args: argparse.Namespace) -> None:
 
 
 def _set_up(home: Home, kind: GatewayKind, args: argparse.Namespace) -> None:
-    from agent.api.config import keep_key, set_setting
-    from agent.api.gateways import tried
+    from agent.core.config.edit import set_setting
+    from agent.core.config.env_file import keep_key
+    from agent.integrations.gateways.checking import tried
 
     settings, environ = _as_they_are(home, kind)
     wanted = _given(kind, args.given)
@@ -109,7 +110,7 @@ def _said(home: Home, kind: GatewayKind, args: argparse.Namespace, kept: Mapping
 
 def _as_they_are(home: Home, kind: GatewayKind) -> tuple[Any, Mapping[str, str]]:
     """The settings of a messenger and the variables, as they are."""
-    from agent.api.config import load
+    from agent.core.config.loader import load
 
     loaded = load(home, dict(os.environ), Path.cwd())
     return getattr(loaded.settings.gateways, kind.name), loaded.environ
@@ -117,7 +118,7 @@ def _as_they_are(home: Home, kind: GatewayKind) -> tuple[Any, Mapping[str, str]]
 
 def _changed(kind: GatewayKind, settings: Any, wanted: Mapping[str, str]) -> Any:
     """The settings with what is wanted, nothing written yet. Raises `ConfigError`."""
-    from agent.api.config import setting_value
+    from agent.core.config.edit import setting_value
 
     values = {name: setting_value(f"gateways.{kind.name}.{name}", text) for name, text in wanted.items()}
     try:
@@ -171,7 +172,8 @@ def _field(settings: Any, name: str, asked: str) -> str:
 
 
 def _list(home: Home, as_json: bool) -> None:
-    from agent.api.gateways import gateway_kinds, missing
+    from agent.integrations.gateways.checking import missing
+    from agent.integrations.gateways.kinds import gateway_kinds
 
     rows: list[dict[str, Any]] = []
     for name, kind in gateway_kinds().items():

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 
@@ -123,7 +123,7 @@ def _check(home: Home, agent: str | None) -> int:
 
 
 def _check_file(path: Path) -> int:
-    from agent.api.agents import read_definition
+    from agent.session.subagents.definitions import read_definition
 
     parsed = read_definition(path)
     for problem in parsed.problems:

@@ -38,7 +38,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the action. Raises `HermesError`."""
-    from agent.api.extras import checked, removing
+    from agent.integrations.extras import checked, removing
 
     if (args.action or "list") == "list":
         return _list(args.as_json)
@@ -70,7 +70,7 @@ def require(name: str, what: str) -> None:
 
 
 def _add(names: Sequence[str], *, ask: bool) -> None:
-    from agent.api.extras import adding
+    from agent.integrations.extras import adding
 
     change = adding(names)
     if not change.command:
@@ -125,7 +125,7 @@ def _agreed(question: str) -> bool:
 def _list(as_json: bool, names: Sequence[str] = ()) -> int:
     from dataclasses import asdict
 
-    from agent.api.extras import states
+    from agent.integrations.extras import states
 
     listed = [each for each in states() if not names or each.name in names]
     if as_json:

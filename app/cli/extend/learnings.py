@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.learnings import Learning, LearningBook
+    from agent.knowledge.learnings.book import LearningBook
+    from agent.knowledge.learnings.learning import Learning
 
 _STATUSES = ("candidate", "learning", "stale", "retired")
 _LOOKS = ("list", "search", "export")
@@ -84,10 +85,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _with_book(home: Home, args: argparse.Namespace) -> None:
-    from agent.api.config import load
-    from agent.api.home import secrets_of_home
-    from agent.api.learnings import learning_book
-    from agent.api.sessions import Store
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.core.config.loader import load
+    from agent.core.store.store import Store
+    from agent.knowledge.learnings.book import learning_book
 
     here = Path.cwd()
     settings = (await asyncio.to_thread(load, home, dict(os.environ), here)).settings
@@ -102,7 +103,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace, found: Sequence[Learning]) -> None:
-    from agent.api.learnings import record
+    from agent.knowledge.learnings.record import record
 
     if args.action == "export":
         # Escaped throughout: some characters beyond ASCII steer terminals.
@@ -123,7 +124,7 @@ def _show(args: argparse.Namespace, found: Sequence[Learning]) -> None:
 
 
 async def _change(book: LearningBook, args: argparse.Namespace) -> None:
-    from agent.api.learnings import LearningNote
+    from tools.services.learning_notes import LearningNote
 
     match args.action:
         case "add":
@@ -153,7 +154,7 @@ async def _change(book: LearningBook, args: argparse.Namespace) -> None:
 
 def as_json(learning: Learning) -> dict[str, Any]:
     """One as an object: what is handed on of it, its number, how it stands and where it came from. Pure."""
-    from agent.api.learnings import record, standing
+    from agent.knowledge.learnings.record import record, standing
 
     return {
         "id": learning.id,
@@ -169,7 +170,7 @@ def as_json(learning: Learning) -> dict[str, Any]:
 
 
 def _row(learning: Learning) -> str:
-    from agent.api.learnings import standing
+    from agent.knowledge.learnings.record import standing
 
     counts = f"told {learning.times_used}, confirmed {learning.confirmed}, refuted {learning.refuted}"
     context = f" ({learning.context})" if learning.context else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from app.cli.extend.mcp_arguments import KEY_VALUE
 
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 from agent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agent.api.home import Home
-    from agent.api.mcp import DeclaredServers
+    from agent.core.home import Home
+    from agent.integrations.mcp.declared import DeclaredServers
 
 KEY_VALUE = "NAME=VALUE"
 
 
 def servers_of(home: Home) -> DeclaredServers:
     """All servers as this folder sees them."""
-    from agent.api.config import load
-    from agent.api.mcp import declared_servers, with_plugin_servers
+    from agent.core.config.loader import load
+    from agent.integrations.mcp.declared import declared_servers
+    from agent.session.wiring.plugin_servers import with_plugin_servers
 
     here = Path.cwd()
     declared = declared_servers(load(home, dict(os.environ), here).settings, home.servers, here)

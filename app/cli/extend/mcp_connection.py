@@ -20,8 +20,10 @@ from app.cli.sessions.output import say
 from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
-    from agent.api.home import Home
-    from agent.api.mcp import DeclaredServer, Server, ServerConfig
+    from agent.core.home import Home
+    from agent.integrations.mcp.declared import DeclaredServer
+    from agent.integrations.mcp.server import Server
+    from agent.integrations.mcp.server_config import ServerConfig
 
 
 def run_probe(home: Home, args: argparse.Namespace) -> int:
@@ -88,7 +90,7 @@ def run_login(home: Home, args: argparse.Namespace) -> int:
 
 def probed(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> dict[str, Any]:
     """What a server offers, kept for sessions where it is one of theirs. Raises `HermesError`."""
-    from agent.api.mcp import listed, load_catalog, save_catalog
+    from agent.integrations.mcp.catalog import listed, load_catalog, save_catalog
 
     async def work(server: Server) -> Any:
         return {**await server.connect(), "seconds": server.health.took, **await server.request("list", {})}
@@ -119,7 +121,8 @@ def probed(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> di
 
 def _declared(home: Home, which: str) -> DeclaredServer:
     """A server by its name, or by an address. Raises `ConfigError`."""
-    from agent.api.mcp import DeclaredServer, address_config
+    from agent.integrations.mcp.declared import DeclaredServer
+    from agent.integrations.mcp.server_config import address_config
 
     if which.startswith(("http://", "https://")):
         return DeclaredServer(config=address_config(which), origin="settings")
@@ -137,8 +140,11 @@ def _with_server(
     renew: bool = False,
 ) -> Any:
     """Connect to a server, do something, and let go of it."""
-    from agent.api.config import load
-    from agent.api.mcp import LaunchEnvironment, RefusedError, Server, launch_of, with_defaults
+    from agent.core.config.loader import load
+    from agent.integrations.mcp.elicitation import with_defaults
+    from agent.integrations.mcp.host_process import RefusedError
+    from agent.integrations.mcp.server import Server
+    from agent.integrations.mcp.starting import LaunchEnvironment, launch_of
 
     here, environ = Path.cwd(), dict(os.environ)
     loaded = load(home, environ, here)

@@ -16,15 +16,17 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
-from agent.api.export import masked
-from agent.api.home import Home, secrets_of_home
 from agent.api.opening import open_session
-from agent.api.options import Options
-from agent.api.search import Filters, open_recall
 from agent.api.session import Reply, SessionClient
-from agent.api.sessions import Store
+from agent.core.config.known_secrets import secrets_of_home
+from agent.core.home import Home
+from agent.core.store.export import masked
+from agent.core.store.search import Filters
+from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.events import ApprovalAsked, Asked, Decision, Event, QuestionAsked, ToolFinished
+from agent.session.options import Options
+from agent.session.wiring.recall import open_recall
 from tools.context import PersonAnswer
 from tools.text.safe_text import clean, reveal
 

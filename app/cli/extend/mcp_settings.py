@@ -13,8 +13,10 @@ from app.cli.sessions.output import say
 from tools.text.safe_text import clean, reveal
 
 if TYPE_CHECKING:
-    from agent.api.home import Home
-    from agent.api.mcp import DeclaredServer, DeclaredServers, ServerCatalog, ToolDefinition
+    from agent.core.home import Home
+    from agent.integrations.mcp.catalog import ServerCatalog
+    from agent.integrations.mcp.declared import DeclaredServer, DeclaredServers
+    from agent.integrations.mcp.tool_definition import ToolDefinition
 
 MOST_LINES = 400
 """Lines of a tool that nobody agreed to yet that are shown."""
@@ -22,7 +24,7 @@ MOST_LINES = 400
 
 def run_list(home: Home, args: argparse.Namespace) -> int:
     """All servers, without connecting to any."""
-    from agent.api.mcp import load_catalog
+    from agent.integrations.mcp.catalog import load_catalog
 
     declared = servers_of(home)
     known = [(each, load_catalog(home.servers, each.config)) for each in declared.servers]
@@ -42,7 +44,9 @@ def run_list(home: Home, args: argparse.Namespace) -> int:
 
 def run_add(home: Home, args: argparse.Namespace) -> int:
     """Add a server to config.yaml, and ask it once what it offers."""
-    from agent.api.mcp import McpServerSettings, put_entry, server_config
+    from agent.core.config.edit import put_entry
+    from agent.core.config.schema import McpServerSettings
+    from agent.integrations.mcp.server_config import server_config
 
     if any(each.config.name == args.name and each.origin == "settings" for each in servers_of(home).servers):
         raise ConfigError(
@@ -84,7 +88,8 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
 
 def run_remove(home: Home, args: argparse.Namespace) -> int:
     """Take a server out of config.yaml, and forget what is kept of it."""
-    from agent.api.mcp import drop_entry, forget_catalog
+    from agent.core.config.edit import drop_entry
+    from agent.integrations.mcp.catalog import forget_catalog
 
     server = servers_of(home).named(args.name)
     if server.origin == "project":
@@ -103,7 +108,8 @@ def run_remove(home: Home, args: argparse.Namespace) -> int:
 
 def run_trust(home: Home, args: argparse.Namespace) -> int:
     """Agree to a server of the project, or to tools of a server that wait."""
-    from agent.api.mcp import ServerAgreement, load_catalog, save_catalog
+    from agent.integrations.mcp.agreement import ServerAgreement
+    from agent.integrations.mcp.catalog import load_catalog, save_catalog
 
     server = servers_of(home).named(args.name)
     catalog = load_catalog(home.servers, server.config)
@@ -144,7 +150,8 @@ def run_logout(home: Home, args: argparse.Namespace) -> int:
 
 
 def _tokens(home: Home, server: DeclaredServer) -> Any:
-    from agent.api.mcp import TokenFile, token_path
+    from agent.integrations.mcp.starting import token_path
+    from agent.integrations.mcp.tokens import TokenFile
 
     return TokenFile(token_path(home.servers, server.config))
 

@@ -14,13 +14,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.memory import MemoryContents, MemoryFiles, Origin, Scope
+    from agent.knowledge.memory.files import MemoryContents
+    from agent.knowledge.memory.origins import Origin
+    from agent.knowledge.memory.scopes import Scope
+    from agent.knowledge.memory.service import MemoryFiles
 
 _SCOPES = ("memory", "user", "project")
 
@@ -57,8 +60,9 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.config import load
-    from agent.api.memory import kept_elsewhere, memory_files
+    from agent.core.config.loader import load
+    from agent.session.conversation.session_prompt import memory_files
+    from agent.session.wiring.plugin_memory import kept_elsewhere
 
     home, here = Home.locate(), Path.cwd()
     settings = load(home, dict(os.environ), here).settings
@@ -87,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(files: MemoryFiles, args: argparse.Namespace) -> int:
-    from agent.api.memory import SCOPES, MemoryFileError, usage
+    from agent.knowledge.memory.entries import usage
+    from agent.knowledge.memory.files import MemoryFileError
+    from agent.knowledge.memory.scopes import SCOPES
 
     chosen = [args.scope] if args.scope else list(SCOPES)
     shown: list[dict[str, Any]] = []
@@ -117,7 +123,7 @@ def _list(files: MemoryFiles, args: argparse.Namespace) -> int:
 
 
 def _entry(memory: MemoryContents, index: int) -> dict[str, Any]:
-    from agent.api.memory import vetted
+    from agent.knowledge.memory.service import vetted
 
     text = memory.entries[index]
     origin = memory.origins.of(text)
@@ -145,7 +151,7 @@ def _show(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> int:
 
 
 def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argparse.Namespace) -> int:
-    from agent.api.memory import MemoryOperation, MemoryWriteError, usage
+    from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError, usage
 
     operation = MemoryOperation(action, text if action == "add" else "", "" if action == "add" else text)
     try:
@@ -169,7 +175,7 @@ def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argpa
 
 def _refused(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
     """A refused write as the tool's result gives it: the sentence, the entries and how full the file is."""
-    from agent.api.memory import usage
+    from agent.knowledge.memory.entries import usage
 
     memory = files.file(scope).read()
     used = usage(memory.entries, memory.limit)
@@ -177,7 +183,7 @@ def _refused(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
 
 
 def _origin() -> Origin:
-    from agent.api.memory import Origin
+    from agent.knowledge.memory.origins import Origin
 
     return Origin(time.time(), by="person")
 
@@ -208,7 +214,7 @@ def _find(memory: MemoryContents, wanted: str) -> str:
 
 
 def _edit(files: MemoryFiles, scope: Scope) -> int:
-    from agent.api.memory import usage
+    from agent.knowledge.memory.entries import usage
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not editor.strip():

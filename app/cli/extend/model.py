@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.models import Progress, SourceName
+    from agent.model.local.pull import Progress, SourceName
 
 _HINT = "Use it with: hermes --model local"
 _SMALL_MODEL = "It is a small model: good for a first try and for single steps offline, not for long tasks."
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         case "list":
             return _list(home)
         case "path":
-            from agent.api.models import model_file
+            from agent.model.local.weights import model_file
 
             _print_path(model_file(home, _configured(home)))
             return ExitCode.DONE
@@ -56,8 +56,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pull(home: Home, *, small: bool, source: SourceName) -> int:
-    from agent.api.config import load
-    from agent.api.models import PROVENANCE, Listener, pull, wanted
+    from agent.core.config.loader import load
+    from agent.model.local.pull import Listener, pull
+    from agent.model.local.weights import PROVENANCE, wanted
 
     local = load(home, workspace=Path.cwd()).settings.local
     weights = wanted(local.url, local.sha256, small=small)
@@ -80,7 +81,7 @@ def _pull(home: Home, *, small: bool, source: SourceName) -> int:
 
 
 def _list(home: Home) -> int:
-    from agent.api.models import CATALOGUE, installed, model_file
+    from agent.model.local.weights import CATALOGUE, installed, model_file
 
     present = installed(home)
     used = None
@@ -102,7 +103,7 @@ def _list(home: Home) -> int:
 
 
 def _remove(home: Home, name: str) -> int:
-    from agent.api.models import installed
+    from agent.model.local.weights import installed
 
     path = next((path for path in installed(home) if path.name == name), None)
     unfinished = home.models / f"{name}.part"
@@ -119,7 +120,7 @@ def _remove(home: Home, name: str) -> int:
 
 
 def _configured(home: Home) -> str:
-    from agent.api.config import load
+    from agent.core.config.loader import load
 
     return load(home, workspace=Path.cwd()).settings.local.model
 

@@ -12,19 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home, from_home
+from agent.core.home import Home, from_home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.plugins import (
-        Agreement,
-        PluginEnvironment,
-        PluginPackage,
-        RegisteredProvider,
-        Registrations,
-        ShelvedPlugin,
-    )
+    from agent.integrations.plugins.enabling import Agreement, PluginEnvironment
+    from agent.integrations.plugins.package import PluginPackage
+    from agent.integrations.plugins.registrations import RegisteredProvider, Registrations
+    from agent.integrations.plugins.shelf import ShelvedPlugin
 
 MARKS = {"enabled": "✓", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
 
@@ -102,7 +98,8 @@ def _tested(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from agent.api.plugins import differences, find
+    from agent.integrations.plugins.differences import differences
+    from agent.integrations.plugins.shelf import find
 
     home = Home.locate()
     found = find(home, Path.cwd())
@@ -141,7 +138,8 @@ def _skipped(registered: Registrations) -> list[str]:
 
 
 def _inspect(args: argparse.Namespace) -> int:
-    from agent.api.plugins import card, read_plugin
+    from agent.integrations.plugins.enabling import card
+    from agent.integrations.plugins.package import read_plugin
 
     home = Home.locate()
     plugin = read_plugin(Path(args.path), home.plugin_data / "none")
@@ -154,7 +152,10 @@ def _inspect(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from agent.api.plugins import PluginError, find, is_name, put_in_place, staged
+    from agent.integrations.plugins.installing import put_in_place, staged
+    from agent.integrations.plugins.manifest import is_name
+    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.shelf import find
 
     home = Home.locate()
     if not Path(args.source).is_dir():
@@ -185,7 +186,7 @@ def _enable(args: argparse.Namespace) -> int:
 
 
 def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
-    from agent.api.plugins import hashes
+    from agent.integrations.plugins.files import hashes
 
     if shelved.hashes is None and shelved.plugin is not None:
         # What is agreed to is what was shown, should a file change meanwhile.
@@ -196,7 +197,8 @@ def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
 
 def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, what: str) -> None:
     """Show what a person says yes to. Raises `ConfigError` when they do not."""
-    from agent.api.plugins import card, differences, lines_of
+    from agent.integrations.plugins.differences import differences, lines_of
+    from agent.integrations.plugins.enabling import card
 
     around = _environment(home)
     for line in card(shelved, around):
@@ -224,7 +226,7 @@ class _DeclinedError(ConfigError):
 
 
 def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
-    from agent.api.plugins import Agreement, enable, taken_names
+    from agent.integrations.plugins.enabling import Agreement, enable, taken_names
 
     agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
 
@@ -245,7 +247,7 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
 
 
 def _disable(args: argparse.Namespace) -> int:
-    from agent.api.plugins import withdraw
+    from agent.integrations.plugins.enabling import withdraw
 
     home = Home.locate()
     shelved = _one(home, args.name)
@@ -257,7 +259,7 @@ def _disable(args: argparse.Namespace) -> int:
 
 
 def _uninstall(args: argparse.Namespace) -> int:
-    from agent.api.plugins import uninstall
+    from agent.integrations.plugins.installing import uninstall
 
     home = Home.locate()
     shelved = _one(home, args.name)
@@ -267,7 +269,7 @@ def _uninstall(args: argparse.Namespace) -> int:
 
 
 def _create(args: argparse.Namespace) -> int:
-    from agent.api.plugins import create
+    from agent.integrations.plugins.creating import create
 
     folder = Path(args.path).absolute()
     for name in create(folder):
@@ -277,7 +279,9 @@ def _create(args: argparse.Namespace) -> int:
 
 
 def _test(args: argparse.Namespace) -> int:
-    from agent.api.plugins import PluginError, read_cases, read_plugin, run_cases
+    from agent.integrations.plugins.cases import read_cases, run_cases
+    from agent.integrations.plugins.package import read_plugin
+    from agent.integrations.plugins.problem import PluginError
 
     home = Home.locate()
     path = Path(args.plugin)
@@ -308,7 +312,8 @@ def _test(args: argparse.Namespace) -> int:
 
 def _one(home: Home, name: str) -> ShelvedPlugin:
     """The plugin of a name. Raises `PluginError`."""
-    from agent.api.plugins import PluginError, find
+    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.shelf import find
 
     found = [each for each in find(home, Path.cwd()) if name == each.name]
     usable = [each for each in found if each.standing != "refused"] or found
@@ -319,7 +324,8 @@ def _one(home: Home, name: str) -> ShelvedPlugin:
 
 def _lying(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
     """A plugin in a folder of its own, which nobody agreed to."""
-    from agent.api.plugins import ShelvedPlugin, hashes
+    from agent.integrations.plugins.files import hashes
+    from agent.integrations.plugins.shelf import ShelvedPlugin
 
     return ShelvedPlugin(
         name=plugin.name,
@@ -333,7 +339,8 @@ def _lying(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
 
 
 def _standing(home: Home, folder: Path) -> ShelvedPlugin:
-    from agent.api.plugins import PluginError, find
+    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.shelf import find
 
     found = next((each for each in find(home, Path.cwd()) if each.folder == folder), None)
     if found is None:
@@ -342,8 +349,8 @@ def _standing(home: Home, folder: Path) -> ShelvedPlugin:
 
 
 def _environment(home: Home) -> PluginEnvironment:
-    from agent.api.config import load
-    from agent.api.plugins import PluginEnvironment
+    from agent.core.config.loader import load
+    from agent.integrations.plugins.enabling import PluginEnvironment
 
     loaded = load(home, dict(os.environ), Path.cwd())
     environ: Mapping[str, str] = loaded.environ

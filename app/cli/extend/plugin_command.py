@@ -9,17 +9,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.plugins import ShelvedPlugin
+    from agent.integrations.plugins.shelf import ShelvedPlugin
 
 
 def registered(name: str) -> str | None:
     """What a command of a plugin that was agreed to is for; None if there is none. Reads one file."""
-    from agent.api.plugins import ConsentFile
+    from agent.integrations.plugins.consent import ConsentFile
 
     for consent in ConsentFile(Home.locate().plugin_consent).read().values():
         for command in consent.registered.cli_commands:
@@ -37,8 +37,10 @@ def add_parser(subparsers: Any, name: str, summary: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out; the exit code is that of the plugin. Raises `HermesError`."""
-    from agent.api.config import load
-    from agent.api.plugins import PluginEnvironment, PluginError, find_agreed
+    from agent.core.config.loader import load
+    from agent.integrations.plugins.enabling import PluginEnvironment
+    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.shelf import find_agreed
 
     home = Home.locate()
     for each in find_agreed(home, Path.cwd()):
@@ -63,7 +65,7 @@ def _has(shelved: ShelvedPlugin, name: str) -> bool:
 
 
 async def _asked(shelved: ShelvedPlugin, around: Any, name: str, arguments: list[str]) -> Any:
-    from agent.api.plugins import PluginRunner
+    from agent.integrations.plugins.runner import PluginRunner
 
     runner = PluginRunner(shelved, around, lambda text: say(text, sys.stderr))
     try:

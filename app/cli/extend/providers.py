@@ -12,12 +12,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.config import LoadedSettings
+    from agent.core.config.loader import LoadedSettings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OTHERWISE = ("local", "demo", "custom")
@@ -65,7 +65,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the action. Raises `HermesError`."""
-    from agent.api.config import load
+    from agent.core.config.loader import load
 
     home = Home.locate()
     loaded = load(home, dict(os.environ), Path.cwd())
@@ -86,7 +86,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
     """Every provider: those of the settings first, then the built-in ones and that of the environment."""
-    from agent.api.models import PROVIDERS, address_of, learned_of, plain_address, seller
+    from agent.model.addresses import plain_address
+    from agent.model.builtin_providers import PROVIDERS
+    from agent.model.dialect_book import learned_of
+    from agent.model.providers import address_of, seller
 
     own = loaded.settings.providers
     rows: list[dict[str, Any]] = []
@@ -137,7 +140,8 @@ def _key_words(row: dict[str, Any]) -> str:
 
 
 def _show(home: Home, loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
-    from agent.api.models import dialect_name, learned_of, seller
+    from agent.model.dialect_book import dialect_name, learned_of
+    from agent.model.providers import seller
 
     row = _row(home, loaded, name)
     own = loaded.settings.providers.get(name)
@@ -162,7 +166,10 @@ def _show(home: Home, loaded: LoadedSettings, name: str, *, as_json: bool) -> in
 
 def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
     """Ask a provider once, and say what came back."""
-    from agent.api.models import PROVIDERS, KeyCheck, KeyProvider, check_key, plain_address, reach, seller
+    from agent.model.addresses import plain_address
+    from agent.model.builtin_providers import PROVIDERS
+    from agent.model.key_check import KeyCheck, KeyProvider, check_key
+    from agent.model.providers import reach, seller
 
     url, key = "", ""
     models: tuple[str, ...] = ()
@@ -203,8 +210,11 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
 
 def _add(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> int:
     """Put a provider into config.yaml; with the format `auto` the server is asked first."""
-    from agent.api.config import keep_key, put_entry
-    from agent.api.models import PROVIDERS, check_server, checked_url
+    from agent.core.config.edit import put_entry
+    from agent.core.config.env_file import keep_key
+    from agent.model.builtin_providers import PROVIDERS
+    from agent.model.key_check import check_server
+    from agent.model.providers import checked_url
 
     name = args.name
     if not _NAME.fullmatch(name):
@@ -264,8 +274,8 @@ def _typed_key() -> str:
 
 
 def _remove(home: Home, loaded: LoadedSettings, name: str) -> int:
-    from agent.api.config import drop_entry
-    from agent.api.models import forget
+    from agent.core.config.edit import drop_entry
+    from agent.model.dialect_book import forget
 
     row = _row(home, loaded, name)
     if row["built_in"]:
@@ -285,7 +295,7 @@ def _remove(home: Home, loaded: LoadedSettings, name: str) -> int:
 
 
 def _forget(home: Home, loaded: LoadedSettings, name: str) -> int:
-    from agent.api.models import forget
+    from agent.model.dialect_book import forget
 
     try:
         count = forget(home.root, name)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.services.web_reader import CrawlOrder
@@ -19,7 +19,7 @@ from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.web import PersonsWeb
+    from agent.integrations.web.person import PersonsWeb
 
 _MOST_RESULTS = 100
 
@@ -77,7 +77,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.api.web import batch, crawl, extract, persons_web, search
+    from agent.integrations.web.batch import batch
+    from agent.integrations.web.crawl.crawling import crawl
+    from agent.integrations.web.extracting import extract
+    from agent.integrations.web.person import persons_web
+    from agent.integrations.web.searching import search
 
     async with persons_web(home, Path.cwd()) as web:
         if args.action == "search":

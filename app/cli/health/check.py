@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agent.api.home import Home
+from agent.core.home import Home
 
 State = Literal["ok", "warn", "fail"]
 

@@ -27,7 +27,7 @@ def sandbox(subject: HealthSubject) -> HealthFinding:
     abi = landlock_abi()
     spaces = "allowed" if _user_namespaces(subject) else "not allowed"
     landlock = f"Landlock version {abi}" if abi else "no Landlock"
-    from agent.api.permissions import probe
+    from agent.safety.sandbox.probe import probe
 
     detail = f"commands run in: {probe('auto').name}; {why}; user namespaces {spaces}; {landlock}"
     if wrapped:
@@ -37,8 +37,9 @@ def sandbox(subject: HealthSubject) -> HealthFinding:
 
 def network(subject: HealthSubject) -> HealthFinding:
     """What commands reach, and whether it can be filtered as the settings say."""
-    from agent.api.config import load
-    from agent.api.permissions import probe, try_filter
+    from agent.core.config.loader import load
+    from agent.safety.sandbox.opening import try_filter
+    from agent.safety.sandbox.probe import probe
 
     chosen = load(subject.home, subject.environ, subject.workspace).settings.sandbox
     if probe(chosen.mode).name == "none":
@@ -53,8 +54,8 @@ def network(subject: HealthSubject) -> HealthFinding:
 
 def browser(subject: HealthSubject) -> HealthFinding:
     """A browser is there, starts, and can be confined."""
-    from agent.api.browser import can_confine, find_browser
-    from agent.api.config import load
+    from agent.core.config.loader import load
+    from tools.browser.programs import can_confine, find_browser
 
     chosen = load(subject.home, subject.environ, subject.workspace).settings.browser
     if chosen.backend in ("auto", "cdp") and chosen.cdp_url:

@@ -11,7 +11,7 @@ from agent.errors import ConfigError
 from app.cli.health.check import HealthFinding, HealthSubject
 
 if TYPE_CHECKING:
-    from agent.api.models import NoModelError, Target
+    from agent.model.providers import NoModelError, Target
 
 SECONDS = 3.0
 """Time for one address to answer."""
@@ -19,8 +19,8 @@ SECONDS = 3.0
 
 def model(subject: HealthSubject) -> HealthFinding:
     """The model that would be asked first answers, or can be started."""
-    from agent.api.config import load
-    from agent.api.models import NoModelError, resolve
+    from agent.core.config.loader import load
+    from agent.model.providers import NoModelError, resolve
 
     loaded = load(subject.home, subject.environ, subject.workspace)
     try:
@@ -37,13 +37,14 @@ def model(subject: HealthSubject) -> HealthFinding:
 
 
 async def _unset(error: NoModelError) -> HealthFinding:
-    from agent.api.models import detect
+    from agent.model.detect import detect
 
     return HealthFinding("model", "warn", "none is configured", str(error.with_servers(await detect())))
 
 
 def _local(subject: HealthSubject, setting: str) -> HealthFinding:
-    from agent.api.models import MISSING, model_file
+    from agent.model.local.server import MISSING
+    from agent.model.local.weights import model_file
 
     try:
         path = model_file(subject.home, setting)
@@ -58,7 +59,7 @@ async def _reached(target: Target) -> HealthFinding:
     """Ask for the list of models: it costs nothing and shows that address and key are right."""
     import httpx2
 
-    from agent.api.models import is_loopback, list_of_models
+    from agent.model.addresses import is_loopback, list_of_models
 
     name = f"{target.label} at {httpx2.URL(target.base_url).host}"
     try:

@@ -8,9 +8,10 @@ from app.cli.health.check import HealthFinding, HealthSubject
 
 def senses(subject: HealthSubject) -> HealthFinding:
     """By what each works, and the mend of one that cannot; warns of what the settings ask for only."""
-    from agent.api.config import load
-    from agent.api.models import resolve
-    from agent.api.senses import readiness, service_names
+    from agent.core.config.loader import load
+    from agent.integrations.senses.readiness import readiness
+    from agent.model.providers import resolve
+    from agent.session.wiring.outside_services import service_names
 
     loaded = load(subject.home, subject.environ, subject.workspace)
     sees = False

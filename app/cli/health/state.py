@@ -16,7 +16,7 @@ STORE_SECONDS = 3.0
 
 def config(subject: HealthSubject) -> HealthFinding:
     """Settings are right."""
-    from agent.api.config import load
+    from agent.core.config.loader import load
 
     loaded = load(subject.home, subject.environ, subject.workspace, thorough=True)
     if loaded.problems:
@@ -31,7 +31,7 @@ def config(subject: HealthSubject) -> HealthFinding:
 
 def permissions(subject: HealthSubject) -> HealthFinding:
     """The rules of what may be done are read and understood."""
-    from agent.api.permissions import Permissions
+    from agent.safety.permissions.policy import Permissions
 
     problems = Permissions(subject.home, Path(os.path.realpath(subject.workspace))).current().problems
     if problems:
@@ -44,9 +44,10 @@ def permissions(subject: HealthSubject) -> HealthFinding:
 
 def meaning(subject: HealthSubject) -> HealthFinding:
     """Searches can go by meaning: what that needs is installed, or the settings name a model for it."""
-    from agent.api.config import load
-    from agent.api.search import INSTALL_MEANING, embedder_of
+    from agent.core.config.loader import load
     from agent.errors import ConfigError
+    from agent.knowledge.recall.static_embedder import INSTALL_MEANING
+    from agent.session.wiring.recall import embedder_of
 
     loaded = load(subject.home, subject.environ, subject.workspace)
     try:
@@ -98,7 +99,9 @@ def _others_may_use(path: Path) -> bool:
 
 def store(subject: HealthSubject) -> HealthFinding:
     """The session store is ours and sound."""
-    from agent.api.sessions import APPLICATION_ID, address, explain
+    from agent.core.store.connection import address
+    from agent.core.store.faults import explain
+    from agent.core.store.schema import APPLICATION_ID
     from agent.errors import StoreError
 
     path = subject.home.database

@@ -9,9 +9,9 @@ import sqlite3
 import sys
 import sysconfig
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-from agent.api.diagnostics import servers_found
 from app.cli.health.check import HealthFinding, HealthSubject, output_of
 
 OLDEST_PYTHON = (3, 11)
@@ -87,7 +87,11 @@ def git(subject: HealthSubject) -> HealthFinding:
 
 def language_servers(subject: HealthSubject) -> HealthFinding:
     """Which language servers are installed; without one edits are not checked by it."""
-    found = servers_found(subject.environ)
+    from agent.integrations.diagnostics.languages import LANGUAGES, installed
+
+    find = partial(shutil.which, path=subject.environ.get("PATH", ""))
+    kinds = {each.name: installed(each, {}, find) for each in LANGUAGES}
+    found = {language: "" if kind is None else kind.name for language, kind in kinds.items()}
     there = ", ".join(f"{program} ({name})" for name, program in found.items() if program)
     missing = ", ".join(name for name, program in found.items() if not program)
     none = f"none for {missing}" if missing else ""

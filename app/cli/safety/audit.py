@@ -8,13 +8,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.permissions import AuditEntry, AuditReport
+    from agent.safety.audit.check import AuditReport
+    from agent.safety.audit.record import AuditEntry
 
 MARKS = {"allowed": "✓", "denied": "⊘", "expired": "⊘", "cancelled": "■", "nobody": "⊘"}
 
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
     home = Home.locate()
     if args.verify:
-        from agent.api.permissions import verify
+        from agent.safety.audit.check import verify
 
         code = _tell(verify(home.audit), as_json=args.as_json)
     else:
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.api.permissions import newest
+    from agent.safety.audit.record import newest
 
     since = _moment(args.since)
 
@@ -84,7 +85,7 @@ def line(entry: AuditEntry) -> str:
     """`2026-03-01 14:02:11 ✓ allowed by person  terminal  make test  (runs a command)`. Pure."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time))
     mark = MARKS.get(entry.outcome, "·")
-    from agent.api.permissions import asker
+    from agent.safety.audit.record import asker
 
     who = f"{entry.outcome} by {entry.judge}" if entry.judge else entry.outcome or "note"
     agent = f"{called}: " if (called := asker(entry)) else ""

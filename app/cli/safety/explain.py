@@ -12,12 +12,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.permissions import Verdict
 from agent.errors import ConfigError, ExitCode
+from agent.safety.verdict import Verdict
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.permissions import Gate
+    from agent.safety.gate import Gate
 
 LONGEST = 4_000_000
 """Characters of one line that are read as a command."""
@@ -96,9 +96,13 @@ def _shortened(command: str) -> str:
 def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
     """The gate as it stands in a folder, with further rules. Raises `ValueError` for one that is none."""
 
-    from agent.api.config import load
-    from agent.api.home import Home
-    from agent.api.permissions import NO_COVERAGE, NO_UNDO, Gate, Permissions, coverage_of, probe
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.safety.gate import Gate
+    from agent.safety.permissions.policy import Permissions
+    from agent.safety.sandbox.coverage import NO_COVERAGE, coverage_of
+    from agent.safety.sandbox.probe import probe
+    from agent.safety.undo import NO_UNDO
 
     home = Home.locate()
     loaded = load(home, os.environ).settings

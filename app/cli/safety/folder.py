@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.api.home import Home, private_folder
+from agent.core.home import Home, private_folder
 from agent.errors import ConfigError
 
 

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.hooks import Hook, HookConsent
+    from agent.core.config.hook_list import Hook
+    from agent.integrations.hooks.consent import HookConsent
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -38,8 +39,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.config import load
-    from agent.api.hooks import HookConsent
+    from agent.core.config.loader import load
+    from agent.integrations.hooks.consent import HookConsent
 
     home = Home.locate()
     loaded = load(home, dict(os.environ), Path.cwd())

@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.safety import explain
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.permissions import PermissionFile, PermissionRule, Permissions
+    from agent.safety.permissions.file import PermissionFile
+    from agent.safety.permissions.policy import Permissions
+    from agent.safety.permissions.rules import PermissionRule
 
 _ACTIONS = """\
 list     every rule in force, where it stands, and the mode
@@ -64,15 +66,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _permissions(args: argparse.Namespace, surface: str = "") -> Permissions:
-    from agent.api.permissions import Permissions
+    from agent.safety.permissions.policy import Permissions
 
     workspace = Path(os.path.realpath(Path(getattr(args, "cwd", None) or ".").expanduser()))
     return Permissions(Home.locate(), workspace, surface)
 
 
 def _list(args: argparse.Namespace) -> int:
-    from agent.api.config import load
-    from agent.api.permissions import SUMMARIES, SURFACES, canonical
+    from agent.core.config.loader import load
+    from agent.core.modes import SUMMARIES, canonical
+    from agent.safety.permissions.file import SURFACES
 
     if args.surface and args.surface not in SURFACES:
         raise ConfigError(f"There is no surface `{args.surface}`; surfaces are {', '.join(SURFACES)}.")
@@ -119,7 +122,7 @@ def _tell(problems: tuple[object, ...]) -> None:
 
 
 def _test(permissions: Permissions) -> int:
-    from agent.api.permissions import program_mistakes
+    from agent.safety.programs.table import program_mistakes
 
     checked = failed = 0
     for file in permissions.files():
@@ -143,7 +146,7 @@ def _show(file: PermissionFile) -> None:
 
 
 def _change(args: argparse.Namespace, verdict: Any) -> int:
-    from agent.api.permissions import plan_rule
+    from agent.safety.permissions.editing import plan_rule
 
     permissions = _permissions(args)
     edit = plan_rule(Home.locate(), args.rule.strip(), verdict, permissions.setting)

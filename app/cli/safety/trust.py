@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ExitCode, HermesError
 from app.cli.sessions.output import say
 from app.service.credentials import Credentials

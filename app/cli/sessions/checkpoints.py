@@ -9,13 +9,15 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.checkpoints import CheckpointStore, StoreFinding, SweptCaches
-    from agent.api.config import CheckpointSettings
+    from agent.core.config.schema import CheckpointSettings
+    from agent.safety.sandbox.caches import SweptCaches
+    from agent.workspace.checkpoints.garbage_collection import StoreFinding
+    from agent.workspace.checkpoints.store import CheckpointStore
 
 MEGABYTE = 1_000_000
 DAY = 86_400.0
@@ -44,8 +46,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.checkpoints import CheckpointStore, sweep_over
-    from agent.api.config import load
+    from agent.core.config.loader import load
+    from agent.safety.sandbox.caches import sweep_over
+    from agent.workspace.checkpoints.store import CheckpointStore
 
     home = Home.locate()
     loaded = load(home).settings
@@ -67,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bool) -> ExitCode:
-    from agent.api.checkpoints import status
+    from agent.workspace.checkpoints.garbage_collection import status
 
     found = status(store)
     if as_json:
@@ -96,7 +99,7 @@ def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bo
 
 
 def _verify(store: CheckpointStore, *, as_json: bool) -> ExitCode:
-    from agent.api.checkpoints import verify
+    from agent.workspace.checkpoints.garbage_collection import verify
 
     report = verify(store)
     if as_json:
@@ -125,7 +128,7 @@ def _collect(
     *,
     as_json: bool,
 ) -> ExitCode:
-    from agent.api.checkpoints import collect
+    from agent.workspace.checkpoints.garbage_collection import collect
 
     done = collect(
         store,
@@ -159,7 +162,7 @@ def _collect(
 
 async def _living(home: Home) -> tuple[str, ...] | None:
     """The sessions there are; None when there is no store of sessions to ask."""
-    from agent.api.sessions import Store
+    from agent.core.store.store import Store
 
     if not home.keeps_sessions():
         return None

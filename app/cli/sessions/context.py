@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.safety.folder import workspace
 from app.cli.sessions.output import say
@@ -20,7 +20,7 @@ LEAST = 6
 """Digits of a hash that have to be given."""
 
 if TYPE_CHECKING:
-    from agent.api.usage import ContextLayer, ContextTable
+    from agent.knowledge.context.context_table import ContextLayer, ContextTable
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -56,8 +56,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _allow(home: Home, wanted: str) -> int:
-    from agent.api.config import load
-    from agent.api.context import let_in, passages_here
+    from agent.core.config.loader import load
+    from agent.knowledge.context.allowed_passages import let_in
+    from agent.knowledge.context.passages_here import passages_here
 
     here = workspace(None)
     limit = load(home, dict(os.environ), here).settings.context.file_chars
@@ -70,7 +71,7 @@ def _allow(home: Home, wanted: str) -> int:
 
 
 def _forbid(home: Home, wanted: str) -> int:
-    from agent.api.context import allowed_places, keep_back
+    from agent.knowledge.context.allowed_passages import allowed_places, keep_back
 
     places = allowed_places(home)
     digest = _chosen(wanted, places, "passage that was let in")
@@ -96,7 +97,7 @@ def _indented(text: str) -> str:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from agent.api.context import SHORT
+    from agent.knowledge.context.quarantine import SHORT
 
     table = asyncio.run(_table(Home.locate(), args.model))
     if args.as_json:
@@ -117,12 +118,13 @@ def _show(args: argparse.Namespace) -> int:
 
 async def _table(home: Home, model: str | None) -> ContextTable:
     """The table of a session that is opened for it and leaves nothing behind."""
-    from agent.api.canvas import CanvasDocuments
-    from agent.api.checkpoints import drop_sessions
-    from agent.api.home import secrets_of_home
     from agent.api.opening import open_session
-    from agent.api.options import Options
-    from agent.api.sessions import Store, discard
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.core.store.store import Store
+    from agent.knowledge.canvas.documents import CanvasDocuments
+    from agent.session.conversation.script_journal import discard
+    from agent.session.options import Options
+    from agent.workspace.checkpoints.garbage_collection import drop_sessions
 
     options = Options(workspace=workspace(None), model=model, surface="json")
     client = await open_session(options, environ=os.environ)

@@ -13,13 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean, truncate
 
 if TYPE_CHECKING:
-    from agent.api.migration import Findings, Part, Taken
+    from agent.integrations.migration.found import Findings, Part
+    from agent.integrations.migration.taking_over import Taken
 
 SHOWN = 8
 """Things of a kind that are named before the question; the others are counted."""
@@ -56,7 +57,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Show what there is, ask, and take it over. Raises `HermesError`."""
-    from agent.api.migration import look
+    from agent.integrations.migration.places import look
 
     parts = _parts(args.only)
     home = Home.locate()
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parts(text: str) -> list[Part]:
-    from agent.api.migration import PARTS
+    from agent.integrations.migration.found import PARTS
 
     names = [name.strip() for name in text.split(",") if name.strip()]
     if wrong := [name for name in names if name not in PARTS]:
@@ -95,8 +96,8 @@ def _parts(text: str) -> list[Part]:
 
 
 async def _take(home: Home, findings: Findings, parts: list[Part], *, quiet: bool) -> list[Taken]:
-    from agent.api.home import secrets_of_home
-    from agent.api.migration import open_takeover
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.integrations.migration.opening import open_takeover
 
     taken = []
     async with open_takeover(home, os.environ, Path.cwd(), secrets_of_home()) as takeover:

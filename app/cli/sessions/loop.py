@@ -8,7 +8,6 @@ import contextlib
 import signal
 import sys
 
-from agent.api.models import NoModelError
 from agent.api.opening import open_session
 from agent.api.plugin_commands import run_called
 from agent.errors import ConfigError, HermesError
@@ -22,6 +21,7 @@ from agent.events import (
     ToolFinished,
     TurnEnded,
 )
+from agent.model.providers import NoModelError
 from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of

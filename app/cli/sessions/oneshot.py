@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from agent.api.attachments import Attachment
 from agent.api.opening import Listener, open_session
 from agent.api.plugin_commands import run_called
 from agent.api.session import SessionClient
+from agent.core.messages import Attachment
 from agent.errors import ConfigError, ExitCode
 from agent.events import (
     Event,
@@ -63,8 +63,8 @@ def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
     """The images of `--image`, kept in the home. Raises `AttachmentError` at the first that is none."""
     if not paths:
         return ()
-    from agent.api.attachments import AttachmentStore
-    from agent.api.home import Home, private_folder
+    from agent.core.attachments import AttachmentStore
+    from agent.core.home import Home, private_folder
 
     home = Home.locate()
     private_folder(home.root)
@@ -76,8 +76,8 @@ def _mentioned_images(text: str) -> tuple[Attachment, ...]:
     """The images that a message names as `@chart.png`, kept in the home; what cannot be sent is said."""
     if "@" not in text:
         return ()
-    from agent.api.attachments import AttachmentStore
-    from agent.api.home import Home
+    from agent.core.attachments import AttachmentStore
+    from agent.core.home import Home
     from app.tui.conversation.attachments import take
     from widgets.prompt.dropped import images_mentioned
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
 from app.cli.sessions.output import say
 from app.cli.sessions.rollback_words import (
@@ -26,8 +26,12 @@ from app.cli.sessions.rollback_words import (
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.checkpoints import CheckpointStore, Choice, RestorePlan, Step, StepLog
-    from agent.api.sessions import Store
+    from agent.core.store.store import Store
+    from agent.workspace.checkpoints.entries import Step
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice
+    from agent.workspace.checkpoints.step_log import StepLog
+    from agent.workspace.checkpoints.store import CheckpointStore
 
 CHOICES = ("mine", "checkpoint", "merge")
 
@@ -78,7 +82,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.checkpoints import CheckpointStore
+    from agent.workspace.checkpoints.store import CheckpointStore
 
     home = Home.locate()
     if args.conflicts and args.to is None:
@@ -102,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
     """The numbers of the hunks that are wanted; None stands for all."""
-    from agent.api.checkpoints import numbers
+    from agent.workspace.checkpoints.restore.hunks import numbers
 
     if args.hunks is None:
         return None
@@ -118,7 +122,7 @@ def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
 
 def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
     """Finish restores that were cut off: they come before anything else."""
-    from agent.api.checkpoints import finish_abandoned
+    from agent.workspace.checkpoints.restore.apply import finish_abandoned
 
     finished = finish_abandoned(store)
     for sentence in finished if not as_json else ():
@@ -128,7 +132,9 @@ def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
 
 async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None) -> _Session:
     """The session that is meant, by its root: steps of subagents stand in the line of the root."""
-    from agent.api.sessions import SessionLock, Store, renamed_session, worked_in
+    from agent.core.store.locks import SessionLock
+    from agent.core.store.store import Store
+    from agent.session.conversation.session_folder import renamed_session, worked_in
 
     kept = checkpoints.sessions()
     async with await Store.open(home.database) as store:
@@ -170,7 +176,7 @@ async def _names(store: Store, session: str) -> dict[str, int]:
 
 
 def _position(text: str, line: StepLog, session: _Session) -> int:
-    from agent.api.checkpoints import check_position
+    from agent.workspace.checkpoints.restore.step_range import check_position
 
     if text.isascii() and text.isdigit() and len(text) < 12:
         position = int(text)
@@ -186,7 +192,7 @@ def _position(text: str, line: StepLog, session: _Session) -> int:
 
 def _paths(files: Sequence[str] | None, root: Path) -> tuple[str, ...] | None:
     """Files as the steps name them; they are meant from the current folder."""
-    from agent.api.checkpoints import inside
+    from agent.workspace.checkpoints.restore.step_range import inside
 
     try:
         return tuple(inside(root, each, Path.cwd()) for each in files) if files else None
@@ -202,8 +208,9 @@ def _plan(
     position: int,
     args: argparse.Namespace,
 ) -> RestorePlan:
-    from agent.api.checkpoints import limits, plan_back, steps_of_all
-    from agent.api.config import load
+    from agent.core.config.loader import load
+    from agent.session.history.session_checkpoints import limits, steps_of_all
+    from agent.workspace.checkpoints.restore.step_range import plan_back
 
     if not session.root.is_dir():
         raise StoreError(f"The folder {session.root}, where the session worked, is gone.")
@@ -224,7 +231,7 @@ def _plan(
 
 
 def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCode:
-    from agent.api.checkpoints import step_apart
+    from agent.workspace.checkpoints.git_words import step_apart
 
     wanted = _paths(args.file, session.root)
     steps = [step for step in line.steps() if wanted is None or _touches(step, wanted)]
@@ -269,8 +276,9 @@ def _touches(step: Step, wanted: Sequence[str]) -> bool:
 def _diff(
     home: Home, store: CheckpointStore, line: StepLog, session: _Session, args: argparse.Namespace
 ) -> ExitCode:
-    from agent.api.checkpoints import PathChange, numbered
-    from agent.api.export import patch_between
+    from agent.session.export.patch import patch_between
+    from agent.workspace.checkpoints.entries import PathChange
+    from agent.workspace.checkpoints.restore.hunk_restore import numbered
 
     position = _position(args.diff, line, session)
     plan = _plan(home, store, line, session, position, args)
@@ -305,7 +313,7 @@ def _back(
     finished: Sequence[str],
     hunks: frozenset[int] | None,
 ) -> ExitCode:
-    from agent.api.checkpoints import apply_restore
+    from agent.workspace.checkpoints.restore.apply import apply_restore
 
     position = _position(args.to, line, session)
     plan = _plan(home, store, line, session, position, args)
@@ -354,7 +362,7 @@ def _parts(
     plan: RestorePlan, store: CheckpointStore, hunks: frozenset[int], args: argparse.Namespace
 ) -> dict[str, Choice]:
     """The choice of some hunks of the one file of a plan. A conflict stays unless that was overruled."""
-    from agent.api.checkpoints import parted
+    from agent.workspace.checkpoints.restore.hunk_restore import parted
 
     item = plan.items[0]
     if len(plan.items) > 1:
@@ -369,8 +377,10 @@ def _preview(
     plan: RestorePlan, store: CheckpointStore, choices: Mapping[str, Choice], session: _Session
 ) -> None:
     """What would happen to each path, before anybody says yes; hunks that were chosen are shown."""
-    from agent.api.checkpoints import PartialRestore, PathChange, part_entry
-    from agent.api.export import patch_between
+    from agent.session.export.patch import patch_between
+    from agent.workspace.checkpoints.entries import PathChange
+    from agent.workspace.checkpoints.restore.hunk_restore import part_entry
+    from agent.workspace.checkpoints.restore.plan_items import PartialRestore
 
     for item in plan.shown:
         choice = choices.get(item.path, "checkpoint")

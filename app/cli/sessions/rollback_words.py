@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.checkpoints import Choice, PlanItem, Restored, RestorePlan, Step
+    from agent.workspace.checkpoints.entries import Step
+    from agent.workspace.checkpoints.restore.apply import Restored
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem
 
 
 NAMED = 20

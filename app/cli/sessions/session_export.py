@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, StoreError
 from app.cli.sessions.output import say
 from app.cli.sessions.session_search import moment
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.export import ExportFilter
-    from agent.api.history import Node, Session
-    from agent.api.sessions import Store
+    from agent.core.store.nodes import Node, Session
+    from agent.core.store.store import Store
+    from agent.session.export.filters import ExportFilter
 
 TRAJECTORIES = ("sharegpt", "openai", "atif")
 LAYOUTS = ("jsonl", "sharegpt", "openai", "atif", "html", "patch")
@@ -67,7 +67,7 @@ def add_parser(actions: Any) -> None:
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
     """Write it. Raises `HermesError`."""
-    from agent.api.export import ExportFilter
+    from agent.session.export.filters import ExportFilter
 
     if args.max_tokens is not None and (args.max_tokens < 1 or args.layout not in TRAJECTORIES):
         raise ConfigError(f"--max-tokens takes a number above 0, with --format {' or '.join(TRAJECTORIES)}.")
@@ -112,7 +112,7 @@ def _print_pieces(pieces: Iterable[bytes]) -> None:
 
 def _filter(args: argparse.Namespace) -> ExportFilter:
     """What the options ask for. Blocking. Raises `ConfigError`."""
-    from agent.api.export import ExportFilter
+    from agent.session.export.filters import ExportFilter
 
     if args.min_calls < 0:
         raise ConfigError("--min-calls takes 0 or more.")
@@ -130,7 +130,7 @@ def _filter(args: argparse.Namespace) -> ExportFilter:
 
 def _passed(folder: Path) -> frozenset[str]:
     """The sessions of tasks that were done and whose checks hold. Raises `ConfigError`."""
-    from agent.api.batch import ResultFolder
+    from agent.automation.batch.results import ResultFolder
 
     results = ResultFolder(folder)
     if not results.results.is_file():
@@ -184,7 +184,9 @@ async def _sessions(store: Store) -> list[Session]:
 async def _lines(
     store: Store, session: Session, path: Sequence[Node], layout: str, most: int | None, *, ascii_only: bool
 ) -> list[bytes]:
-    from agent.api.export import line, node_record, portable_line, shortened, tokens_of, tool_statistics
+    from agent.core.store.export import line, node_record, portable_line
+    from agent.session.export.shortening import shortened, tokens_of
+    from agent.session.export.trajectories import tool_statistics
 
     if layout in TRAJECTORIES:
         nodes = await _masked(store, path)
@@ -215,7 +217,13 @@ def _branch(known: Mapping[int, Node], end: int) -> list[Node]:
 
 
 def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[str, Any]:
-    from agent.api.export import atif_trajectory, called_tools, openai_messages, tool_statistics, trajectory
+    from agent.core.store.export import trajectory
+    from agent.session.export.trajectories import (
+        atif_trajectory,
+        called_tools,
+        openai_messages,
+        tool_statistics,
+    )
     from app.version import version
 
     match layout:
@@ -234,13 +242,13 @@ def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[st
 
 async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
     """The nodes as they may leave the store."""
-    from agent.api.export import masked
+    from agent.core.store.export import masked
 
     return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
 
 
 async def _page(store: Store, session: Session, branch: str) -> bytes:
-    from agent.api.export import page_of
+    from agent.session.export.html_page import page_of
     from tools.discovery import discover
     from tools.registry import registry
 
@@ -265,8 +273,10 @@ async def _patch(store: Store, home: Home, session: Session, branch: str) -> byt
 
 
 def _patch_between(home: Home, line_name: str, first: int, last: int) -> bytes:
-    from agent.api.checkpoints import CheckpointStore, check_position, states
-    from agent.api.export import patch_between
+    from agent.session.export.patch import patch_between
+    from agent.workspace.checkpoints import states
+    from agent.workspace.checkpoints.restore.step_range import check_position
+    from agent.workspace.checkpoints.store import CheckpointStore
 
     store = CheckpointStore(home.checkpoints)
     line = store.line(line_name)

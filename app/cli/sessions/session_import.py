@@ -8,13 +8,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.sessions import Store
+    from agent.core.store.store import Store
 
 LARGEST = 2 << 30
 """Bytes of a file that is read."""
@@ -36,8 +36,8 @@ def add_parser(actions: Any) -> None:
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
     """Import it. Raises `HermesError`, and then nothing was imported."""
-    from agent.api.search import open_recall
-    from agent.api.sessions import parse_sessions
+    from agent.core.store.importing import parse_sessions
+    from agent.session.wiring.recall import open_recall
 
     path = Path(args.file)
     sessions = await asyncio.to_thread(lambda: parse_sessions(_text(path).split("\n")))

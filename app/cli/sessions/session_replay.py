@@ -9,15 +9,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.history import Session
-    from agent.api.replay import ReplayReport
-    from agent.api.sessions import Store
+    from agent.core.store.nodes import Session
+    from agent.core.store.store import Store
+    from agent.session.replay.replaying import ReplayReport
 
 
 def add_parser(actions: Any) -> None:
@@ -43,7 +43,9 @@ def add_parser(actions: Any) -> None:
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
     """Replay, and go on if that was asked for. Raises `HermesError`."""
-    from agent.api.replay import AttachmentStore, check_step, replay
+    from agent.core.attachments import AttachmentStore
+    from agent.session.replay.going_live import check_step
+    from agent.session.replay.replaying import replay
 
     step = args.live_from if args.live_from is not None else args.step
     live = args.live or args.live_from is not None
@@ -100,8 +102,8 @@ def _folder(session: Session) -> Path:
 
 async def _go_on(store: Store, session: Session, step: int, args: argparse.Namespace) -> ExitCode:
     from agent.api.opening import open_session
-    from agent.api.options import Options
-    from agent.api.replay import branch_before
+    from agent.session.options import Options
+    from agent.session.replay.going_live import branch_before
 
     name = await branch_before(store, session.id, args.branch, step)
     options = Options(

@@ -10,14 +10,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.search import Recall, SearchHit
-    from agent.api.sessions import Store
+    from agent.core.store.search import SearchHit
+    from agent.core.store.store import Store
+    from agent.knowledge.recall.recall import Recall
 
 _SEARCH_SECONDS = 10.0
 """How long a search may go on into old messages for parts of words."""
@@ -31,7 +32,8 @@ _INDEX_SECONDS = 60.0
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
     """Print what was found. Raises `HermesError`."""
-    from agent.api.search import Filters, open_recall
+    from agent.core.store.search import Filters
+    from agent.session.wiring.recall import open_recall
 
     query = " ".join(args.query)
     if not query.strip():

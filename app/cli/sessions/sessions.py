@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
 from app.cli.sessions import session_export, session_import, session_replay, session_search
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean, truncate
 
 if TYPE_CHECKING:
-    from agent.api.history import Node, Session
-    from agent.api.sessions import Store
+    from agent.core.store.nodes import Node, Session
+    from agent.core.store.store import Store
 
 _ROLES = ("user", "assistant", "tool", "notice")
 _SHOWN_RESULT = 2_000
@@ -131,8 +131,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.api.home import secrets_of_home
-    from agent.api.sessions import Store
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.core.store.store import Store
 
     async with await Store.open(home.database, secrets=secrets_of_home()) as store:
         match args.action:
@@ -208,14 +208,14 @@ async def _rename(store: Store, args: argparse.Namespace) -> None:
 
 async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
     """The nodes as they may leave the store."""
-    from agent.api.export import masked
+    from agent.core.store.export import masked
 
     return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
 
 
 async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.api.search import Recall
-    from agent.api.sessions import delete_session
+    from agent.knowledge.recall.recall import Recall
+    from agent.session.conversation.deleting import delete_session
 
     session = await store.find_session(args.session)
     question = f"Delete {_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
@@ -244,7 +244,7 @@ def _confirmed(question: str) -> bool:
 
 
 def _recover(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.api.sessions import recover_copy
+    from agent.core.store.salvage import recover_copy
 
     damaged = Path(args.file) if args.file else home.database
     copy = recover_copy(damaged)
@@ -258,7 +258,7 @@ def _recover(home: Home, args: argparse.Namespace) -> ExitCode:
 
 
 async def _totals(path: Path) -> tuple[int, int]:
-    from agent.api.sessions import Store
+    from agent.core.store.store import Store
 
     async with await Store.open(path) as store:
         return await store.totals()
@@ -269,7 +269,7 @@ def _session_record(session: Session) -> dict[str, Any]:
 
 
 def _node_record(node: Node) -> dict[str, Any]:
-    from agent.api.export import node_record
+    from agent.core.store.export import node_record
 
     return node_record(node)
 
@@ -287,7 +287,7 @@ def _speaker(node: Node) -> str:
 
 
 def _text(node: Node) -> str:
-    from agent.api.search import readable
+    from agent.core.store.node_text import readable
 
     text = clean(readable(node.kind, node.content, node.data)).strip("\n")
     return truncate(text, _SHOWN_RESULT) if node.kind == "tool" else text

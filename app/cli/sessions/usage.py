@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.usage import UsageLine, UsageReport
+    from agent.session.spending.report import UsageLine, UsageReport
 
 GROUPINGS = ("day", "model", "project", "agent")
 DEFAULT_DAYS = 30
@@ -72,9 +72,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _report(home: Home, by: Any, days: int | None) -> UsageReport:
-    from agent.api.config import load
-    from agent.api.sessions import Store
-    from agent.api.usage import prices_of, report
+    from agent.core.config.loader import load
+    from agent.core.store.store import Store
+    from agent.session.spending.prices import prices_of
+    from agent.session.spending.report import report
 
     loaded = await asyncio.to_thread(load, home, dict(os.environ), Path.cwd())
     async with await Store.open(home.database) as store:
@@ -100,7 +101,7 @@ def as_json(found: UsageReport | None, by: str) -> dict[str, Any]:
 
 def table_of(found: UsageReport) -> list[str]:
     """The report as lines of text. Pure."""
-    from agent.api.usage import title
+    from agent.session.spending.report import title
 
     names = [_line(title(found.by, line.key)) for line in found.lines]
     width = max(map(len, [*names, found.by, "total"]))

@@ -135,7 +135,7 @@ class CommandActions:
         name = named_extra(problem)
         if not name or is_installed(name):
             return False
-        from agent.api.extras import adding
+        from agent.integrations.extras import adding
         from app.tui.screens.extra_dialog import ExtraDialog
 
         try:
@@ -448,7 +448,7 @@ class CommandActions:
 
     async def mode(self, argument: str) -> None:
         """Change to the named mode, without a name to the next one."""
-        from agent.api.permissions import MODES, SUMMARIES, canonical, following
+        from agent.core.modes import MODES, SUMMARIES, canonical, following
 
         client = self._app.need_client()
         try:
@@ -467,13 +467,13 @@ class CommandActions:
         self._app.push_screen(ApprovalsScreen(self._app.need_client().approvals))
 
     def audit(self, _argument: str) -> None:
-        from agent.api.home import Home
+        from agent.core.home import Home
         from app.tui.screens.audit import AuditScreen
 
         self._app.push_screen(AuditScreen(Home.locate().audit))
 
     def logs(self, _argument: str) -> None:
-        from agent.api.home import Home
+        from agent.core.home import Home
         from app.tui.screens.log_tail import LogTail
         from app.tui.screens.logviewer import LogScreen
 

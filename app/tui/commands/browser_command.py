@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _browser(app: BrowserPorts, _argument: str) -> None:
     import os
 
-    from agent.api.home import Home
+    from agent.core.home import Home
     from app.tui.screens.browser import BrowserScreen
 
     client = app.need_client()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from agent.api.context import KeptPassage
     from agent.api.session import SessionClient
+    from agent.knowledge.context.quarantine import KeptPassage
     from app.tui.ports import DialogPort, SessionPort
 
     class ContextPorts(DialogPort, SessionPort, Protocol):
@@ -33,8 +33,8 @@ def _standing(client: SessionClient) -> object:
 
 async def let_in_passage(client: SessionClient, passage: KeptPassage) -> str:
     """Have a passage count; a sentence on from when. Raises `HermesError`."""
-    from agent.api.context import let_in
-    from agent.api.home import Home
+    from agent.core.home import Home
+    from agent.knowledge.context.allowed_passages import let_in
 
     await asyncio.to_thread(lambda: let_in(Home.locate(), passage))
     if client.busy:

@@ -13,10 +13,12 @@ from app.tui.screens.history.plan_words import wants_a_look
 from app.tui.screens.history.said_messages import RewindTarget, SaidMessage, back_with, said
 
 if TYPE_CHECKING:
-    from agent.api.checkpoints import Choice, RestorePlan
-    from agent.api.history import NavigationResult, Operation
     from agent.api.session import SessionClient, SessionHistory
+    from agent.core.store.operations import Operation
     from agent.events import BranchSwitched
+    from agent.session.history.navigation import NavigationResult
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice
     from app.tui.conversation.session_screen import SessionScreenPort
     from app.tui.conversation.shown_history import ShownHistory
     from app.tui.ports import DialogPort, EventsPort, KeysPort, NoticePort, SessionPort, WorkPort

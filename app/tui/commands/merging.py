@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from agent.api.history import BUSY
 from agent.errors import HermesError
+from agent.session.history.navigation import BUSY
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent.api.checkpoints import Choice, RestorePlan
-    from agent.api.history import Operation
     from agent.api.session import Agents
+    from agent.core.store.operations import Operation
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice
     from app.tui.commands.history_actions import HistoryPort
     from app.tui.ports import DialogPort, EventsPort, KeysPort, NoticePort, SessionPort
 

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from agent.api.home import Home
-    from agent.api.plugins import PluginEnvironment, PluginFailure, RegisteredProvider, ShelvedPlugin
+    from agent.core.home import Home
+    from agent.integrations.plugins.enabling import PluginEnvironment
+    from agent.integrations.plugins.failure import PluginFailure
+    from agent.integrations.plugins.registrations import RegisteredProvider
+    from agent.integrations.plugins.shelf import ShelvedPlugin
     from app.tui.ports import DialogPort, SessionPort
     from app.tui.screens.plugins import AgreeTo, PluginRow
 
@@ -37,13 +40,15 @@ class DiskPlugins:
     """What went wrong in the session, by plugin."""
 
     def load(self) -> Sequence[PluginRow]:
-        from agent.api.plugins import find
+        from agent.integrations.plugins.shelf import find
 
         around = self._around()
         return [self._row(each, around) for each in find(self.home, self.workspace)]
 
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
-        from agent.api.plugins import Agreement, PluginError, enable, find, taken_names
+        from agent.integrations.plugins.enabling import Agreement, enable, taken_names
+        from agent.integrations.plugins.problem import PluginError
+        from agent.integrations.plugins.shelf import find
 
         def found() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
             shelved = next((it for it in find(self.home, self.workspace) if it.folder == row.folder), None)
@@ -63,19 +68,20 @@ class DiskPlugins:
         return f"{row.name} is enabled from the next session on.{wrong}"
 
     def disable(self, row: PluginRow) -> None:
-        from agent.api.plugins import withdraw
+        from agent.integrations.plugins.enabling import withdraw
 
         withdraw(self.home, row.folder)
 
     def _around(self) -> PluginEnvironment:
-        from agent.api.config import load
-        from agent.api.plugins import PluginEnvironment
+        from agent.core.config.loader import load
+        from agent.integrations.plugins.enabling import PluginEnvironment
 
         loaded = load(self.home, dict(os.environ), self.workspace)
         return PluginEnvironment.of(self.home, self.workspace, loaded.environ, loaded.settings.sandbox.mode)
 
     def _row(self, each: ShelvedPlugin, around: PluginEnvironment) -> PluginRow:
-        from agent.api.plugins import card, differences, lines_of
+        from agent.integrations.plugins.differences import differences, lines_of
+        from agent.integrations.plugins.enabling import card
         from app.tui.screens.plugins import PluginRow
 
         plugin = each.plugin
@@ -125,7 +131,8 @@ class DiskPlugins:
 
 def _seen(each: ShelvedPlugin) -> str:
     """One hash of all files as they are; empty where they cannot be read. Reads all of them."""
-    from agent.api.plugins import PluginError, digest, hashes
+    from agent.integrations.plugins.files import digest, hashes
+    from agent.integrations.plugins.problem import PluginError
 
     if each.plugin is None:
         return ""
@@ -144,7 +151,7 @@ def failed(failure: PluginFailure | None) -> str:
 
 
 async def _plugins(app: PluginsPorts, _argument: str) -> None:
-    from agent.api.home import Home
+    from agent.core.home import Home
     from app.tui.screens.plugins import PluginsScreen
 
     home = await asyncio.to_thread(Home.locate)

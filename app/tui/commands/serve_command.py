@@ -37,7 +37,7 @@ async def _serve(app: ServePorts, _words: str) -> None:
 
 async def hand_over(app: ServePorts) -> str:
     """Let the session be one of the service, unless it is; its address. Raises `HermesError`."""
-    from agent.api.home import Home
+    from agent.core.home import Home
     from app.running_service import running_service
 
     client, folder = app.need_client(), Home.locate().root / "serve"
@@ -52,7 +52,7 @@ async def hand_over(app: ServePorts) -> str:
 
 async def bring_service(app: ServePorts) -> None:
     """Wait until the session can be handed over and a service runs. Raises `HermesError`."""
-    from agent.api.home import Home
+    from agent.core.home import Home
     from app.running_service import running_service
 
     client = app.need_client()

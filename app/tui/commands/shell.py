@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.api.home import secrets_of_home
+from agent.core.config.known_secrets import secrets_of_home
 from agent.errors import HermesError
 from tools.terminal.environment import child_environment
 from tools.text.redact import redact

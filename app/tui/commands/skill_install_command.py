@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def skill_market(workspace: Path) -> HubMarket:
     """The sources of the settings, for a screen. Touches the disk."""
-    from agent.api.config import load
-    from agent.api.home import Home
-    from agent.api.skill_hub import open_hub
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.knowledge.skills.hub.service import open_hub
     from app.tui.commands.skill_market import HubMarket
 
     home = Home.locate()

@@ -6,7 +6,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import Candidate, SearchResult, SkillHub, SkillOffer, SkillReference
+    from agent.knowledge.skills.hub.opening import SkillReference
+    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.hub.service import SearchResult, SkillHub
+    from agent.knowledge.skills.hub.source import SkillOffer
 
 
 class HubMarket:

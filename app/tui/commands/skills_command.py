@@ -12,8 +12,10 @@ from app.tui.commands.command_kind import AppCommand
 from app.tui.conversation import active_conversation
 
 if TYPE_CHECKING:
-    from agent.api.home import Home
-    from agent.api.skills import Skill, SkillScan, SkillSet
+    from agent.core.home import Home
+    from agent.knowledge.skills.discover import SkillSet
+    from agent.knowledge.skills.scanner import SkillScan
+    from agent.knowledge.skills.skill import Skill
     from app.tui.commands.skill_names import SkillNamesPort
     from app.tui.conversation.active_conversation import ConversationPort
     from app.tui.ports import DialogPort, SessionPort
@@ -30,19 +32,20 @@ class DiskShelf:
     workspace: Path
 
     def load(self) -> SkillSet:
-        from agent.api.config import load
-        from agent.api.skills import skill_catalog
+        from agent.core.config.loader import load
+        from agent.integrations.plugins.skill_catalog import skill_catalog
 
         settings = load(self.home, dict(os.environ), self.workspace).settings
         return skill_catalog(self.home, self.workspace, settings).load()
 
     def scan(self, skill: Skill) -> SkillScan:
-        from agent.api.skills import scan_folder
+        from agent.knowledge.skills.scanner import scan_folder
 
         return scan_folder(skill.folder, outside=False)
 
     def switch(self, name: str, on: bool) -> None:
-        from agent.api.config import load, set_setting
+        from agent.core.config.edit import set_setting
+        from agent.core.config.loader import load
 
         disabled = load(self.home, dict(os.environ), self.workspace).settings.skills.disabled
         names = [each for each in disabled if each != name] + ([] if on else [name])
@@ -50,7 +53,7 @@ class DiskShelf:
 
 
 async def _skills(app: SkillsPorts, argument: str) -> None:
-    from agent.api.home import Home
+    from agent.core.home import Home
     from app.tui.screens.skills import SkillsScreen
 
     client = app.need_client()

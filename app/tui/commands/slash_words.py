@@ -10,7 +10,7 @@ from widgets.prompt.completion import CommandChoice
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.api.config import Settings
+    from agent.core.config.schema import Settings
 
 SHOWN = 120
 """Characters of a description that menus get."""
@@ -18,9 +18,9 @@ SHOWN = 120
 
 def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
     """Skills and prompts of servers in a folder, with what may follow them. Reads the disk."""
-    from agent.api.config import load
-    from agent.api.home import Home
-    from agent.api.skills import catalog_for
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.integrations.plugins.skill_catalog import catalog_for
 
     home = Home.locate()
     settings = load(home, dict(os.environ), workspace).settings
@@ -35,8 +35,10 @@ def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
 
 def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
     """Prompts of MCP servers, as they are kept: word, description, arguments. Reads the disk."""
-    from agent.api.home import Home
-    from agent.api.mcp import declared_servers, listed_prompts, load_catalog, prompt_names
+    from agent.core.home import Home
+    from agent.integrations.mcp.catalog import load_catalog
+    from agent.integrations.mcp.declared import declared_servers
+    from agent.integrations.mcp.prompts import listed_prompts, prompt_names
 
     folder = Home.locate().servers
     found = []

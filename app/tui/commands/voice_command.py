@@ -12,7 +12,7 @@ from app.tui.commands.command_kind import AppCommand
 from tools.senses.spoken import SentenceStream
 
 if TYPE_CHECKING:
-    from agent.api.senses import ReadingAloud
+    from agent.integrations.senses.reading_aloud import ReadingAloud
     from app.tui.ports import EventsPort, NoticePort, SendingPort
 
     class VoicePorts(EventsPort, NoticePort, SendingPort, Protocol):
@@ -67,7 +67,7 @@ async def _voice(app: VoicePorts, wanted: str) -> None:
     plays, problem = await asyncio.to_thread(_ready, app)
     if problem:
         raise HermesError(problem)
-    from agent.api.senses import ReadingAloud
+    from agent.integrations.senses.reading_aloud import ReadingAloud
 
     reading = ReadingAloud(plays, os.environ.get("PATH", ""), app.complain)
     app.bridge.listeners.append(AnswersAloud(reading))
@@ -76,9 +76,9 @@ async def _voice(app: VoicePorts, wanted: str) -> None:
 
 def _ready(app: VoicePorts) -> tuple[tuple[str, ...], str]:
     """The command that plays sound, or why nothing can be read. Reads the settings."""
-    from agent.api.config import load
-    from agent.api.home import Home
-    from agent.api.senses import missing, player
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.integrations.senses.reading_aloud import missing, player
 
     environ = dict(os.environ)
     own = load(Home.locate(environ), environ, app.message_sender.workspace).settings.speech.player

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.api.attachments import shown
+from agent.core.attachments import shown
 from agent.events import (
     AssistantMessageAdded,
     Event,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.api.attachments import (
-    Attachment,
+from agent.core.attachments import (
     AttachmentError,
     AttachmentStore,
     NotAnImageError,
@@ -14,6 +13,7 @@ from agent.api.attachments import (
     image_label,
     short_name,
 )
+from agent.core.messages import Attachment
 from tools.text.safe_text import clean
 from widgets.prompt.dropped import SUFFIXES, FoundFile, MentionedFile, readings
 

@@ -8,8 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent.api.history import MAIN
-from agent.api.mcp import ServerLogged
+from agent.core.store.nodes import MAIN
 from agent.events import (
     Asked,
     BranchSwitched,
@@ -28,6 +27,7 @@ from agent.events import (
     TurnStarted,
     UsageChanged,
 )
+from agent.integrations.server_events import ServerLogged
 from app.tui.conversation.agent_events import tell
 from app.tui.conversation.agent_streams import AgentStreams
 from app.tui.panes.agent_rows import AgentRows

@@ -115,7 +115,7 @@ async def keep(data: bytes, folder: Path) -> Path:
 
 
 def _kept(picture: FitPicture, folder: Path) -> Path:
-    from agent.api.home import private_folder
+    from agent.core.home import private_folder
 
     private_folder(folder)
     yesterday = time.time() - _DAY

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.api.repository import Checkout, checkout
 from agent.events import Event, FilesChanged, Noticed, SessionOpened, ToolFinished
+from agent.workspace.repository import Checkout, checkout
 
 Tell = Callable[[Checkout | None], object]
 

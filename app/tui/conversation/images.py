@@ -83,7 +83,7 @@ def picture_loader(workspace: Callable[[], Path]) -> Load:
 
 def _bytes(source: str, workspace: Path) -> bytes:
     """The bytes of an image; empty for what is no file, or too large a one. Never waits for a pipe."""
-    from agent.api.home import Home
+    from agent.core.home import Home
     from tools.senses.pictures import LARGEST_FILE
 
     try:

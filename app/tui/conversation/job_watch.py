@@ -18,7 +18,7 @@ from app.tui.startup.preload import yielding_thread
 from tools.umask import person_umask
 
 if TYPE_CHECKING:
-    from agent.api.schedule import JobBook
+    from agent.automation.schedule.book import JobBook
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +60,11 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
     """Look at the clock as long as the application runs; `show` gets the name of a job and what it said."""
     await asyncio.sleep(SETTLED)
     await yielding_thread(_read_parts)
-    from agent.api.config import load
-    from agent.api.home import Home
-    from agent.api.schedule import Heartbeats, JobBook
-    from agent.api.sessions import Store
+    from agent.automation.schedule.book import JobBook
+    from agent.automation.schedule.heartbeats import Heartbeats
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.core.store.store import Store
 
     home = Home.locate()
     try:
@@ -105,10 +106,11 @@ async def _beside(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callab
 
 def _read_parts() -> None:
     """Read what looks at jobs. On the event loop it would make a key wait for 150 ms."""
-    from agent.api.config import load  # noqa: F401
-    from agent.api.home import Home  # noqa: F401
-    from agent.api.schedule import Heartbeats, JobBook  # noqa: F401
-    from agent.api.sessions import Store  # noqa: F401
+    from agent.automation.schedule.book import JobBook  # noqa: F401
+    from agent.automation.schedule.heartbeats import Heartbeats  # noqa: F401
+    from agent.core.config.loader import load  # noqa: F401
+    from agent.core.home import Home  # noqa: F401
+    from agent.core.store.store import Store  # noqa: F401
 
 
 async def look(book: JobBook, begin: Callable[[], None], show: Callable[[str, str], None]) -> None:

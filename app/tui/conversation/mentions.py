@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from agent.api.home import Home
+from agent.core.home import Home
 from widgets.prompt.completion import CommandChoice
 
 SECONDS = 10.0
@@ -49,7 +49,7 @@ def agents_of(home: Home, workspace: Path) -> Callable[[], list[CommandChoice]]:
     """A function that lists the kinds of agents that can be sent. It blocks: call it in a thread."""
 
     def listed() -> list[CommandChoice]:
-        from agent.api.agents import Definitions
+        from agent.session.subagents.definitions import Definitions
         from tools.text.safe_text import clean
 
         found = Definitions(home, workspace).load().definitions.values()

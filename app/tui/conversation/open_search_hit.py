@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from agent.api.history import Node
-from agent.api.search import Query, calls_of, parse, readable, spans
+from agent.core.store.matches import spans
+from agent.core.store.node_text import calls_of, readable
+from agent.core.store.nodes import Node
+from agent.core.store.query import Query, parse
 from agent.errors import HermesError
 from app.tui.conversation.session_host import SessionRequest
 from tools.text.safe_text import clean

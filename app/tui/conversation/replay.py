@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from agent.api.attachments import attachments_of
-from agent.api.attachments import shown as shown_with
-from agent.api.history import Node
+from agent.core.attachments import attachments_of
+from agent.core.attachments import shown as shown_with
+from agent.core.store.nodes import Node
 from app.tui.conversation.agent_events import ended
 from app.tui.conversation.attachments import sources
 from tools.inner_call import meant_arguments
@@ -94,7 +94,7 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
 
 def _compaction(node: Node, before: Sequence[Node]) -> NoticeItem:
     """The line of a compaction, with what the model reads since then behind it."""
-    from agent.api.history import folded_into
+    from agent.knowledge.context.fold import folded_into
 
     return NoticeItem("compaction", clean(node.content), clean(folded_into(node, before)))
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.api.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import HermesError
 from tools.files.descriptors import read_bytes
 

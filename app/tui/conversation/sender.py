@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from agent.errors import HermesError
 
 if TYPE_CHECKING:
-    from agent.api.attachments import Attachment, QueuedMessage
     from agent.api.session import SessionClient
+    from agent.core.messages import Attachment
+    from agent.session.turns.turn_queue import QueuedMessage
     from app.tui.conversation.session_host import SessionHost
     from widgets.prompt.dropped import MentionedFile
 
@@ -44,7 +45,7 @@ class MessageSender:
         """Send a message, at once when nothing must be read first; what comes later leaves later."""
         before = self._last if self._last is not None and not self._last.done() else None
         if not images and before is None:
-            from agent.api.attachments import QueuedMessage
+            from agent.session.turns.turn_queue import QueuedMessage
 
             self._deliver(QueuedMessage(text), steer=steer)
         else:
@@ -67,7 +68,7 @@ class MessageSender:
         if self._host.client is not None:
             self._host.client.set_queue(texts)
         else:
-            from agent.api.attachments import readdressed
+            from agent.session.turns.turn_queue import readdressed
 
             self._held = readdressed(texts, self._held)
             self._show(tuple(texts))
@@ -82,15 +83,15 @@ class MessageSender:
                 self._complain(problem)
         if before is not None:
             await asyncio.wait([before])
-        from agent.api.attachments import QueuedMessage
+        from agent.session.turns.turn_queue import QueuedMessage
 
         self._deliver(QueuedMessage(text, attachments), steer=steer)
 
     def _take(
         self, images: Sequence[MentionedFile], workspace: Path
     ) -> tuple[tuple[Attachment, ...], list[str]]:
-        from agent.api.attachments import AttachmentStore
-        from agent.api.home import Home
+        from agent.core.attachments import AttachmentStore
+        from agent.core.home import Home
         from app.tui.conversation.attachments import take
 
         return take(images, AttachmentStore(Home.locate().attachments), workspace)

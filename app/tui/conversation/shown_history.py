@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from app.tui.ports import AgentsPort, EventsPort, SessionPort
 
 if TYPE_CHECKING:
-    from agent.api.history import Node
     from agent.api.session import SessionClient
+    from agent.core.store.nodes import Node
     from app.tui.conversation.session_screen import SessionScreenPort
     from widgets.transcript.items import Item
 
@@ -34,7 +34,7 @@ class ShownHistory:
 
     async def show_past(self, client: SessionClient) -> None:
         """Show what was said in a session that is open now, and the agents it sent."""
-        from agent.api.home import Home
+        from agent.core.home import Home
 
         transcript = self._app.session.transcript
         transcript.document.archive.folder = Home.locate().root

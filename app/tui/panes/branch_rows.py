@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from agent.api.checkpoints import PathChange, git_apart
-from agent.api.history import Node
+from agent.core.store.nodes import Node
+from agent.workspace.checkpoints.entries import PathChange
+from agent.workspace.checkpoints.git_words import git_apart
 from app.tui.conversation.replay import call_at
 from app.tui.screens.history.file_changes import FileChanges
 from app.tui.screens.history.timeline_files import diff_of

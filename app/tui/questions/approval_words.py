@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from agent.api.permissions import VerdictPart
+from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from tools.text.safe_text import reveal
 

@@ -14,7 +14,7 @@ from agent.events import CeilingAsked, ForecastAsked, Room
 from widgets.panes.figures import elapsed, money, tokens
 
 if TYPE_CHECKING:
-    from agent.api.budgets import Forecast, ForecastSpan, Measure
+    from agent.core.event_data import Forecast, ForecastSpan, Measure
 
 UNITS = {"turns": "requests", "tokens": "tokens", "money": "", "seconds": ""}
 _NUMBER = re.compile(

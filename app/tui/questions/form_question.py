@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent.api.mcp import FormAsked, FormReply
+from agent.core.event_data import FormReply
+from agent.integrations.server_events import FormAsked
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
 
 if TYPE_CHECKING:
-    from agent.api.mcp import FormField
+    from agent.integrations.mcp.forms import FormField
     from app.tui.screens.dialog import Dialog
 
 NO = "!"
@@ -16,7 +17,7 @@ NO = "!"
 
 
 async def _plain(request: FormAsked, terminal: PlainTerminal) -> FormReply:
-    from agent.api.mcp import filled_form
+    from agent.integrations.mcp.forms import filled_form
 
     terminal.say(f"\n◆ The MCP server {request.server} asks you: {request.message}")
     texts: dict[str, str] = {}

@@ -9,10 +9,10 @@ from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 
-from agent.api.permissions import Grant
 from agent.api.session import Approvals
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
+from agent.safety.grants import Grant
 from app.tui.screens.confirm import ConfirmDialog
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import Page

@@ -12,7 +12,9 @@ from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 
-from agent.api.permissions import AuditEntry, AuditError, AuditReport, AuditTail, asker, verify
+from agent.safety.audit.check import AuditReport, verify
+from agent.safety.audit.log import AuditError
+from agent.safety.audit.record import AuditEntry, AuditTail, asker
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line

@@ -10,9 +10,9 @@ from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 
-from agent.api.context import SHORT, KeptPassage
-from agent.api.usage import ContextLayer, ContextTable
 from agent.errors import HermesError
+from agent.knowledge.context.context_table import ContextLayer, ContextTable
+from agent.knowledge.context.quarantine import SHORT, KeptPassage
 from app.tui.screens.confirm import ConfirmDialog
 from app.tui.screens.counted import CountedPage, CountedRows
 from app.tui.screens.detail import DetailScreen

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
-from agent.api.extras import ExtrasChange
+from agent.integrations.extras import ExtrasChange
 from app.tui.screens.choices import Choices
 from app.tui.screens.dialog import Dialog, Hints, ProblemLine
 from app.tui.screens.wording import line, words

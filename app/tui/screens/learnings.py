@@ -11,17 +11,19 @@ from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from agent.api.learnings import LearningNote, standing
 from agent.errors import HermesError
+from agent.knowledge.learnings.record import standing
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.sessions.sessions import age
 from app.tui.screens.wording import line
+from tools.services.learning_notes import LearningNote
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.api.learnings import Learning, LearningBook, LearningChange, Status
+    from agent.knowledge.learnings.book import LearningBook, LearningChange
+    from agent.knowledge.learnings.learning import Learning, Status
 
 MEANS = {
     "candidate": "Seen once; nobody vouches for it yet. c makes it a learning.",

@@ -14,8 +14,12 @@ from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from agent.api.memory import SCOPES, MemoryFileError, MemoryOperation, MemoryWriteError, Origin, usage, vetted
 from agent.errors import HermesError
+from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError, usage
+from agent.knowledge.memory.files import MemoryFileError
+from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.scopes import SCOPES
+from agent.knowledge.memory.service import vetted
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.sessions.sessions import age
@@ -26,7 +30,9 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.api.memory import MemoryContents, MemoryFiles, Scope
+    from agent.knowledge.memory.files import MemoryContents
+    from agent.knowledge.memory.scopes import Scope
+    from agent.knowledge.memory.service import MemoryFiles
 
 MOST_SHOWN = 8_000
 """Characters of an entry that are shown beside the list; a file that a person wrote may hold more."""

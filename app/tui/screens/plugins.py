@@ -14,7 +14,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from agent.api.home import from_home
+from agent.core.home import from_home
 from agent.errors import HermesError
 from app.tui.screens.confirm import ChangeDialog, ConfirmDialog
 from app.tui.screens.detail import DetailScreen

@@ -22,7 +22,8 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.api.schedule import Job, JobBook, JobRun
+    from agent.automation.schedule.book import JobBook
+    from agent.automation.schedule.job import Job, JobRun
 
 EMPTY = "No jobs yet. Press `a` to add one, ask the agent for one, or run `hermes cron add` for all options."
 LOGGED = 12
@@ -219,7 +220,8 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
 
 def explained(schedule: str) -> str:
     """A schedule in words. Raises `HermesError`."""
-    from agent.api.schedule import Question, ask, machine_zone
+    from agent.automation.schedule.asking import Question, ask
+    from agent.automation.schedule.zones import machine_zone
 
     return ask(Question(schedule, machine_zone(), datetime.now().isoformat(), 1)).text
 

@@ -21,8 +21,8 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.api.mcp import ServerState, ToolState
     from agent.api.servers import Servers
+    from agent.integrations.mcp.server_state import ServerState, ToolState
 
 POLL = 1.0
 """Seconds between two looks at how they do."""

@@ -18,7 +18,7 @@ from app.tui.screens.wording import Skinned, line
 from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import Candidate
+    from agent.knowledge.skills.hub.quarantine import Candidate
 
 
 class CandidateScreen(ClosableModal[bool]):

@@ -23,7 +23,9 @@ from widgets.rows.row_text import one_line, spread
 from widgets.timeline.paint import count
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import Candidate, SearchResult, SkillOffer
+    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.hub.service import SearchResult
+    from agent.knowledge.skills.hub.source import SkillOffer
 
 WHAT = "What to look for, or which skill: words, owner/repository/folder, an address, ./folder"
 

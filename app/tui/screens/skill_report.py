@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import Candidate, SkillScan
+    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.scanner import SkillScan
 
 MOST_FINDINGS = 40
 """Findings that are named one by one."""

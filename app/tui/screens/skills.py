@@ -13,7 +13,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from agent.api.home import from_home
+from agent.core.home import from_home
 from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.entry_page import EntryPage, EntryRows
@@ -23,7 +23,9 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.api.skills import Skill, SkillFinding, SkillScan, SkillSet
+    from agent.knowledge.skills.discover import SkillSet
+    from agent.knowledge.skills.scanner import SkillFinding, SkillScan
+    from agent.knowledge.skills.skill import Skill
 
 MOST_SHOWN = 6_000
 """Characters of the instructions that are shown beside the list."""

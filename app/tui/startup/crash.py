@@ -29,7 +29,7 @@ class CrashLog(io.StringIO):
     @property
     def text(self) -> str:
         """Everything that was written, secrets masked, with what cannot be seen spelled out."""
-        from agent.api.home import secrets_of_home
+        from agent.core.config.known_secrets import secrets_of_home
         from tools.text.redact import redact
         from tools.text.safe_text import reveal
 
@@ -46,7 +46,7 @@ class CrashLog(io.StringIO):
 
 def write_report(crash: CrashLog, folder: Path, version: str) -> Path | None:
     """Write the report of a crash and say where it is; None where that fails. The log has the text too."""
-    from agent.api.home import PRIVATE_FILE, private_folder
+    from agent.core.home import PRIVATE_FILE, private_folder
     from tools.files.atomic import write_atomically
 
     log.error("the application ended unexpectedly\n%s", crash.text)

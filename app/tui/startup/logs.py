@@ -7,7 +7,7 @@ import stat
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from agent.api.home import Home, private_folder
+from agent.core.home import Home, private_folder
 from agent.errors import HermesError
 
 MAX_BYTES = 5_000_000
@@ -46,7 +46,7 @@ class _Masked(logging.Formatter):
         from tools.text.redact import redact
 
         if self._secrets is None:
-            from agent.api.home import secrets_of_home
+            from agent.core.config.known_secrets import secrets_of_home
 
             self._secrets = {}
             self._secrets = secrets_of_home()

@@ -14,8 +14,8 @@ from agent.errors import HermesError
 from app.tui.startup.preload import DRAWING, bring, yielding_thread
 
 if TYPE_CHECKING:
-    from agent.api.history import Node
-    from agent.api.home import Home
+    from agent.core.home import Home
+    from agent.core.store.nodes import Node
 
 PARTS = ("agent.session.options", "agent.core.store.store", "app.tui.conversation.replay", *DRAWING)
 """What it takes; the tools, which know how their calls look, come with them."""
@@ -50,8 +50,8 @@ async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None
         return
     for name in PARTS:
         await bring(name)
-    from agent.api.options import PREVIEWED
-    from agent.api.sessions import Store
+    from agent.core.store.store import Store
+    from agent.session.options import PREVIEWED
     from tools.discovery import discover
     from widgets.transcript.markdown import prepare
 

@@ -13,7 +13,7 @@ from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS, Console
 from rich.style import Style
 
-from agent.api.home import PRIVATE_FILE, private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import HermesError
 from app.tui.startup import startup_theme_read
 from themes.colors import normalized

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -97,18 +98,26 @@ def test_an_error_keeps_class_words_and_facts(error: HermesError) -> None:
     assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))
 
 
+def _typed_names(module: str) -> dict[str, Any]:
+    """What a module imports for its annotations only."""
+    source = Path(str(importlib.import_module(module).__file__)).read_text("utf-8")
+    return {
+        alias.asname or alias.name: getattr(importlib.import_module(node.module), alias.name)
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+
+
 def _spaces() -> dict[str, Any]:
     """Every name that annotations of the interface may use."""
     found: dict[str, Any] = {**vars(typing)}
     for name in sorted(MODULES):
         found |= vars(importlib.import_module(name))
-    folder = Path(__file__).parents[3] / "agent" / "api"
-    for path in folder.glob("*.py"):
-        module = importlib.import_module(f"agent.api.{path.stem}")
-        exported = inspect.getattr_static(module, "__getattr__", None)
-        if exported is not None:
-            for name in inspect.getclosurevars(exported).nonlocals["found"]:
-                found.setdefault(name, getattr(module, name))
+    for port in PORTS.values():
+        found |= _typed_names(port.__module__)
     return found
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.api import models
 from agent.core.home import Home
 from agent.model.local import weights as catalogue
 from app.main import main
@@ -29,9 +28,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(catalogue, "STANDARD", WEIGHTS)
     monkeypatch.setattr(catalogue, "CATALOGUE", (WEIGHTS, catalogue.SMALL))
-    # What was asked of the interface once is kept there.
-    for name in ("STANDARD", "CATALOGUE"):
-        monkeypatch.setattr(models, name, getattr(catalogue, name))
     return Home(tmp_path / "home")
 
 

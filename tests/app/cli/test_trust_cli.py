@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from agent.api.context import passages_here
-from agent.api.sessions import Store
 from agent.core.home import Home
+from agent.core.store.store import Store
 from agent.integrations.browser.profile import ProfileConsent
 from agent.integrations.gateways import people
 from agent.knowledge.context.allowed_passages import allowed_passages
+from agent.knowledge.context.passages_here import passages_here
 from agent.safety.grants import Grants
 from app.main import main
 from app.service.credentials import Credentials

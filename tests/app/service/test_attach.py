@@ -13,11 +13,11 @@ import pytest
 from acp import schema
 
 from agent.api.opening import open_session
-from agent.api.options import Options
 from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.events import Decision, Event
+from agent.session.options import Options
 from app.service.doors import TurnedAwayError
 from app.service.hosted_session import HostedSession
 from app.service.session_hub import SessionHub

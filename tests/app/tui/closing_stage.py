@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from textual.screen import Screen
 
 import app
-from agent.api.extras import ExtrasChange
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.stored import LocalStored
 from agent.api.session import AgentConversation
@@ -23,6 +22,7 @@ from agent.automation.schedule.book import JobBook
 from agent.core.config.schema import LearningSettings
 from agent.core.home import Home
 from agent.core.store.store import Store
+from agent.integrations.extras import ExtrasChange
 from agent.knowledge.learnings.book import learning_book
 from agent.knowledge.memory.service import MemoryFiles
 from agent.model.detect import DetectedServer

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import Static
 
-from agent.api import extras as extras_api
 from agent.errors import HermesError
+from agent.integrations import extras as extras_api
 from agent.integrations.extras import ExtrasChange
 from app.tui.application import HermesApp
 from app.tui.commands import serve_command

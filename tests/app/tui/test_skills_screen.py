@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from agent.api.config import load
+from agent.core.config.loader import load
 from agent.core.home import Home
 from app.tui.commands.skills_command import DiskShelf
 from app.tui.screens.confirm import TextDialog

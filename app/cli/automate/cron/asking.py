@@ -12,7 +12,7 @@ from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.schedule import Answer, Question
+    from agent.automation.schedule.asking import Answer, Question
 
 LONGEST_LINE = 100_000
 """Bytes of a line from stdin that are read."""
@@ -53,7 +53,8 @@ def whole_number(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.schedule import ask, machine_zone
+    from agent.automation.schedule.asking import ask
+    from agent.automation.schedule.zones import machine_zone
 
     usual = {
         "tz": machine_zone() if args.tz is None else args.tz,
@@ -104,7 +105,8 @@ def _skip_line(begun: bytes) -> None:
 
 
 def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
-    from agent.api.schedule import ScheduleError, ask
+    from agent.automation.schedule.asking import ask
+    from agent.automation.schedule.zones import ScheduleError
 
     try:
         asked = json.loads(line)
@@ -120,7 +122,8 @@ def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
 
 
 def _question(asked: dict[str, Any], usual: dict[str, Any]) -> Question:
-    from agent.api.schedule import DEFAULT_COUNT, Question, ScheduleError
+    from agent.automation.schedule.asking import DEFAULT_COUNT, Question
+    from agent.automation.schedule.zones import ScheduleError
 
     given: dict[str, Any] = {
         name: asked[name] if asked.get(name) is not None else usual.get(name) for name in _KINDS

@@ -16,9 +16,10 @@ from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.home import Home
-    from agent.api.schedule import Job, JobBook, JobRun
-    from agent.api.sessions import Store
+    from agent.automation.schedule.book import JobBook
+    from agent.automation.schedule.job import Job, JobRun
+    from agent.core.home import Home
+    from agent.core.store.store import Store
 
 _LISTS = ("skills", "toolsets", "context_from", "allow")
 
@@ -84,7 +85,7 @@ def _intent(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.home import Home
+    from agent.core.home import Home
 
     home = Home.locate()
     if args.action in ("list", "log") and not home.keeps_sessions():
@@ -98,8 +99,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _with_book(home: Home, args: argparse.Namespace) -> None:
-    from agent.api.schedule import JobBook, JobNeeds
-    from agent.api.sessions import Store
+    from agent.automation.schedule.book import JobBook
+    from agent.automation.schedule.needs import JobNeeds
+    from agent.core.store.store import Store
 
     async with await Store.open(home.database) as store:
         book = JobBook(store.database, home.schedule, needs=JobNeeds(home))
@@ -148,7 +150,7 @@ def _folder(given: str) -> str:
 
 def _wanted(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, Any]:
     """What is asked for; `before` are the rules that a job has."""
-    from agent.api.schedule import delivery_rule
+    from agent.automation.schedule.job import delivery_rule
 
     names = (
         *("schedule", "prompt", "name", "zone", "missed", "overlap", "jitter", "repeat", "until"),
@@ -164,7 +166,7 @@ def _wanted(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, A
 
 
 async def _list(book: JobBook, as_json: bool) -> None:
-    from agent.api.schedule import CLOSED, job_json
+    from agent.automation.schedule.book import CLOSED, job_json
 
     jobs = await book.jobs()
     runs = [next(iter(await book.runs(job.id, 1)), None) for job in jobs]
@@ -231,7 +233,7 @@ async def _made(done: str, home: Home, store: Store, job: Job, as_json: bool) ->
 
 
 def _show(done: str, job: Job, as_json: bool, refused: Sequence[str] = ()) -> None:
-    from agent.api.schedule import job_json
+    from agent.automation.schedule.book import job_json
 
     if as_json:
         print(json.dumps({"job": job_json(job), **({"refused": list(refused)} if refused else {})}))

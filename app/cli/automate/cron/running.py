@@ -14,7 +14,7 @@ from agent.errors import ExitCode
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.schedule import Job, JobRun
+    from agent.automation.schedule.job import Job, JobRun
 
 
 def declare(actions: Any) -> None:
@@ -49,11 +49,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from agent.api.config import load
-    from agent.api.home import Home, secrets_of_home
     from agent.api.job_runs import open_runner
-    from agent.api.schedule import JobBook
-    from agent.api.sessions import Store
+    from agent.automation.schedule.book import JobBook
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.core.store.store import Store
 
     home = Home.locate()
     settings = (await asyncio.to_thread(load, home, dict(os.environ), Path.cwd())).settings
@@ -80,8 +81,8 @@ async def _run(args: argparse.Namespace) -> int:
 def _install(args: argparse.Namespace) -> int:
     import sys
 
-    from agent.api.home import Home
-    from agent.api.schedule import installation
+    from agent.automation.schedule.unit import installation
+    from agent.core.home import Home
 
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     wanted = installation(Home.locate().root, config, args.systemd)

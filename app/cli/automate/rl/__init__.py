@@ -18,7 +18,9 @@ from app.cli.extend.extras import require
 from app.cli.sessions.output import say
 
 if TYPE_CHECKING:
-    from agent.api.training import BanditStep, RolloutGroup, WeightStep
+    from agent.automation.training.bandit import BanditStep
+    from agent.automation.training.rollouts import RolloutGroup
+    from agent.automation.training.weight_training import WeightStep
 
 PORT = 8000
 TOKEN = "HERMES_RL_TOKEN"
@@ -151,7 +153,9 @@ def _atropos(args: argparse.Namespace) -> ExitCode:
 
 
 async def _hand_in(args: argparse.Namespace) -> dict[str, int]:
-    from agent.api.training import AtroposClient, read_environment, roll_out
+    from agent.automation.training.arena import read_environment
+    from agent.automation.training.atropos import AtroposClient
+    from agent.automation.training.rollouts import roll_out
 
     tasks = await asyncio.to_thread(read_environment, args.env)
     client = AtroposClient(args.api)
@@ -186,14 +190,16 @@ async def _hand_in(args: argparse.Namespace) -> dict[str, int]:
 
 
 def _options(args: argparse.Namespace) -> Any:
-    from agent.api.training import BatchOptions, Budget
+    from agent.automation.batch.run import BatchOptions
+    from agent.session.spending.budget import Budget
 
     total, model = Budget(tokens=args.max_tokens), getattr(args, "model", "")
     return BatchOptions(jobs=args.jobs, model=model, approve=args.approve, total=total)
 
 
 def _train(args: argparse.Namespace) -> ExitCode:
-    from agent.api.training import read_environment, train
+    from agent.automation.training.arena import read_environment
+    from agent.automation.training.bandit import train
 
     try:
         ways = [line.strip() for line in args.prompts.read_text("utf-8").splitlines() if line.strip()]
@@ -240,7 +246,9 @@ def _tinker(args: argparse.Namespace) -> ExitCode:
 
 
 async def _weights_trained(args: argparse.Namespace) -> list[WeightStep]:
-    from agent.api.training import TinkerWeights, WeightPlan, read_environment, steps_before, train_weights
+    from agent.automation.training.arena import read_environment
+    from agent.automation.training.tinker import TinkerWeights
+    from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
 
     def told(step: WeightStep) -> None:
         if not args.as_json:

@@ -20,7 +20,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from agent.api.training import ActionError, Arena, Episode, completion_of
+from agent.automation.training.arena import Arena
+from agent.automation.training.episode import ActionError, Episode, completion_of
 from agent.errors import HermesError
 from app.version import version
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import uvicorn
 
-from agent.api.permissions import ModeName
-from agent.api.training import open_arena
+from agent.automation.training.arena import open_arena
+from agent.core.modes import ModeName
 from agent.errors import ConfigError
 from app.cli.automate.rl.environment_server import MOST_BODY, application
 

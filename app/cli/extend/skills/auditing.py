@@ -15,7 +15,7 @@ from app.tui.screens.skill_report import scan_lines
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import AuditedSkill, SkillHub
+    from agent.knowledge.skills.hub.service import AuditedSkill, SkillHub
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:

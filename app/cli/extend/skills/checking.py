@@ -19,7 +19,8 @@ def _declare_validate(parser: argparse.ArgumentParser) -> None:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from agent.api.skills import SkillFormatError, read_text, skill_file, validate
+    from agent.knowledge.skills.frontmatter import SkillFormatError, validate
+    from agent.knowledge.skills.skill import read_text, skill_file
 
     folder = _folder(args.path)
     try:
@@ -51,7 +52,8 @@ def _declare_scan(parser: argparse.ArgumentParser) -> None:
 
 
 def _scan(args: argparse.Namespace) -> int:
-    from agent.api.skills import decide, scan_folder, trust_of
+    from agent.knowledge.skills.scanner import scan_folder
+    from agent.knowledge.skills.trust import decide, trust_of
 
     folder = _folder(args.path)
     trust = trust_of(args.source or str(folder))

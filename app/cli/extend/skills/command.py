@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.api.home import Home
+from agent.core.home import Home
 
 if TYPE_CHECKING:
-    from agent.api.skills import SkillCatalog
+    from agent.knowledge.skills.catalog import SkillCatalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class SkillCommand:
 
 def open_catalog(args: argparse.Namespace) -> SkillCatalog:
     """The skills of the folder that is worked in."""
-    from agent.api.config import load
-    from agent.api.skills import skill_catalog
+    from agent.core.config.loader import load
+    from agent.integrations.plugins.skill_catalog import skill_catalog
     from app.cli.safety.folder import workspace
 
     home, here = Home.locate(), workspace(getattr(args, "cwd", None))

@@ -15,7 +15,7 @@ from app.tui.screens.skill_report import candidate_lines
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import SkillOffer
+    from agent.knowledge.skills.hub.source import SkillOffer
 
 IDENTIFIER = (
     "a skill: owner/repository/folder on GitHub, SOURCE:NAME, an address, a git URL (URL.git#folder), "
@@ -58,7 +58,7 @@ def _identifier(offer: SkillOffer) -> str:
 
 
 def _record(offer: SkillOffer) -> dict[str, Any]:
-    from agent.api.skill_hub import trust_of
+    from agent.knowledge.skills.trust import trust_of
 
     return {
         "identifier": _identifier(offer),

@@ -24,7 +24,9 @@ from app.tui.screens.skill_report import candidate_lines, scan_lines
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import LockedSkill, Side, SkillHub, UpdatePlan
+    from agent.knowledge.skills.hub.lock import LockedSkill
+    from agent.knowledge.skills.hub.service import SkillHub, UpdatePlan
+    from agent.knowledge.skills.hub.updating import Side
 
 _FORCE = "take what the scan calls caution; never what it calls dangerous"
 
@@ -38,7 +40,8 @@ def _declare_install(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from agent.api.skill_hub import HubRefusedError, require_allowed
+    from agent.knowledge.skills.hub.installing import require_allowed
+    from agent.knowledge.skills.hub.problems import HubRefusedError
 
     hub = open_skill_hub()
     with hub.candidate(args.skill, args.version, force=args.force) as candidate:
@@ -109,7 +112,8 @@ def _update(args: argparse.Namespace) -> int:
 def _updated(
     hub: SkillHub, row: LockedSkill, args: argparse.Namespace, side: Side | None = None
 ) -> dict[str, Any]:
-    from agent.api.skill_hub import HubRefusedError, require_allowed
+    from agent.knowledge.skills.hub.installing import require_allowed
+    from agent.knowledge.skills.hub.problems import HubRefusedError
 
     side = side or args.side
     with hub.update(row, args.version, side=side, force=args.force) as plan:

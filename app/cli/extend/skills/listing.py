@@ -14,7 +14,8 @@ from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.skills import Skill, SkillSet
+    from agent.knowledge.skills.discover import SkillSet
+    from agent.knowledge.skills.skill import Skill
 
 
 def _declare_list(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +58,7 @@ def as_data(found: SkillSet) -> dict[str, Any]:
 
 
 def _entry(skill: Skill) -> dict[str, Any]:
-    from agent.api.skills import missing_variables
+    from agent.knowledge.skills.catalog import missing_variables
 
     return {
         "name": skill.name,
@@ -77,7 +78,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from agent.api.skills import linked_files
+    from agent.knowledge.skills.skill import linked_files
     from themes.skin_problem import nearest
 
     found = open_catalog(args).load()

@@ -10,19 +10,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import Candidate, LockedSkill, SkillHub
+    from agent.knowledge.skills.hub.lock import LockedSkill
+    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.hub.service import SkillHub
 
 
 def open_skill_hub() -> SkillHub:
     """The hub of this person, as the settings have it."""
-    from agent.api.config import load
-    from agent.api.skill_hub import open_hub
+    from agent.core.config.loader import load
+    from agent.knowledge.skills.hub.service import open_hub
 
     home, here, environ = Home.locate(), Path.cwd(), dict(os.environ)
     loaded = load(home, environ, here)

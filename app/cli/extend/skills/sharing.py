@@ -23,8 +23,9 @@ from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import SkillHub, SnapshotRow
-    from agent.api.skills import Skill
+    from agent.knowledge.skills.hub.service import SkillHub
+    from agent.knowledge.skills.hub.snapshot import SnapshotRow
+    from agent.knowledge.skills.skill import Skill
 
 
 def _declare_publish(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def _declare_publish(parser: argparse.ArgumentParser) -> None:
 
 
 def _publish(args: argparse.Namespace) -> int:
-    from agent.api.skill_hub import (
+    from agent.knowledge.skills.hub.publishing import (
         check_publishable,
         index_text,
         publish_archive,
@@ -90,7 +91,7 @@ def _publish(args: argparse.Namespace) -> int:
 
 def _skill(args: argparse.Namespace) -> Skill:
     """The skill that is meant. Raises `ConfigError`."""
-    from agent.api.skill_hub import skill_at
+    from agent.knowledge.skills.hub.publishing import skill_at
 
     if "/" in args.skill or args.skill.startswith("."):
         return skill_at(Path(args.skill).expanduser().absolute())
@@ -133,7 +134,7 @@ def _declare_snapshot(parser: argparse.ArgumentParser) -> None:
 
 
 def _snapshot(args: argparse.Namespace) -> int:
-    from agent.api.skill_hub import parse_snapshot, render_snapshot
+    from agent.knowledge.skills.hub.snapshot import parse_snapshot, render_snapshot
 
     hub = open_skill_hub()
     if args.what == "import":
@@ -186,7 +187,7 @@ def _import(hub: SkillHub, rows: tuple[SnapshotRow, ...], args: argparse.Namespa
 
 
 def _import_one(hub: SkillHub, row: SnapshotRow, args: argparse.Namespace) -> dict[str, Any]:
-    from agent.api.skill_hub import require_allowed
+    from agent.knowledge.skills.hub.installing import require_allowed
 
     with hub.snapshot_candidate(row, force=args.force) as candidate:
         if not args.as_json:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.api.agents import Broken, Catalog, Definition, Definitions, Source, is_name
-from agent.api.home import PRIVATE_FILE, Home, private_folder
+from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
+from agent.session.subagents.definitions import Broken, Catalog, Definition, Definitions, Source, is_name
 from tools.text.safe_text import clean
 
 TEMPLATE = """\
@@ -73,8 +73,8 @@ def read_kinds(
 
     Reads files and settings.
     """
-    from agent.api.agents import doubts
-    from agent.api.config import load
+    from agent.core.config.loader import load
+    from agent.session.subagents.availability import doubts
     from tools.discovery import discover
     from tools.registry import registry
 
@@ -149,7 +149,7 @@ def create(home: Home, name: str, text: str) -> Path:
 
 def read_text(path: Path) -> str:
     """The text of a kind's file, whatever it holds. Raises `ConfigError`."""
-    from agent.api.config import read_agent
+    from agent.core.config.trust import read_agent
 
     content, reason = read_agent(path, Path(os.path.realpath(path.parent)))
     if reason:

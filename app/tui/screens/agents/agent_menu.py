@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError
 from app.tui.screens.agents import agent_files
 from app.tui.screens.agents.agent_files import AgentKind

@@ -13,8 +13,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agent.api.agents import UNTRUSTED
 from agent.errors import HermesError
+from agent.session.subagents.definitions import UNTRUSTED
 from app.tui.screens.agents.agent_files import AgentKind, limits
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.page import Page

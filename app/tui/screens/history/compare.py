@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from textual import work
 
-from agent.api.checkpoints import PathChange
-from agent.api.comparison import BranchComparison
 from agent.errors import HermesError
+from agent.session.history.branch_comparison import BranchComparison
+from agent.workspace.checkpoints.entries import PathChange
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.history.compare_rows import CompareMessages, CompareRows, rows_of
 from app.tui.screens.history.timeline_files import FileScreen, diff_of

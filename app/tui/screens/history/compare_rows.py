@@ -8,8 +8,8 @@ from itertools import zip_longest
 
 from rich.text import Text
 
-from agent.api.comparison import BranchComparison, BranchSide
-from agent.api.search import first_line
+from agent.core.store.node_text import first_line
+from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from app.tui.screens.history.timeline_files import SIGNS
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from tools.text.safe_text import clean

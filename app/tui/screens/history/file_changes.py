@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from agent.api.checkpoints import PathChange, PathEntry, PathKind
 from agent.errors import HermesError
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from tools.files.diffs import diff_texts
 

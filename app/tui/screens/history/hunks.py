@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import work
 
-from agent.api.checkpoints import Parted
+from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from app.tui.screens.history.plan_words import RESTORE, PlanWords, some_hunks
 from app.tui.screens.history.timeline_files import FileScreen
 from app.tui.screens.history.timeline_services import FileDifferenceRow

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from agent.api.checkpoints import Merged, PathChange, PlanItem, RestorePlan, Way
+from agent.workspace.checkpoints.entries import PathChange
+from agent.workspace.checkpoints.restore.merge import Merged
+from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.plan_items import PlanItem, Way
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.history.timeline_words import file_line
 from app.tui.screens.wording import line

@@ -14,8 +14,9 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agent.api.checkpoints import PathChange, RestorePlan
 from agent.errors import HermesError
+from agent.workspace.checkpoints.entries import PathChange
+from agent.workspace.checkpoints.restore.plan import RestorePlan
 from app.tui.screens.history.plan_words import back, listing
 from app.tui.screens.history.said_messages import RewindTarget, SaidMessage, back_with
 from app.tui.screens.history.timeline_dialogs import BRING_BACK, WHATS, TimelinePick

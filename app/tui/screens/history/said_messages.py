@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.api.checkpoints import PathEntry, Step, alike, step_apart
-from agent.api.history import Node
+from agent.core.store.nodes import Node
+from agent.workspace.checkpoints.entries import PathEntry, Step
+from agent.workspace.checkpoints.git_words import step_apart
+from agent.workspace.checkpoints.states import alike
 
 
 @dataclass(frozen=True, slots=True)

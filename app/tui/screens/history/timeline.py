@@ -13,7 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from agent.api.history import BranchHead, NodeMark
+from agent.core.store.marks import NodeMark
+from agent.core.store.nodes import BranchHead
 from agent.errors import HermesError
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.detail import DetailScreen

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.api.checkpoints import PathChange, git_apart, states, step_apart, step_names, units_of
-from agent.api.history import BranchHead, Node, NodeMark, OutlineRow
-from agent.api.search import first_line
 from agent.api.session import SessionClient
+from agent.core.store.marks import NodeMark
+from agent.core.store.node_text import first_line
+from agent.core.store.nodes import BranchHead, Node
+from agent.core.store.outline import OutlineRow
+from agent.workspace.checkpoints import states
+from agent.workspace.checkpoints.entries import PathChange
+from agent.workspace.checkpoints.git_words import git_apart, step_apart, step_names
+from agent.workspace.checkpoints.unit_marks import units_of
 from app.tui.commands.history_actions import HistoryActions
 from app.tui.screens.history.file_changes import FileChanges
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, What

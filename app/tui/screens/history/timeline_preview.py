@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from agent.api.history import Node
+from agent.core.store.nodes import Node
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.history.timeline_words import about, files, message
 from app.tui.screens.wording import Skinned

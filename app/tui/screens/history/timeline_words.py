@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from agent.api.history import Node
+from agent.core.store.nodes import Node
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.sessions.sessions import age
 from app.tui.screens.wording import line

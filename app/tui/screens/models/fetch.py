@@ -14,8 +14,10 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from agent.api.models import PROVENANCE, Listener, Progress, StoppedError, Weights
 from agent.errors import HermesError
+from agent.model.local.pull import Listener, Progress
+from agent.model.local.sources import StoppedError
+from agent.model.local.weights import PROVENANCE, Weights
 from app.tui.screens.dialog import Dialog, Hints
 from app.tui.screens.field import Field
 from app.tui.screens.keyline import BETWEEN

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from agent.errors import HermesError
 
 if TYPE_CHECKING:
-    from agent.api.models import NoModelError
     from agent.api.session import SessionClient
+    from agent.model.providers import NoModelError
     from app.tui.conversation.active_conversation import ConversationPort
     from app.tui.conversation.session_host import SessionHost, SessionRequest
     from app.tui.ports import DialogPort, SendingPort, TypingPort
@@ -34,7 +34,8 @@ async def open_with_model(app: FirstModelPorts, host: SessionHost, wish: Session
             return await host.open(wish)
         except HermesError as error:
             # Read by the opening itself, aside; here it would hold up a key.
-            from agent.api.models import NoModelError, UnusableModelError, detect
+            from agent.model.detect import detect
+            from agent.model.providers import NoModelError, UnusableModelError
 
             failed = str(error)
             if isinstance(error, NoModelError):
@@ -82,7 +83,7 @@ async def _chosen(app: FirstModelPorts, problem: NoModelError, failed: str) -> s
 
 def begin_tour(client: SessionClient) -> None:
     """Ask for the tour, unless the person has said something in this session: any message begins it."""
-    from agent.api.models import TOUR_REQUEST
+    from agent.model.demo import TOUR_REQUEST
 
     if not client.busy and not client.queue and not any(node.kind == "user" for node in client.path):
         client.submit(TOUR_REQUEST)

@@ -11,8 +11,9 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from agent.api.models import KeyCheck, KeyProvider, ModelChoice, ServerCheck
 from agent.errors import HermesError
+from agent.model.key_check import KeyCheck, KeyProvider, ServerCheck
+from agent.model.model_choices import ModelChoice
 from app.tui.screens.choices import Choices
 from app.tui.screens.dialog import Dialog, Hints, ProblemLine
 from app.tui.screens.field import Field

@@ -11,12 +11,15 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import HermesError
 
 if TYPE_CHECKING:
-    from agent.api.config import LoadedSettings
-    from agent.api.models import KeyCheck, KeyProvider, Listener, ModelChoice, ServerCheck, Weights
+    from agent.core.config.loader import LoadedSettings
+    from agent.model.key_check import KeyCheck, KeyProvider, ServerCheck
+    from agent.model.local.pull import Listener
+    from agent.model.local.weights import Weights
+    from agent.model.model_choices import ModelChoice
 
 
 AGAIN = "⏎ goes on where it stopped."
@@ -52,7 +55,8 @@ class ModelMenu:
 
     async def found(self) -> list[ModelChoice]:
         """The models of servers that run on this machine; takes up to a third of a second."""
-        from agent.api.models import detect, ports, served
+        from agent.model.detect import detect
+        from agent.model.model_choices import ports, served
 
         loaded = await asyncio.to_thread(self._load)
         servers = await detect(ports(loaded.settings))
@@ -60,8 +64,8 @@ class ModelMenu:
 
     async def keep(self, name: str) -> str:
         """Make a model the default of new sessions; returns what to tell. Raises `ConfigError`."""
-        from agent.api.config import set_setting
-        from agent.api.models import MODEL
+        from agent.core.config.edit import set_setting
+        from agent.model.providers import MODEL
 
         await asyncio.to_thread(set_setting, self._home, "model.name", name)
         loaded = await asyncio.to_thread(self._load)
@@ -75,7 +79,7 @@ class ModelMenu:
 
     async def check(self, provider: KeyProvider, key: str) -> KeyCheck:
         """Ask the provider whether it takes the key."""
-        from agent.api.models import check_key
+        from agent.model.key_check import check_key
 
         return await check_key(provider, key)
 
@@ -84,7 +88,8 @@ class ModelMenu:
         await asyncio.to_thread(self._keep_key, provider, key)
 
     def _keep_key(self, provider: KeyProvider, key: str) -> None:
-        from agent.api.config import keep_key, set_setting
+        from agent.core.config.edit import set_setting
+        from agent.core.config.env_file import keep_key
 
         keep_key(self._home, provider.variable, key)
         own = self._load().settings.providers.get(provider.name)
@@ -97,7 +102,7 @@ class ModelMenu:
         return await asyncio.to_thread(self._problem_of, model)
 
     def _problem_of(self, model: str) -> str:
-        from agent.api.models import resolve
+        from agent.model.providers import resolve
 
         loaded = self._load()
         try:
@@ -108,7 +113,7 @@ class ModelMenu:
 
     async def server(self, address: str, key: str) -> ServerCheck:
         """Ask the server at an address, and keep it as a provider if it answers. Raises `ConfigError`."""
-        from agent.api.models import check_server
+        from agent.model.key_check import check_server
 
         loaded = await asyncio.to_thread(self._load)
         own = loaded.settings.providers
@@ -118,7 +123,8 @@ class ModelMenu:
         return found
 
     def _keep_server(self, found: ServerCheck, key: str) -> None:
-        from agent.api.config import keep_key, set_setting
+        from agent.core.config.edit import set_setting
+        from agent.core.config.env_file import keep_key
 
         place = f"providers.{found.name}"
         set_setting(self._home, f"{place}.base_url", found.base_url)
@@ -130,13 +136,13 @@ class ModelMenu:
 
     def fetch(self, weights: Weights, listener: Listener, stop: Event) -> None:
         """Fetch a local model; blocks. Raises `HermesError`, `StoppedError` once `stop` is set."""
-        from agent.api.models import pull
+        from agent.model.local.pull import pull
 
         pull(weights, self._home.models, listener, stop=stop, again=AGAIN)
 
     async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
         """The models of one provider: those with these names, those known of it, or those it tells."""
-        from agent.api.models import check_key, key_providers
+        from agent.model.key_check import check_key, key_providers
 
         found = await asyncio.to_thread(self._of_provider, provider, names)
         if names or any(not each.problem for each in found):
@@ -151,7 +157,8 @@ class ModelMenu:
         return found
 
     def _of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
-        from agent.api.models import DetectedServer, choices, served
+        from agent.model.detect import DetectedServer
+        from agent.model.model_choices import choices, served
 
         loaded = self._load()
         if names:
@@ -162,7 +169,9 @@ class ModelMenu:
         return [each for each in listed if each.name.startswith(f"{provider}/")]
 
     def _offers(self) -> Offers:
-        from agent.api.models import MISSING, installed, key_providers, wanted
+        from agent.model.key_check import key_providers
+        from agent.model.local.server import MISSING
+        from agent.model.local.weights import installed, wanted
 
         loaded = self._load()
         local = loaded.settings.local
@@ -179,13 +188,13 @@ class ModelMenu:
         return Offers(providers, weights, small, here and not problem, problem)
 
     def _list(self) -> list[ModelChoice]:
-        from agent.api.models import choices
+        from agent.model.model_choices import choices
 
         loaded = self._load()
         return choices(loaded.settings, loaded.environ, self._home)
 
     def _load(self) -> LoadedSettings:
-        from agent.api.config import load
+        from agent.core.config.loader import load
 
         return load(self._home, self._environ, self._workspace)
 

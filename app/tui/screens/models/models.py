@@ -14,8 +14,9 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agent.api.models import ModelChoice, ModelInfo, merged
 from agent.errors import HermesError
+from agent.model.catalog import ModelInfo
+from agent.model.model_choices import ModelChoice, merged
 from app.tui.screens.models.key_dialog import KeyDialog
 from app.tui.screens.models.model_menu import Offers
 from app.tui.screens.models.obtaining import Setup, obtained

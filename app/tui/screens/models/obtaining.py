@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from textual.app import App
 
-from agent.api.models import ModelChoice
+from agent.model.model_choices import ModelChoice
 from app.tui.screens.confirm import ConfirmDialog
 from app.tui.screens.models.fetch import FetchDialog, Fetcher, gigabytes
 from app.tui.screens.models.key_dialog import KeyDialog, KeyKeeper

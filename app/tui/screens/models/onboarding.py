@@ -10,8 +10,10 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
-from agent.api.models import KeyProvider, NoModelError, Weights
 from agent.errors import HermesError
+from agent.model.key_check import KeyProvider
+from agent.model.local.weights import Weights
+from agent.model.providers import NoModelError
 from app.tui.screens.choices import Choices
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.dialog import Dialog, Hints, ProblemLine

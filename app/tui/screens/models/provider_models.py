@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from agent.api.models import ModelChoice
+from agent.model.model_choices import ModelChoice
 from app.tui.screens.models.model_menu import Offers
 
 

@@ -14,20 +14,13 @@ from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
-from agent.api.search import (
-    MAX_HITS,
-    MESSAGES,
-    PATIENCE,
-    Order,
-    Query,
-    QueryLine,
-    SearchHits,
-    parse,
-    parse_line,
-    words_of,
-)
 from agent.api.session import StoredSessions
+from agent.core.store.query import Query, parse
+from agent.core.store.query_line import QueryLine, parse_line
+from agent.core.store.search import MAX_HITS, PATIENCE, Order, SearchHits
 from agent.errors import HermesError
+from agent.knowledge.recall.question import words_of
+from agent.knowledge.recall.recall import MESSAGES
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.field import Field
 from app.tui.screens.head import ScreenHeader

@@ -14,8 +14,13 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widget import Widget
 
-from agent.api.history import Node
-from agent.api.search import MESSAGES, Query, QueryLine, SearchHit, readable, spans
+from agent.core.store.matches import spans
+from agent.core.store.node_text import readable
+from agent.core.store.nodes import Node
+from agent.core.store.query import Query
+from agent.core.store.query_line import QueryLine
+from agent.core.store.search import SearchHit
+from agent.knowledge.recall.recall import MESSAGES
 from app.tui.screens.wording import line
 from themes.skin import Skin
 from tools.text.safe_text import clean

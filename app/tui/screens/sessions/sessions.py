@@ -17,8 +17,8 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from agent.api.history import Node, Session
 from agent.api.session import StoredSessions
+from agent.core.store.nodes import Node, Session
 from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.confirm import ConfirmDialog, TextDialog

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from agent.errors import ConfigError, HermesError
 
 if TYPE_CHECKING:
-    from agent.api.config import LoadedSettings, Settings
-    from agent.api.home import Home
+    from agent.core.config.loader import LoadedSettings
+    from agent.core.config.schema import Settings
+    from agent.core.home import Home
     from app.tui.commands.keys import Keys
     from app.tui.conversation.images import ImagePorts
     from app.tui.conversation.session_screen import SessionScreenPort
@@ -65,7 +66,7 @@ class Preferences:
 
     async def change(self, key: str, text: str) -> None:
         """Set a setting to what `text` means for it. Raises `ConfigError`; nothing is changed then."""
-        from agent.api.config import set_setting
+        from agent.core.config.edit import set_setting
 
         if key == "display.skin":
             await self._app.appearance.read(text)
@@ -75,7 +76,7 @@ class Preferences:
 
     async def reset(self, key: str) -> None:
         """Take a setting out of the file, so that its default holds. Raises `ConfigError`."""
-        from agent.api.config import unset_setting
+        from agent.core.config.edit import unset_setting
 
         await self._write(key, lambda home: unset_setting(home, key))
 
@@ -102,8 +103,8 @@ class Preferences:
             app.complain(str(error))
 
     def _load(self) -> Snapshot:
-        from agent.api.config import load
-        from agent.api.home import from_home
+        from agent.core.config.loader import load
+        from agent.core.home import from_home
 
         home, client = _home(), self._app.host.client
         workspace = client.workspace if client is not None else None
@@ -120,7 +121,7 @@ def _require_personality(name: str) -> None:
 
 
 def _home() -> Home:
-    from agent.api.home import Home
+    from agent.core.home import Home
 
     return Home.locate()
 

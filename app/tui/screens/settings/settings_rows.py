@@ -13,8 +13,9 @@ from app.tui.screens.settings.preferences import takes_effect_at_once
 from widgets.key_names import shown_key
 
 if TYPE_CHECKING:
-    from agent.api.config import LoadedSettings, SettingSource
-    from agent.api.config import Path as KeyPath
+    from agent.core.config.layers import SettingSource
+    from agent.core.config.loader import LoadedSettings
+    from agent.core.config.problem import Path as KeyPath
 
 Kind = Literal["heading", "switch", "choice", "text", "keys", "fixed"]
 
@@ -72,7 +73,7 @@ class SettingRow:
 
 def rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> list[SettingRow]:
     """All settings, section by section. `own` is what the person's file alone says."""
-    from agent.api.config import Settings
+    from agent.core.config.schema import Settings
 
     found: list[SettingRow] = []
     for section in Settings.model_fields:
@@ -87,8 +88,8 @@ def rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> list[Settin
 
 
 def _members(section: str, loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> Iterator[SettingRow]:
-    from agent.api.config import Settings
-    from agent.api.config import setting_names as names
+    from agent.core.config import setting_names as names
+    from agent.core.config.schema import Settings
 
     if section == "keys":
         yield from _key_rows(loaded, own, keys)
@@ -101,7 +102,7 @@ def _members(section: str, loaded: LoadedSettings, own: LoadedSettings, keys: Ke
 
 def _paths(path: KeyPath, annotation: Any, value: Any) -> Iterator[KeyPath]:
     """The settings below `path`; of what a person names, those that are there."""
-    from agent.api.config import setting_names as names
+    from agent.core.config import setting_names as names
 
     if section := names.section_of(annotation):
         for name, field in section.model_fields.items():
@@ -114,8 +115,8 @@ def _paths(path: KeyPath, annotation: Any, value: Any) -> Iterator[KeyPath]:
 
 
 def _setting(path: KeyPath, field: Any, loaded: LoadedSettings, own: LoadedSettings) -> SettingRow:
-    from agent.api.config import default
-    from agent.api.config import setting_names as names
+    from agent.core.config import setting_names as names
+    from agent.core.config.reference import default
 
     key = ".".join(map(str, path))
     value = _value_at(loaded, path)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from textual.filter import LineFilter, Monochrome, NoColor
 
-from agent.api.home import Home, from_home
+from agent.core.home import Home, from_home
 from agent.errors import ConfigError
 from themes.depth import Depth, adapted, detect
 from themes.skin import Skin
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.theme import Theme
 
-    from agent.api.config import DisplaySettings
+    from agent.core.config.schema import DisplaySettings
     from app.tui.conversation.session_screen import SessionScreenPort
     from app.tui.ports import NoticePort
     from themes.contrast import ContrastFinding
@@ -159,7 +159,7 @@ class Appearance:
 
         Raises `ConfigError` when the settings cannot be changed; the file is untouched then.
         """
-        from agent.api.config import set_setting
+        from agent.core.config.edit import set_setting
 
         home = Home.locate()
         await asyncio.to_thread(set_setting, home, "display.skin", name)

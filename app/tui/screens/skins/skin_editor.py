@@ -17,7 +17,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from agent.api.home import Home, from_home
+from agent.core.home import Home, from_home
 from agent.errors import ConfigError, HermesError
 from app.tui.screens.closable import ClosableScreen
 from app.tui.screens.confirm import ConfirmDialog, TextDialog

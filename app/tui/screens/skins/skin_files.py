@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agent.api.home import PRIVATE_FILE, Home, private_folder
+from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
 from themes.loader import builtin_names, list_skins, new_skin
 from themes.skin import Skin
@@ -67,7 +67,7 @@ def recolor(path: Path, colors: dict[str, str]) -> None:
 
     Raises `ConfigError` when the file cannot be read or not be changed safely; it is untouched then.
     """
-    from agent.api.config import set_value
+    from agent.core.config.edit import set_value
 
     try:
         content = read(path)
