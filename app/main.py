@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.tui.startup import skeleton
 from app.tui.startup.fast_args import FastOptions, fast_options
-from tools.umask import make_private
+from tools.kit.umask import make_private
 
 if TYPE_CHECKING:
     import argparse

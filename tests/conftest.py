@@ -32,7 +32,7 @@ from tests.support.forks import fork_where_possible
 from tests.support.parameter_counts import counted_once
 from tests.support.steady import steady_pause, steady_press
 from tests.support.stylesheets import parsed_once
-from tools import umask
+from tools.kit import umask
 
 # A run that was started in the background inherits an ignored ctrl+c, one under `nohup` an ignored end of
 # the terminal; the programs under test must not.

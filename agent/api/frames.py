@@ -1,4 +1,4 @@
-"""Frames between a surface and its engine (`agent.core.frames`, `agent.api.wire.pack`)."""
+"""Frames between a surface and its engine (`tools.kit.children`, `agent.api.wire.pack`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.api.wire import WireError, pack
-from agent.core import frames
+from tools.kit import children
 
 LARGEST = 1 << 29
 """Bytes of a frame; a longer one is refused."""
@@ -20,8 +20,8 @@ HELD = 1_000_000
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """The next frame; None at the end of the stream, whole or not. Raises `WireError`."""
     try:
-        return await frames.read_frame(reader, LARGEST)
-    except frames.FrameError as error:
+        return await children.read_frame(reader, LARGEST)
+    except children.FrameError as error:
         raise WireError(str(error)) from error
 
 

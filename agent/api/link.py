@@ -13,8 +13,8 @@ from typing import Any
 
 from agent.api.frames import read_frame
 from agent.api.wire import WireError, decode_error, encode, pack
-from agent.core.child_process import start_child
 from agent.errors import HermesError
+from tools.kit.children import start_module
 
 PATIENCE = 20.0
 """Seconds that an engine may take to close its session before it is ended."""
@@ -48,7 +48,7 @@ class Link:
     async def start(self) -> None:
         """Start the process. Raises `HermesError`."""
         try:
-            self._process, reader, self._writer = await start_child("agent.api.child")
+            self._process, reader, self._writer = await start_module("agent.api.child")
         except OSError as error:
             raise HermesError(f"The engine cannot be started: {error.strerror}.") from error
         self._reading = asyncio.create_task(self._read(reader), name="engine")

@@ -18,8 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agent.core.frames import framed
 from agent.errors import HermesError
+from tools.kit.children import framed
 
 MODULES = frozenset(
     {

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent.errors import ConfigError
-
-PRIVATE_FOLDER = 0o700
-PRIVATE_FILE = 0o600
+from tools.kit.files import PRIVATE_FILE as PRIVATE_FILE
+from tools.kit.files import PRIVATE_FOLDER
 
 
 class Home(NamedTuple):

@@ -1,4 +1,4 @@
-"""The other side of `agent.core.worker_process`: answers orders over the socket that the process inherits.
+"""The other side of `tools.kit.children`: answers orders over the socket that the process inherits.
 
 Frames: four bytes of length, a JSON object, as many bytes as its `size` says. The answer is four bytes of
 length and as many bytes.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.safety.path_cache import current
 from agent.workspace.repository import common_folder, git_folder
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 _MAX_BYTES = 1_000_000
 _MAX_MODULES = 200

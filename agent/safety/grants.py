@@ -23,7 +23,7 @@ from typing import Any, Literal, cast
 
 from agent.core.home import PRIVATE_FILE, from_home, private_folder
 from agent.errors import ConfigError, HermesError
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 
 log = logging.getLogger(__name__)

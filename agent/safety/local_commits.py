@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 _BYTES = 200_000
 _STEPS = 200_000

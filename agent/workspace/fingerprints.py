@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from tools.files.binary import binary_kind
-from tools.files.descriptors import NotAFileError, entry_status, open_file
+from tools.kit.files import NotAFileError, entry_status, open_file
 
 MAX_TEXT = 1_000_000
 """Bytes up to which a text can be shown as a diff."""

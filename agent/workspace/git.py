@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,9 +20,9 @@ from pathlib import Path
 
 from agent.errors import HermesError
 from agent.workspace.repository import branch, common_folder, git_folder, top_folder
-from tools.files.descriptors import read_bytes
+from tools.kit.children import kill_child, start_child
+from tools.kit.files import read_bytes
 from tools.text.safe_text import clean
-from tools.umask import person_umask
 
 __all__ = ["GitError", "GitResult", "branch", "run_git"]
 
@@ -245,27 +244,19 @@ async def _run(
 async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """A child in a group of its own, of which nothing is left afterwards."""
     try:
-        child = await asyncio.create_subprocess_exec(
-            *command,
+        child = await start_child(
+            command,
             cwd=inside,
             env=_environment(home),
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            umask=person_umask(),
         )
     except (OSError, ValueError) as error:
         raise GitError("Git cannot be started.") from error
     try:
         yield child
     finally:
-        if child.returncode is None:
-            try:
-                os.killpg(child.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            await child.wait()
+        await kill_child(child)
 
 
 async def _feed(stream: asyncio.StreamWriter, data: bytes) -> None:

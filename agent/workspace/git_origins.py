@@ -22,7 +22,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind,
 from agent.workspace.git import GitError, merge_texts, run_git
 from agent.workspace.repository import common_folder, git_folder, top_folder
 from agent.workspace.verified_objects import VerifiedObjects, object_name
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 from tools.services.actions import Action, RunCommand, RunScript, SendInput
 
 AskRemote = Callable[[str], Awaitable[Sequence[str]]]

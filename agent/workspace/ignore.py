@@ -15,7 +15,7 @@ from pathlib import Path
 from agent.workspace.ignore_rules import MAX_TRIED, IgnoreRules, parse
 from agent.workspace.ignored_names import is_noise
 from agent.workspace.repository import common_folder, git_folder, top_folder
-from tools.files.descriptors import open_file
+from tools.kit.files import open_file
 
 MAX_BYTES = 4_000_000
 """Size up to which an ignore file is read."""

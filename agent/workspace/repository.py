@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 from tools.text.safe_text import clean
 
 _MAX_BYTES = 4_096

@@ -40,7 +40,7 @@ CHILD = re.compile(
     r"import sys; sys\.path\[:\] = \[.*\]; (?:from tools\.umask import make_private; make_private\(\); )?"
     r"from ([\w.]+) import main; main\(\)"
 )
-"""What a process of ours runs (`agent.core.child_process`)."""
+"""What a process of ours runs (`tools.kit.children`)."""
 OF_OURS = {
     "agent.api.child": "agent.session.runtime",
     "agent.automation.batch.worker": "agent.automation.batch.worker",

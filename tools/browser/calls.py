@@ -18,8 +18,7 @@ from tools.browser.tab import Tab
 from tools.browser.view import PageView, delta, matching, snapshot
 from tools.context import ToolContext
 from tools.files.access import Access
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import make_folders
+from tools.kit.files import make_folders, write_atomically
 from tools.results import ToolError
 from tools.services.actions import Fetch
 from tools.text.safe_text import clean

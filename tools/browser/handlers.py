@@ -19,7 +19,7 @@ from tools.browser.keys import key_press
 from tools.browser.tab import Tab
 from tools.context import ToolContext
 from tools.files.access import Access
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 from tools.registry import Arguments, registry
 from tools.results import ToolError
 from tools.services.actions import Fetch

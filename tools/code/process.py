@@ -17,12 +17,13 @@ from tools.code.interpreter import PROGRAM, Interpreter
 from tools.code.rpc import frame
 from tools.code.server import Connection, ScriptServer
 from tools.code.stubs import FILE, compiled
+from tools.kit.children import kill_group
+from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, Need, Wrapped
 from tools.terminal import process_tree
 from tools.terminal.kill_guard import KillGuard
 from tools.terminal.threads import on_thread, to_the_end
-from tools.umask import person_umask
 
 _PIECE = 65_536
 _LAST_PIECES = 64
@@ -149,7 +150,7 @@ class ScriptChild:
         process, self._process = self._process, None
         if process is not None:
             if not self.exited.done():
-                process_tree.kill_group(process.pid, signal.SIGTERM)
+                kill_group(process.pid, signal.SIGTERM)
             await on_thread(process_tree.kill, process.pid, self._mark, grace)
             with contextlib.suppress(asyncio.TimeoutError):
                 async with asyncio.timeout(5.0):

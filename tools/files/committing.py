@@ -15,10 +15,18 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tools.files.atomic import TEMPORARY_PREFIX, sync_folder, write_atomically
-from tools.files.descriptors import entry_status, make_folders, open_folder, read_bytes, remove_folders
 from tools.files.failures import explain
 from tools.files.planning import Delete, Effect, OnDisk, Rename, Write
+from tools.kit.files import (
+    TEMPORARY_PREFIX,
+    entry_status,
+    make_folders,
+    open_folder,
+    read_bytes,
+    remove_folders,
+    sync_folder,
+    write_atomically,
+)
 from tools.results import ToolError
 
 log = logging.getLogger(__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from tools.kit.files import NotAFileError
+
 if TYPE_CHECKING:
     from tools.results import ToolError
 
@@ -27,14 +29,6 @@ _CAUSES = {
     errno.EMFILE: "too many files are open",
     errno.EIO: "the disk reports an error",
 }
-
-
-class NotAFileError(OSError):
-    """The path names a folder, device, FIFO or socket. `kind` says which."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(errno.EISDIR if kind == "folder" else errno.EINVAL, f"it is a {kind}, not a file")
-        self.kind = kind
 
 
 def explain(error: OSError, doing: str) -> ToolError:

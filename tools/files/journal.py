@@ -21,9 +21,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tools.files.atomic import TEMPORARY_PREFIX, write_atomically
-from tools.files.descriptors import entry_status, make_folders, open_folder, read_bytes
 from tools.files.planning import Delete, Effect, OnDisk, Rename, Write
+from tools.kit.files import (
+    TEMPORARY_PREFIX,
+    entry_status,
+    make_folders,
+    open_folder,
+    read_bytes,
+    write_atomically,
+)
 
 FORMAT = 1
 SETTING = "files.journal"

@@ -10,7 +10,6 @@ from typing import Any
 from tools.context import ToolContext
 from tools.files.access import Access
 from tools.files.committing import ChangedMeanwhile, commit
-from tools.files.descriptors import entry_status
 from tools.files.diffs import diff_texts, shorten_diff
 from tools.files.editor_text import hand_over, unsaved
 from tools.files.failures import explain
@@ -22,6 +21,7 @@ from tools.files.seen_files import digest_of, remember_written, warning_before_c
 from tools.files.suggestions import missing
 from tools.files.syntax import check_syntax
 from tools.files.v4a import parse_patch
+from tools.kit.files import entry_status
 from tools.registry import registry
 from tools.results import DiffDetail, Display, ToolError
 from tools.services.diagnostics import FileEdit, edit_of

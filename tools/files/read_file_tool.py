@@ -12,10 +12,11 @@ from typing import Any
 from tools.context import SeenFile, ToolContext
 from tools.files.access import Access
 from tools.files.editor_text import readable_copy
-from tools.files.failures import NotAFileError, explain
+from tools.files.failures import explain
 from tools.files.scanning import BinaryFile, Window, scan
 from tools.files.suggestions import missing
 from tools.files.threads import in_thread
+from tools.kit.files import NotAFileError
 from tools.registry import registry
 from tools.results import Display, TextDetail, ToolError
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.files.binary import SAMPLE_BYTES, binary_kind
-from tools.files.descriptors import MAX_WHOLE_BYTES, open_file
 from tools.files.seen_files import stat_digest
 from tools.files.text_files import decode_line, mark_of
 from tools.files.threads import Stopped
+from tools.kit.files import MAX_WHOLE_BYTES, open_file
 
 CHUNK_BYTES = 1 << 20
 MAX_COUNTED_BYTES = 2 << 30

@@ -15,7 +15,6 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.files.access import Access
-from tools.files.descriptors import entry_status, require_file
 from tools.files.failures import explain
 from tools.files.globs import ignore_rules, is_glob, matcher
 from tools.files.hits import MAX_HITS, FileHits
@@ -23,6 +22,7 @@ from tools.files.paths import printable
 from tools.files.searching import Engine, SearchEnding, SearchRequest, place, records
 from tools.files.suggestions import missing
 from tools.files.threads import in_thread
+from tools.kit.files import entry_status, require_file
 from tools.registry import registry
 from tools.results import Display, TextDetail, ToolError
 

@@ -6,7 +6,6 @@ import json
 import os
 import selectors
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from tools.files.threads import Stopped
+from tools.kit.children import kill_group
 from tools.results import ToolError
 
 Engine = Literal["ripgrep", "python"]
@@ -159,7 +159,9 @@ def _run(
                 separator = b"\0" if request.pattern is None else b"\n"
                 yield from _split(_chunks(process, ending, stop), separator, ending)
             finally:
-                _kill(process)
+                if process.poll() is None:
+                    kill_group(process.pid)
+                    process.kill()
         if process.returncode == 2 and not ending.incomplete:
             errors.seek(0)
             reason = errors.read(4000).decode("utf-8", "replace").strip()
@@ -212,11 +214,3 @@ def _split(chunks: Iterator[bytes], separator: bytes, ending: SearchEnding) -> I
             held.append(rest)
     if held and size and size <= MAX_RECORD_BYTES and not ending.incomplete:
         yield b"".join(held)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            process.kill()

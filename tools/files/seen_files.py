@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from tools.context import FileMemory, SeenFile
-from tools.files.descriptors import MAX_WHOLE_BYTES
+from tools.kit.files import MAX_WHOLE_BYTES
 
 
 def digest_of(data: bytes, status: os.stat_result) -> str:

@@ -6,11 +6,12 @@ child process that costs a time limit and nothing else.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
 from typing import Any
+
+from tools.kit.children import run_child
 
 TIMEOUT = 5.0
 """Seconds a check may take."""
@@ -43,26 +44,10 @@ async def check_syntax(path: Path, data: bytes) -> dict[str, Any] | None:
 
 
 async def _ask_child(kind: str, data: bytes) -> dict[str, Any] | None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        str(_CHILD),
-        kind,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={},
-        start_new_session=True,
-    )
     try:
-        async with asyncio.timeout(TIMEOUT):
-            output, _ = await process.communicate(data)
+        output = await run_child([sys.executable, "-I", str(_CHILD), kind], data, seconds=TIMEOUT, env={})
     except TimeoutError:
         return None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     try:
         found = json.loads(output)
     except ValueError:

@@ -12,7 +12,6 @@ from tools.context import ToolContext
 from tools.files.access import Access
 from tools.files.advice import is_read_display
 from tools.files.committing import ChangedMeanwhile, commit
-from tools.files.descriptors import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file
 from tools.files.diffs import MAX_DIFF_CHARS, TextDiff, diff_texts, shorten_diff
 from tools.files.editor_text import hand_over
 from tools.files.failures import explain
@@ -20,6 +19,7 @@ from tools.files.planning import OnDisk, Write, new_text
 from tools.files.seen_files import digest_of, remember_written, stat_digest, warning_before_change
 from tools.files.syntax import check_syntax
 from tools.files.text_files import TextFile, decode, to_newlines
+from tools.kit.files import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file
 from tools.registry import registry
 from tools.results import DiffDetail, Display, ToolError
 from tools.services.diagnostics import edit_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from tools.kit.children import run_child
 from tools.results import ToolError
 from tools.senses.pictures import FitPicture
 from tools.senses.thumbnails import CELL, Form, Thumbnail
@@ -36,25 +36,16 @@ async def thumbnail(
 
 
 async def _read(order: bytes, data: bytes) -> tuple[dict[str, Any], bytes]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-I", "-c", _START.format(path=sys.path, child=str(_CHILD))),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={"PATH": "/usr/bin:/bin"},
-        cwd="/",
-        start_new_session=True,
-    )
     try:
-        async with asyncio.timeout(SECONDS):
-            output, _ = await process.communicate(order + data)
+        output = await run_child(
+            [sys.executable, "-I", "-c", _START.format(path=sys.path, child=str(_CHILD))],
+            order + data,
+            seconds=SECONDS,
+            env={"PATH": "/usr/bin:/bin"},
+            cwd="/",
+        )
     except TimeoutError:
         raise ToolError(f"The picture was not read within {SECONDS:g} s; scale it down.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     head, _, made = output.partition(b"\n")
     try:
         told = json.loads(head)

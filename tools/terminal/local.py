@@ -15,17 +15,18 @@ from pathlib import Path
 from signal import SIGTERM
 from typing import Literal
 
+from tools.kit.children import kill_group
+from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, Need, Wrapped
 from tools.terminal.backend import COLUMNS, ROWS, Launch
 from tools.terminal.first_line import START
 from tools.terminal.kill_guard import KillGuard
-from tools.terminal.process_tree import MARK, kill, kill_group, relatives
+from tools.terminal.process_tree import MARK, kill, relatives
 from tools.terminal.pump import Pump, ShellEnding, Sink
 from tools.terminal.shell import folders_file
 from tools.terminal.threads import on_thread, to_the_end
 from tools.text.safe_text import clean
-from tools.umask import person_umask
 
 _FOLDER = Path(__file__).parent
 _WRITE_PATIENCE = 5.0

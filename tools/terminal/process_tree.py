@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.kit.children import kill_group
+
 MARK = "HERMES_CALL"
 """The environment variable by which descendants are recognised; children inherit it."""
 
@@ -88,14 +90,6 @@ def kill(root: int, mark: str, grace: float = GRACE) -> None:
         if not _signal_all(root, mark, signal.SIGKILL):
             break
         time.sleep(0.005)
-
-
-def kill_group(group: int, number: signal.Signals) -> None:
-    """Signal a process group that may be gone already."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def _signal_all(root: int, mark: str, number: signal.Signals) -> list[int]:

@@ -15,10 +15,10 @@ from agent.automation.batch.attempt import AssignedTask, Conditions
 from agent.automation.batch.results import ResultsNotWrittenError, TaskResult
 from agent.automation.batch.worker import LONGEST_LINE, assignment_json, conditions_json, result_of
 from agent.errors import HermesError
-from tools.umask import person_umask
+from tools.kit.children import start_child
 
 _START = (
-    "import sys; sys.path[:] = {path!r}; from tools.umask import make_private; make_private(); "
+    "import sys; sys.path[:] = {path!r}; from tools.kit.umask import make_private; make_private(); "
     "from agent.automation.batch.worker import main; main()"
 )
 _PATIENCE = 10.0
@@ -91,19 +91,12 @@ class _Worker:
         except OSError as error:
             raise ResultsNotWrittenError(path, error) from error
         try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-c",
-                _START.format(path=sys.path),
-                str(self._lock),
+            process = await start_child(
+                [sys.executable, "-I", "-c", _START.format(path=sys.path), str(self._lock)],
                 stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,
-                umask=person_umask(),
                 limit=LONGEST_LINE,
-                pass_fds=(self._lock,),
+                fds=(self._lock,),
             )
         except OSError as error:
             raise HermesError(f"A worker cannot be started: {error.strerror}.") from error

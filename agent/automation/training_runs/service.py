@@ -31,10 +31,10 @@ from agent.automation.training_runs.records import LOG, TrainingRun, all_runs, f
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import HermesError
 from tools.extras import missing
+from tools.kit.children import kill_child, kill_group, start_child
 from tools.results import ToolError
 from tools.services.actions import ReadPath, TrainModel
 from tools.services.training_keeper import Permit
-from tools.umask import person_umask
 
 _CHILD = "import sys; sys.path[:] = {path!r}; from agent.automation.training.run_child import main; main()"
 _PATIENCE = 15.0
@@ -127,8 +127,7 @@ class SessionTraining:
                 os.kill(pid, signal.SIGTERM)
         while await asyncio.to_thread(lock.is_held):
             if waited >= _PATIENCE and pid is not None:
-                with suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
+                kill_group(pid)
                 await asyncio.to_thread(found.note_ended, "stopped")
                 break
             await asyncio.sleep(0.1)
@@ -227,10 +226,7 @@ class SessionTraining:
         try:
             said, _ = await process.communicate(json.dumps(order).encode() + b"\n")
         finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            await kill_child(process)
         try:
             answer = json.loads(said.splitlines()[-1])
         except (ValueError, IndexError):
@@ -241,15 +237,13 @@ class SessionTraining:
 
     async def _process(self, output: int, errors: int) -> asyncio.subprocess.Process:
         try:
-            return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-c", _CHILD.format(path=sys.path)),
+            return await start_child(
+                [sys.executable, "-I", "-c", _CHILD.format(path=sys.path)],
                 stdin=asyncio.subprocess.PIPE,
                 stdout=output,
                 stderr=errors,
                 cwd=self._workspace,
                 env=self._environ,
-                start_new_session=True,
-                umask=person_umask(),
             )
         except OSError as error:
             raise ToolError(f"The process that trains cannot be started: {error.strerror}.") from error

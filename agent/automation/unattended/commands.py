@@ -7,9 +7,7 @@ its folder is not kept as a step: that folder is what it was given to work in.
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -30,13 +28,13 @@ from agent.safety.reach import let_through
 from agent.safety.sandbox.coverage import NO_COVERAGE
 from agent.safety.sandbox.opening import open_boundary
 from agent.safety.undo import UndoCoverage
+from tools.kit.children import kill_group, start_child
 from tools.results import DeniedError, ToolError
 from tools.services.actions import Action, RunCommand
 from tools.services.sandbox import Need
 from tools.terminal.environment import child_environment
 from tools.text.redact import redact, secret_values
 from tools.text.safe_text import clean
-from tools.umask import person_umask
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -208,16 +206,13 @@ class UnattendedCommands:
         variables = {name: value for name, value in variables.items() if name not in wrapped.unset}
         begun = time.monotonic()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *wrapped.argv,
+            process = await start_child(
+                wrapped.argv,
                 cwd=folder,
                 env={**variables, **wrapped.env},
-                pass_fds=wrapped.fds,
+                fds=wrapped.fds,
                 stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-                umask=person_umask(),
             )
         except OSError as error:
             await asyncio.to_thread(wrapped.ended)
@@ -233,8 +228,7 @@ class UnattendedCommands:
             code = TOOK_TOO_LONG
         finally:
             # Also what it left behind.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process.pid)
             await process.wait()
             await asyncio.to_thread(wrapped.ended)
         output = redact(kept.decode("utf-8", "replace"), secret_values(loaded.environ))

@@ -18,7 +18,7 @@ from agent.core.config.problem import Path, dotted
 from agent.core.config.schema import SettingsSection
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 
 if TYPE_CHECKING:
     import yaml

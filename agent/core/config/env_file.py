@@ -7,7 +7,7 @@ import re
 from agent.core.config import settings_file
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY = re.compile(r"[!-~]{1,4096}")

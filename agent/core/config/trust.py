@@ -23,7 +23,7 @@ from agent.core.config.problem import SettingProblem, dotted, shown
 from agent.core.config.settings_file import UnreadableSettingsError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 
 FOLDER = ".hermes"
 READ_FILES = ("config.yaml", "permissions.yaml")

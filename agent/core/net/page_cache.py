@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 
 log = logging.getLogger(__name__)
 

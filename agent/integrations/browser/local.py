@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from agent.integrations.browser.pipe import PipeTransport
 from agent.integrations.browser.profile import BrowserProfile
 from agent.integrations.plugins.boundary import GrantedPaths, plugin_policy
 from agent.safety.sandbox.launch import interpreter
+from tools.kit.children import kill_child, start_child
 from tools.results import ToolError
 from tools.services.sandbox import Sandbox, SandboxLimits, SandboxPolicy, Wrapped
 
@@ -117,16 +117,14 @@ class LocalBrowser:
             stage = [interpreter(), "-I", "-S", "-c", _STAGE, str(theirs_in), str(theirs_out)]
             wrapped = self._wrapped = await asyncio.to_thread(self._wrap, [*stage, *self._argv()])
             try:
-                self._process = await asyncio.create_subprocess_exec(
-                    *wrapped.argv,
+                # What it writes to its streams is a lot and means nothing.
+                self._process = await start_child(
+                    wrapped.argv,
                     env=self._variables(wrapped),
                     cwd=self.folder,
-                    pass_fds=(theirs_in, theirs_out, *wrapped.fds),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    # It writes a lot there that means nothing.
+                    fds=(theirs_in, theirs_out, *wrapped.fds),
                     stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.DEVNULL,
-                    start_new_session=True,
+                    private=True,
                 )
             finally:
                 wrapped.started()
@@ -151,12 +149,7 @@ class LocalBrowser:
                 # It writes what a lasting profile keeps.
                 async with asyncio.timeout(_ENDING if self._profile.lasts else 0.3):
                     await process.wait()
-            if process.returncode is None:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+            await kill_child(process)
         if self._wrapped is not None:
             await asyncio.to_thread(self._wrapped.ended)
         await asyncio.to_thread(self._network.close)

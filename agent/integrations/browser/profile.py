@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 from tools.results import ToolError
 
 _LOCK = "lock"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -13,9 +11,9 @@ from typing import Any
 from agent.integrations.diagnostics.findings import Finding, findings_of
 from agent.integrations.diagnostics.framing import FramingError, packed, read_message
 from agent.integrations.diagnostics.languages import ServerKind
+from tools.kit.children import end_child, kill_group, start_child
 from tools.services.sandbox import Wrapped
 from tools.text.safe_text import clean
-from tools.umask import person_umask
 
 MOST_BYTES = 64_000_000
 """Bytes a server may send between two edits; more is a flood."""
@@ -70,16 +68,13 @@ class ServerProcess:
         wrapped = await asyncio.to_thread(wrap)
         environment = {**env, **wrapped.env}
         try:
-            process = await asyncio.create_subprocess_exec(
-                *wrapped.argv,
+            process = await start_child(
+                wrapped.argv,
                 stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={name: value for name, value in environment.items() if name not in wrapped.unset},
                 cwd=cwd,
-                pass_fds=wrapped.fds,
-                start_new_session=True,
-                umask=person_umask(),
+                fds=wrapped.fds,
             )
         except OSError as error:
             wrapped.ended()
@@ -157,14 +152,7 @@ class ServerProcess:
                     await self._request("shutdown", None)
                     self._send({"method": "exit"})
                     await self._process.wait()
-        for send in (signal.SIGTERM, signal.SIGKILL):
-            if self._process.returncode is not None:
-                break
-            self._signal(send)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE):
-                    await self._process.wait()
-        self._signal(signal.SIGKILL)  # what it left behind in its group
+        await end_child(self._process, _GRACE, asked=True)
         self._end("it was ended")
         for task in self._tasks:
             task.cancel()
@@ -173,10 +161,6 @@ class ServerProcess:
         self._process._transport.close()  # pyright: ignore[reportAttributeAccessIssue]
         await asyncio.sleep(0)
         await asyncio.to_thread(self._wrapped.ended)
-
-    def _signal(self, which: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, which)
 
     async def _pull(self, uri: str) -> tuple[Finding, ...]:
         while True:
@@ -226,7 +210,7 @@ class ServerProcess:
                     await asyncio.sleep(0)  # a full buffer is read without a pause
         except FramingError as error:
             self._end(str(error))
-            self._signal(signal.SIGKILL)
+            kill_group(self._process.pid)
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):

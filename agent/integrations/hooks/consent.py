@@ -9,9 +9,8 @@ from typing import Any
 
 from agent.core.config.hook_list import Hook
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.core.owned_file import read_owned
 from agent.errors import ConfigError
-from tools.files.atomic import write_atomically
+from tools.kit.files import read_owned, write_atomically
 
 LARGEST = 1_000_000
 """Bytes of the file that are read."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import tempfile
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import IO, Any
 
 from agent.core.config.hook_answer import HookAnswer, HookError, parse_answer
 from agent.core.config.hook_list import Hook
+from tools.kit.children import kill_child, kill_group, start_child
 from tools.text.safe_text import clean
-from tools.umask import person_umask
 
 LARGEST_ANSWER = 1_000_000
 """Bytes of output that are read."""
@@ -35,17 +34,13 @@ async def run_hook(
         output, to_output = await _pipe(streams)
         errors, to_errors = await _pipe(streams)
         try:
-            process = await asyncio.create_subprocess_exec(
-                "/bin/sh",
-                "-c",
-                hook.command,
+            process = await start_child(
+                ["/bin/sh", "-c", hook.command],
                 stdin=source,
                 stdout=to_output,
                 stderr=to_errors,
                 cwd=workspace,
-                env=dict(environment),
-                start_new_session=True,
-                umask=person_umask(),
+                env=environment,
             )
         except OSError as error:
             raise HookError(f"it cannot be started: {error.strerror or error}") from error
@@ -68,16 +63,13 @@ async def _answer(
         async with asyncio.timeout(hook.timeout):
             code = await process.wait()
             # What it left in the background may hold the pipes.
-            _end_group(process)
+            kill_group(process.pid)
             said, complaint = await answering, await complaining
     except TimeoutError:
         raise HookError(f"it did not answer within {hook.timeout:g} s") from None
     finally:
-        _end_group(process)
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        kill_group(process.pid)
+        await kill_child(process)
         for task in (answering, complaining):
             task.cancel()
         await asyncio.gather(answering, complaining, return_exceptions=True)
@@ -87,11 +79,6 @@ async def _answer(
     if len(said) > LARGEST_ANSWER:
         raise HookError(f"its answer is larger than {LARGEST_ANSWER:,} bytes")
     return parse_answer(said)
-
-
-def _end_group(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _encoded(payload: Mapping[str, Any]) -> bytes:

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent.core import frames
-from agent.core.frames import LargeFrameError, framed
+from tools.kit import children
+from tools.kit.children import LargeFrameError, framed
 
 LARGEST = 64_000_000
 """Bytes of a frame; the process of a server keeps what is larger in files."""
@@ -28,4 +28,4 @@ def packed(frame: Mapping[str, Any]) -> bytes:
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """The next frame; None at the end. Raises `FrameError`."""
-    return await frames.read_frame(reader, LARGEST)
+    return await children.read_frame(reader, LARGEST)

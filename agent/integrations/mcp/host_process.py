@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from agent.core.child_process import start_child
-from agent.core.frames import FrameError
 from agent.integrations.mcp.frames import packed, read_frame
+from tools.kit.children import FrameError, start_module
 
 PATIENCE = 5.0
 """Seconds the process may take to let go of its server."""
@@ -53,7 +52,7 @@ class HostProcess:
 
     async def start(self, environ: Mapping[str, str]) -> None:
         """Start the process, which inherits `environ` and nothing else. Raises `OSError`."""
-        self._process, reader, self._writer = await start_child("agent.integrations.mcp.host.main", environ)
+        self._process, reader, self._writer = await start_module("agent.integrations.mcp.host.main", environ)
         self._reading = asyncio.create_task(self._read(reader), name="mcp")
 
     async def request(

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.core.owned_file import read_owned
 from agent.errors import ConfigError
-from tools.files.atomic import write_atomically
+from tools.kit.files import read_owned, write_atomically
 
 LARGEST = 32_000_000
 """Bytes of a file that are read."""

@@ -15,10 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.core.owned_file import read_owned
 from agent.errors import ConfigError
 from agent.integrations.plugins.files import PluginFile
-from tools.files.atomic import write_atomically
+from tools.kit.files import read_owned, write_atomically
 
 LONGEST_TEXT = 256_000
 """Bytes of a file up to which its text is kept."""

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.core.owned_file import read_owned
 from agent.errors import ConfigError
 from agent.integrations.plugins.agreed_files import AgreedFile, AgreedFiles
 from agent.integrations.plugins.files import digest
 from agent.integrations.plugins.registrations import Registrations
-from tools.files.atomic import write_atomically
+from tools.kit.files import read_owned, write_atomically
 
 LARGEST = 20_000_000
 """Bytes of the file that are read."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.integrations.plugins.problem import PluginError, quoted
-from tools.files.descriptors import read_bytes
-from tools.files.failures import NotAFileError
+from tools.kit.files import NotAFileError, read_bytes
 
 LARGEST = 1_000_000
 """Bytes of a file that is read as a part of the plugin's description."""

@@ -15,8 +15,7 @@ from agent.integrations.plugins.files import MOST_BYTES, OutsideError, hashes, i
 from agent.integrations.plugins.package import PluginPackage, read_plugin
 from agent.integrations.plugins.problem import PluginError, quoted
 from agent.integrations.plugins.shelf import ShelvedPlugin, data_folder
-from tools.files.descriptors import read_bytes
-from tools.files.failures import NotAFileError
+from tools.kit.files import NotAFileError, read_bytes
 
 _STAGED = ".new-"
 

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.core.frames import FrameError, LargeFrameError, framed, read_frame
 from agent.core.home import Home, private_folder
 from agent.integrations.plugins.boundary import (
     MEMORY,
@@ -33,9 +31,10 @@ from agent.integrations.plugins.deadlines import LOADING
 from agent.integrations.plugins.network import PluginNetwork
 from agent.integrations.plugins.output_log import OutputLog
 from agent.integrations.plugins.problem import PluginFailedError, quoted
+from tools.kit.children import FrameError, LargeFrameError, framed, kill_group, read_frame
+from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Sandbox, Wrapped
-from tools.umask import person_umask
 
 LARGEST_FRAME = 4_100_000
 """Bytes of one answer; the child keeps to a little less."""
@@ -337,8 +336,7 @@ class PluginProcess:
     def _kill(self) -> None:
         process = self._process
         if process is not None and process.poll() is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process.pid)
 
     def _error(self, what: str) -> PluginFailedError:
         return PluginFailedError(f"The plugin {self.launch.name} {what}.")

@@ -11,7 +11,7 @@ from agent.errors import ConfigError
 from agent.integrations.plugins.files import OutsideError, read_part
 from agent.integrations.plugins.problem import SkippedPart, quoted
 from themes.loader import PLUGINS, list_skins
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 
 
 def place(home: Home, root: Path, skins: Sequence[str]) -> tuple[tuple[str, ...], tuple[SkippedPart, ...]]:

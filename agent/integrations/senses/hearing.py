@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agent.core.net.door import DoorLimits
 from agent.integrations.senses.children import command
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
+from tools.kit.children import kill_child, start_child
 from tools.results import ToolError
 from tools.senses.services import Permit, UseService
 from tools.text.safe_text import clean
@@ -107,21 +108,19 @@ def checked(data: bytes, name: str, language: str) -> tuple[str, str]:
 
 async def _on_this_machine(data: bytes, ending: str, model: str, language: str) -> dict[str, str]:
     path = await asyncio.to_thread(_kept, data, ending)
-    process = await asyncio.create_subprocess_exec(
-        *command(_CHILD), path, "base" if model == "whisper-1" else model, language,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    process = await start_child(
+        [*command(_CHILD), path, "base" if model == "whisper-1" else model, language],
+        stderr=asyncio.subprocess.PIPE,
         env={"PATH": os.environ.get("PATH", ""), "HOME": str(Path.home()), "HF_HUB_OFFLINE": "1"},
-        start_new_session=True,
-    )  # fmt: skip
+        private=True,
+    )
     try:
         async with asyncio.timeout(SECONDS):
             output, errors = await process.communicate()
     except TimeoutError:
         raise ToolError(f"The recording was not written down within {SECONDS:g} s.") from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await kill_child(process)
         await asyncio.to_thread(os.unlink, path)
     try:
         said = json.loads(output)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from agent.integrations.senses.children import command
+from tools.kit.children import run_child
 from tools.results import ToolError
 from tools.text.safe_text import clean
 
@@ -25,23 +25,12 @@ def is_installed() -> bool:
 
 async def read_text(data: bytes) -> list[str]:
     """The lines of text in a picture, from top to bottom, each with its place. Raises `ToolError`."""
-    process = await asyncio.create_subprocess_exec(
-        *command(_CHILD),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={"OMP_NUM_THREADS": "2", "PATH": "/usr/bin:/bin"},
-        start_new_session=True,
-    )
     try:
-        async with asyncio.timeout(SECONDS):
-            output, _ = await process.communicate(data)
+        output = await run_child(
+            command(_CHILD), data, seconds=SECONDS, env={"OMP_NUM_THREADS": "2", "PATH": "/usr/bin:/bin"}
+        )
     except TimeoutError:
         raise ToolError(f"The text of the picture was not read within {SECONDS:g} s.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     try:
         found = json.loads(output)
     except ValueError:

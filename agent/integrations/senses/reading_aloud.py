@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent.integrations.senses.speaking import HibariProcess, by_espeak, espeak, hibari_is_installed, wav
 from tools.extras import add_hint
+from tools.kit.children import start_child
 from tools.results import ToolError
 
 PLAYERS: tuple[tuple[str, ...], ...] = (
@@ -113,13 +114,8 @@ class ReadingAloud:
                 continue
             path = await asyncio.to_thread(_kept, sound)
             try:
-                self._player = await asyncio.create_subprocess_exec(
-                    *self._plays,
-                    path,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.DEVNULL,
-                    start_new_session=True,
+                self._player = await start_child(
+                    [*self._plays, path], stdout=asyncio.subprocess.DEVNULL, private=True
                 )
                 await self._player.wait()
             finally:

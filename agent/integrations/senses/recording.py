@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import HermesError
+from tools.kit.children import start_child
 from tools.text.safe_text import clean
 
 RECORDERS: tuple[tuple[str, ...], ...] = (
@@ -70,13 +71,13 @@ class Recording:
         """Begin. Raises `RecordingError` where the program cannot be started."""
         self._folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="hermes-said-")
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *("/bin/sh", "-c", _GUARDED, "sh", *self._command, str(self._file)),
+            self._process = await start_child(
+                ["/bin/sh", "-c", _GUARDED, "sh", *self._command, str(self._file)],
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 env=_environ(self._path),
-                start_new_session=True,
+                private=True,
             )
         except OSError as error:
             await self.discard()

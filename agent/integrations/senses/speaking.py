@@ -19,6 +19,7 @@ from agent.integrations.senses.children import command
 from agent.integrations.senses.hearing import ServicePayer
 from agent.integrations.senses.kinds import sound_ending
 from agent.integrations.senses.online import Online, ServiceAddress
+from tools.kit.children import run_child, start_child
 from tools.results import ToolError
 from tools.senses.services import Made, Permit, UseService
 from tools.senses.spoken import sentences
@@ -108,13 +109,11 @@ class HibariProcess:
 
     @classmethod
     async def start(cls) -> HibariProcess:
-        process = await asyncio.create_subprocess_exec(
-            *command(_CHILD),
+        process = await start_child(
+            command(_CHILD),
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
             env={"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"},
-            start_new_session=True,
+            private=True,
         )
         return cls(process)
 
@@ -164,26 +163,15 @@ async def by_espeak(program: str, text: str, voice: str) -> bytes:
     if not program:
         raise ToolError("espeak-ng is not installed; `hermes doctor` names the ways to speak.")
     chosen = ["-v", voice] if voice and not voice.startswith("-") else []
-    process = await asyncio.create_subprocess_exec(
-        program,
-        "--stdin",
-        "--stdout",
-        *chosen,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-        start_new_session=True,
-    )
     try:
-        async with asyncio.timeout(SECONDS):
-            sound, _ = await process.communicate(text.encode())
+        sound = await run_child(
+            [program, "--stdin", "--stdout", *chosen],
+            text.encode(),
+            seconds=SECONDS,
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        )
     except TimeoutError:
         raise ToolError(f"espeak-ng did not finish within {SECONDS:g} s; give it less.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     if not sound.startswith(b"RIFF"):
         raise ToolError("espeak-ng made no sound; its voice may not be installed.")
     return sound

@@ -16,7 +16,7 @@ from agent.integrations.web.gate import CallGate
 from agent.integrations.web.reading.page import ReadPage, UnreadableError
 from agent.integrations.web.reading.passages import MOST, passages
 from agent.integrations.web.services import WebServices
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 from tools.results import DeniedError
 from tools.text.outside_text import fenced
 from tools.text.safe_text import clean

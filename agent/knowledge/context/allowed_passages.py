@@ -16,7 +16,7 @@ from pathlib import Path
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
 from agent.knowledge.context.quarantine import KeptPassage
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from agent.knowledge.context.cursor_rules import rules_of
 from agent.knowledge.context.imports import IMPORTING, imports_of
 from agent.knowledge.context.quarantine import KeptPassage, quarantined
-from tools.files.descriptors import open_file
 from tools.files.text_files import decode, mark_of
+from tools.kit.files import open_file
 from tools.text.safe_text import clean
 
 PROJECT_NAMES = (

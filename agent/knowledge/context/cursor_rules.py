@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pathspec
 
-from tools.files.descriptors import open_file
+from tools.kit.files import open_file
 
 FOLDER = (".cursor", "rules")
 MOST = 50

@@ -23,8 +23,7 @@ from agent.errors import HermesError
 from agent.knowledge.memory.entries import Entries, MemoryOperation, applied, parse, render
 from agent.knowledge.memory.origins import Origin, Origins, dump, load
 from agent.knowledge.memory.placing import leftovers, put
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import read_plain
+from tools.kit.files import read_plain, write_atomically
 
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 

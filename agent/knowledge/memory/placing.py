@@ -13,9 +13,8 @@ import secrets
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE
-from tools.files.atomic import sync_folder
 from tools.files.atomic_swap import exchange, move_new
-from tools.files.descriptors import open_folder
+from tools.kit.files import open_folder, sync_folder
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WHOLE, _PART = ".tmp", ".part"

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from agent.core.worker_process import IDLE, WorkerError, WorkerProcess
 from agent.knowledge.recall.embedding import EmbeddingError
 from agent.knowledge.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER, WEIGHTS
 from tools.extras import add_hint
+from tools.kit.children import IDLE, WorkerError, WorkerProcess
 
 if TYPE_CHECKING:
     from agent.knowledge.recall.embedding import Vectors

@@ -19,12 +19,11 @@ from agent.knowledge.skills.originals import digest_of
 from agent.knowledge.skills.scanner import SkillFinding, scan_text
 from agent.knowledge.skills.skill import LINKED_FOLDERS, Skill, skill_file
 from agent.knowledge.skills.viewing import inside
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import read_bytes
 from tools.files.diffs import diff_texts
 from tools.files.planning import new_text
 from tools.files.replacing import replace_text
 from tools.files.text_files import decode
+from tools.kit.files import read_bytes, write_atomically
 from tools.results import ToolError
 from tools.services.skill_keeper import SkillChange, SkillDraft
 from tools.text.safe_text import clean

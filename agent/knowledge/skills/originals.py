@@ -18,8 +18,7 @@ from agent.knowledge.skills.hub.bundle import tree_digest
 from agent.knowledge.skills.hub.disk import hashes
 from agent.knowledge.skills.hub.problems import HubError
 from agent.knowledge.skills.skill import Skill
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import read_plain
+from tools.kit.files import read_plain, write_atomically
 
 _LARGEST = 1_000_000
 

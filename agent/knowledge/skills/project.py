@@ -16,7 +16,7 @@ from typing import Literal
 from agent.core.config import trust
 from agent.core.home import Home
 from agent.knowledge.skills.discover import PROJECT_FOLDERS, SkillRoot
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 MOST_FILES = 5_000
 """Files of all skills of a project."""

@@ -19,6 +19,7 @@ from typing import Any
 from agent.errors import ConfigError, HermesError
 from agent.model.local.machine_resources import free_cores, free_memory, physical_cores
 from tools.extras import missing
+from tools.kit.children import kill_child, start_child
 
 CHILD = Path(__file__).with_name("serve_child.py")
 MISSING = missing("The local model", "local")
@@ -112,13 +113,10 @@ class LocalServer:
         if process is not None:
             if process.stdin is not None:
                 process.stdin.close()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_GRACE):
                     await process.wait()
-            except TimeoutError:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            await kill_child(process)
         drain, self._drain = self._drain, None
         if drain is not None:
             await drain
@@ -149,16 +147,13 @@ class LocalServer:
 
     async def _launch(self, order: dict[str, Any], began: float) -> dict[str, Any]:
         try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                str(self._child),
+            process = await start_child(
+                [sys.executable, "-I", str(self._child)],
                 stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env=_child_environment(),
                 cwd="/",
-                start_new_session=True,  # ctrl+c at a terminal is for us, not for the model
+                private=True,
             )
         except OSError as error:
             raise HermesError(f"The local model cannot be started: {error.strerror or error}.") from error

@@ -13,7 +13,7 @@ from agent.errors import ConfigError
 from agent.safety.permissions.file import parse_file
 from agent.safety.permissions.rules import RuleVerdict
 from agent.safety.permissions.subjects import Setting
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent.safety.sandbox.layout import MountPlace
-from tools.files.descriptors import open_folder
+from tools.kit.files import open_folder
 
 
 def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:

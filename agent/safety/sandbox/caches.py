@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home, private_folder
-from tools.files.descriptors import open_folder
+from tools.kit.files import open_folder
 
 if TYPE_CHECKING:
     from agent.core.config.schema import SandboxSettings

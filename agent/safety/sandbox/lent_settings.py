@@ -18,9 +18,9 @@ from functools import cache
 from pathlib import Path
 
 from agent.safety.sandbox.launch import launcher_argv
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
+from tools.kit.umask import person_umask
 from tools.services.sandbox import SandboxPolicy
-from tools.umask import person_umask
 
 MOST = 16
 """Files that are lent at once, those of the workspace's own repository first."""

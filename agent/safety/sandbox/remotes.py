@@ -7,19 +7,16 @@ about are reached, and repositories of this machine only where no command of the
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from agent.safety.sandbox.boundary import SessionBoundary
+from tools.kit.children import kill_group, start_child
 from tools.results import DeniedError, ToolError
 from tools.services.actions import ReachHost
 from tools.services.sandbox import Need
 from tools.terminal.environment import child_environment
-from tools.umask import person_umask
 
 _SECONDS = 20.0
 _MOST_BYTES = 20_000_000
@@ -50,16 +47,8 @@ async def _listed(boundary: SessionBoundary, environ: Mapping[str, str], address
     variables = child_environment(environ)
     variables = {name: text for name, text in variables.items() if name not in wrapped.unset}
     try:
-        process = await asyncio.create_subprocess_exec(
-            *wrapped.argv,
-            cwd="/",
-            env={**variables, "GIT_ASKPASS": "false", **wrapped.env},
-            pass_fds=wrapped.fds,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-            umask=person_umask(),
+        process = await start_child(
+            wrapped.argv, cwd="/", env={**variables, "GIT_ASKPASS": "false", **wrapped.env}, fds=wrapped.fds
         )
     except OSError:
         await asyncio.to_thread(wrapped.ended)
@@ -73,8 +62,7 @@ async def _listed(boundary: SessionBoundary, environ: Mapping[str, str], address
             while len(output) < _MOST_BYTES and (piece := await process.stdout.read(65_536)):
                 output += piece
     finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process.pid)
         await process.wait()
         await asyncio.to_thread(wrapped.ended)
     return [each.decode() for each in _ID.findall(bytes(output))]

@@ -17,8 +17,7 @@ from acp import RequestError, schema
 from tools.context import ToolContext
 from tools.effects import Effect, declare_effect
 from tools.files.access import Access
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import make_folders
+from tools.kit.files import make_folders, write_atomically
 from tools.results import ToolError
 from tools.services.actions import Action, ReadPath, RunCommand, WritePath
 from tools.terminal.terminals import Terminals

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, HermesError
 from agent.session.subagents.foreign_program import ForeignProgram
+from tools.kit.children import end_child, start_child
 from tools.terminal.environment import child_environment
 from tools.text.safe_text import clean
-from tools.umask import person_umask
 
 if TYPE_CHECKING:
     from agent.session.subagents.foreign_client import ForeignClient
@@ -82,7 +80,7 @@ async def running(
                 session = await _session(program, connection, workspace, earlier)
             yield ForeignProcess(program, connection, session)
     finally:
-        await _ended(process)
+        await end_child(process, LEAVE)
         if connection is not None:
             with suppress(Exception):
                 await connection.close()
@@ -100,17 +98,13 @@ async def _started(
             f"it, or correct agents.{program.name}.command."
         )
     try:
-        return await asyncio.create_subprocess_exec(
-            found,
-            *program.args,
+        return await start_child(
+            [found, *program.args],
             cwd=workspace,
             env=env,
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             limit=1 << 26,
-            start_new_session=True,
-            umask=person_umask(),
         )
     except OSError as error:
         why = error.strerror or error
@@ -179,19 +173,3 @@ async def _tail(process: asyncio.subprocess.Process) -> str:
         kept = (kept + data)[-_STDERR:]
     lines = clean(kept.decode("utf-8", "replace")).strip().splitlines()
     return lines[-1][:300].rstrip(".") if lines else ""
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Let it end, then make it, with all that it started."""
-    if process.stdin is not None:
-        process.stdin.close()
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
-        if number is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE):
-                await process.wait()
-            break
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)

@@ -20,7 +20,7 @@ from agent.safety.local_commits import hooks_of_mercurial
 from agent.safety.reader.marks import words
 from agent.workspace.checkpoints.entries import PathKind, is_outside
 from agent.workspace.checkpoints.git_settings import listed, passes
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE
 from agent.workspace.checkpoints.objects import TEMPORARY, write_all
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 NAME = "clock"
 MOST_SECONDS = 86_400.0

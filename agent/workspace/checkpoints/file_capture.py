@@ -21,7 +21,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.objects import CHUNK, ObjectStore
 from agent.workspace.checkpoints.units import TOP
-from tools.files.descriptors import open_folder
+from tools.kit.files import open_folder
 
 ATTEMPTS = 3
 """How often a file that changes while it is read is read."""

@@ -20,7 +20,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.repository import common_folder, git_folder, top_folder
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 MAX_BYTES = 100_000_000
 """Of an index; the index of a million files has about so much."""

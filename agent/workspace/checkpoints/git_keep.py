@@ -28,7 +28,7 @@ from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.git_index import is_sha256
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 MAX_LOOSE = 60_000
 """Single objects of one repository that get second names; git packs them from 6,700 on."""

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from tools.umask import person_umask
+from tools.kit.umask import person_umask
 
 Settings = Mapping[str, tuple[str, ...]]
 """All values by key, the first and the last part of a key in lower case."""

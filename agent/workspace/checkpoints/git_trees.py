@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.units import TOP, UnitPart, is_git_name
 from agent.workspace.repository import git_folder
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 _MAX_BYTES = 1_000_000
 _TREE = re.compile(rb"^\s*worktree\s*=\s*\"?([^\"\n]*)\"?\s*$", re.IGNORECASE | re.MULTILINE)

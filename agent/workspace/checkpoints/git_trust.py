@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.git_index import Index
 from agent.workspace.repository import common_folder
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 _CHANGERS = (b"autocrlf", b"eol", b"attributesfile", b"include", b"safecrlf", b"worktreeconfig")
 _ATTRIBUTES = ".gitattributes"

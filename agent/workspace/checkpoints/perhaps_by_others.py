@@ -11,7 +11,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind,
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import Units, kinds
 from agent.workspace.ignored_names import is_noise
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 MOST = 20
 """More files than a person changes while a command runs."""

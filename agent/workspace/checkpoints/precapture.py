@@ -20,7 +20,7 @@ from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import NO_UNITS, Units
 from agent.workspace.ignored_names import is_noise
 from agent.workspace.sorting import in_order
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 NOT_YET = "was not read yet"
 TOO_MUCH = "more than checkpoints keep beforehand"

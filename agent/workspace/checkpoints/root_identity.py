@@ -20,7 +20,7 @@ from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathKind, Step, is_outside
 from agent.workspace.git import run_git
 from agent.workspace.repository import common_folder, git_folder, top_folder
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 BETWEEN = "|"
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

@@ -11,7 +11,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind,
 from agent.workspace.checkpoints.git_keep import object_ids
 from agent.workspace.checkpoints.git_refs import Refs, Side, Values, moved
 from agent.workspace.checkpoints.units import Units
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 LARGEST = 50_000_000
 """Bytes of a file that tells what refs point to."""

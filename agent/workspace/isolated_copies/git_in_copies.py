@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 LINKED = "leads to a repository elsewhere"
 OF_WORKTREES = frozenset({"commondir", "gitdir", "locked"})

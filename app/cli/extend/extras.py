@@ -92,7 +92,7 @@ def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, a
     """Run the command after it was shown and agreed to. Raises `ConfigError`, `HermesError`."""
     from app.tui.terminal.pip_progress import ProgressLine, with_raw_progress
     from app.tui.terminal.pip_progress import run as run_pip
-    from tools.umask import person_umask
+    from tools.kit.umask import person_umask
 
     if obstacle:
         raise ConfigError(f"Hermes cannot change this itself: {obstacle}. Run this: {line}")

@@ -13,7 +13,7 @@ from agent.errors import HermesError
 from app.tui.commands.command_kind import AppCommand
 from app.tui.conversation.session_host import SessionRequest
 from tools.extras import is_installed, missing
-from tools.umask import person_umask
+from tools.kit.children import start_child
 
 if TYPE_CHECKING:
     from app.tui.ports import NoticePort, SessionPort
@@ -71,14 +71,10 @@ async def bring_service(app: ServePorts) -> None:
 async def _started() -> None:
     """Start a service that outlives this program. Raises `HermesError`."""
     arguments = ["serve", "--json"]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-c", _START.format(path=sys.path, arguments=arguments)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+    process = await start_child(
+        [sys.executable, "-I", "-c", _START.format(path=sys.path, arguments=arguments)],
         stderr=subprocess.PIPE,
-        start_new_session=True,
-        umask=person_umask(),
-        env=dict(os.environ),
+        env=os.environ,
     )
     assert process.stdout is not None and process.stderr is not None
     try:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.core.config.known_secrets import secrets_of_home
 from agent.errors import HermesError
+from tools.kit.children import kill_group
+from tools.kit.umask import person_umask
 from tools.terminal.environment import child_environment
 from tools.text.redact import redact
 from tools.text.safe_text import Cleaner, truncate
-from tools.umask import person_umask
 
 SHOWN_CHARS = 20_000
 """Characters of output that are kept; the middle of a longer one is left out."""
@@ -61,10 +61,10 @@ async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.
             count += len(data)
             pieces.append(cleaner.feed(data))
         if count >= READ_BYTES:
-            _stop(child.pid)
+            kill_group(child.pid)
         code = await child.wait()
     except asyncio.CancelledError:
-        _stop(child.pid)
+        kill_group(child.pid)
         await child.wait()
         raise
     pieces.append(cleaner.finish())
@@ -74,10 +74,3 @@ async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.
 
 def _masked(text: str, environ: Mapping[str, str]) -> str:
     return redact(text, secrets_of_home(environ))
-
-
-def _stop(process: int) -> None:
-    try:
-        os.killpg(process, signal.SIGKILL)
-    except ProcessLookupError:
-        return

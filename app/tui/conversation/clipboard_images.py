@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
+from tools.kit.children import kill_child, start_child
 
 if TYPE_CHECKING:
     from tools.senses.pictures import FitPicture
@@ -79,14 +80,7 @@ async def _printed(command: tuple[str, ...], environ: Mapping[str, str]) -> byte
     """What a program prints; empty if it fails, takes long or prints too much."""
     try:
         # A session of its own: such programs otherwise read from the terminal that is drawn on.
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=dict(environ),
-            start_new_session=True,
-        )
+        process = await start_child(command, env=environ, private=True)
     except OSError:
         return b""
     held = bytearray()
@@ -101,10 +95,7 @@ async def _printed(command: tuple[str, ...], environ: Mapping[str, str]) -> byte
     except TimeoutError:
         return b""
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await kill_child(process)
 
 
 async def keep(data: bytes, folder: Path) -> Path:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from app.tui.startup.preload import yielding_thread
-from tools.umask import person_umask
+from tools.kit.umask import person_umask
 
 if TYPE_CHECKING:
     from agent.automation.schedule.book import JobBook

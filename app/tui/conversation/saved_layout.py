@@ -15,7 +15,7 @@ from typing import Any
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import HermesError
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _write(file: Path, parts: Mapping[str, Any]) -> None:
-    from tools.files.atomic import write_atomically
+    from tools.kit.files import write_atomically
 
     data = json.dumps({"version": _VERSION, **parts}, indent=1).encode()
     try:

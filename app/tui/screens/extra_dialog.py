@@ -18,7 +18,7 @@ from app.tui.screens.wording import line, words
 from app.tui.terminal.pip_progress import run as run_pip
 from app.tui.terminal.pip_progress import with_raw_progress
 from tools.extras import EXTRAS, is_installed
-from tools.umask import person_umask
+from tools.kit.umask import person_umask
 
 
 class ExtraDialog(Dialog[bool]):

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import HermesError
-from tools.files.descriptors import open_file
-from tools.files.failures import NotAFileError
+from tools.kit.files import NotAFileError, open_file
 from tools.text.redact import Redactor, secret_values
 from tools.text.safe_text import reveal
 

@@ -47,7 +47,7 @@ class CrashLog(io.StringIO):
 def write_report(crash: CrashLog, folder: Path, version: str) -> Path | None:
     """Write the report of a crash and say where it is; None where that fails. The log has the text too."""
     from agent.core.home import PRIVATE_FILE, private_folder
-    from tools.files.atomic import write_atomically
+    from tools.kit.files import write_atomically
 
     log.error("the application ended unexpectedly\n%s", crash.text)
     python = ".".join(map(str, sys.version_info[:3]))

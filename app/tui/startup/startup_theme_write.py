@@ -66,7 +66,7 @@ def keep(signature: str, look: startup_theme_read.Look, skin: Skin, environ: Map
 
     `signature` is that of the moment before the settings were read.
     """
-    from tools.files.atomic import write_atomically
+    from tools.kit.files import write_atomically
 
     place = Path(startup_theme_read.path(environ))
     lines = [startup_theme_read.HEADING, signature, *(f"{name}={value}" for name, value in look.items())]

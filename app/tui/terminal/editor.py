@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.errors import HermesError
-from tools.umask import person_umask
+from tools.kit.umask import person_umask
 
 FALLBACK = "vi"
 MAX_CHARS = 4_000_000

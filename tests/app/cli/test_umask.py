@@ -17,9 +17,8 @@ from tests.support import command
 from tests.support.command import ROOT
 from tests.support.model_process import ServerProcess
 from tests.support.thorough import thoroughly
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import make_folders
-from tools.umask import make_private
+from tools.kit.files import make_folders, write_atomically
+from tools.kit.umask import make_private
 
 SHELL = """
 umask; touch by-shell; mkdir -p shell/inner; printf '#!/bin/sh\\ntouch by-script\\n' > s.sh

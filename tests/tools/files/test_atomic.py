@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.files.conftest import names
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import make_folders, open_file, open_folder, read_bytes
-from tools.files.failures import NotAFileError
+from tools.kit.files import NotAFileError, make_folders, open_file, open_folder, read_bytes, write_atomically
 
 ROOT = Path(__file__).parents[3]
 
@@ -94,7 +92,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(work: Path) -> None:
     # A limit on the size of files fails in the middle of a write as a full disk does.
     script = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from tools.files.atomic import write_atomically\n"
+        "from tools.kit.files import write_atomically\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (1000, {resource.RLIM_INFINITY}))\n"
         "try: write_atomically(Path(sys.argv[1]), b'x' * 100_000)\n"
@@ -112,7 +110,7 @@ def test_a_file_its_owner_made_read_only_is_not_replaced(tmp_path: Path) -> None
     # An ordinary user, because root may write everything.
     script = (
         "import os, sys, tempfile; from pathlib import Path\n"
-        "from tools.files.atomic import write_atomically\n"
+        "from tools.kit.files import write_atomically\n"
         "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    path = Path(folder) / 'a'; path.write_bytes(b'old'); path.chmod(0o444)\n"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from tools.kit.children import kill_group
 from tools.results import ToolError
 from tools.terminal.backend import COLUMNS, ROWS
 
@@ -125,11 +126,11 @@ class ClientChannel:
             self._close_input()
 
     def stop(self) -> None:
-        self._signal(signal.SIGTERM)
+        kill_group(self._process.pid, signal.SIGTERM)
         try:
             self._process.wait(1)
         except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
+            kill_group(self._process.pid, signal.SIGKILL)
 
     def finish(self) -> int:
         self._close_input()
@@ -146,9 +147,3 @@ class ClientChannel:
             if self._input >= 0:
                 os.close(self._input)
                 self._input = -1
-
-    def _signal(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self._process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass

@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from agent.core.frames import FrameError
 from agent.integrations.mcp.frames import packed, read_frame
 from agent.integrations.mcp.launch import ServerLaunch
+from tools.kit.children import FrameError
 
 _TURNS = 5
 """Rounds of the loop that the package needs at most to deliver what came before an answer."""

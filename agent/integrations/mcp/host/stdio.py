@@ -21,9 +21,9 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from tools.kit.children import end_child, start_child
 from tools.services.sandbox import Wrapped
 from tools.text.safe_text import clean
-from tools.umask import person_umask
 
 LARGEST_MESSAGE = 16_000_000
 """Bytes of one message."""
@@ -108,16 +108,13 @@ async def stdio_streams(
     wrapped = start()
     environment = {name: value for name, value in {**env, **wrapped.env}.items() if name not in wrapped.unset}
     try:
-        process = await asyncio.create_subprocess_exec(
-            *wrapped.argv,
+        process = await start_child(
+            wrapped.argv,
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=environment,
             cwd=cwd or None,
-            pass_fds=wrapped.fds,
-            start_new_session=True,
-            umask=person_umask(),
+            fds=wrapped.fds,
             limit=_CHUNK,
         )
     except BaseException:
@@ -136,7 +133,7 @@ async def stdio_streams(
         yield read_stream, write_stream
     finally:
         try:
-            await asyncio.shield(_stop(process))
+            await asyncio.shield(end_child(process, _GRACE))
         finally:
             for task in tasks:
                 task.cancel()
@@ -217,23 +214,6 @@ async def _listening(process: asyncio.subprocess.Process, complaints: Complaints
     assert process.stderr is not None
     while data := await process.stderr.read(_CHUNK):
         complaints.take(data)
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    """End a server and all it started: by the end of its input, by a request, by force."""
-    if process.stdin is not None:
-        process.stdin.close()
-    for send in (None, signal.SIGTERM, signal.SIGKILL):
-        if send is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, send)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
-                await process.wait()
-            break
-    # What it left behind in its group.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def resolved_command(command: Sequence[str], path: str) -> list[str]:

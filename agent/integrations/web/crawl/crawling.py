@@ -20,7 +20,7 @@ from agent.integrations.web.crawl.robots import Robots, read_robots, read_sitema
 from agent.integrations.web.extracting import PageError, fetch_page, save
 from agent.integrations.web.gate import CallGate, same_site
 from agent.integrations.web.services import WebServices
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 from tools.results import DeniedError
 from tools.services.actions import Fetch
 from tools.services.web_reader import CrawlOrder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
-from agent.core.worker_process import IDLE, WorkerError, WorkerProcess
 from agent.integrations.web.reading.page import ReadPage, UnreadableError
+from tools.kit.children import IDLE, WorkerError, WorkerProcess
 
 SECONDS = 20.0
 """For one document."""

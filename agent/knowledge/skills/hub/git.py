@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -31,6 +30,7 @@ from agent.knowledge.skills.hub.problems import (
 )
 from agent.knowledge.skills.hub.trees import TreeEntry
 from agent.model.addresses import is_loopback
+from tools.kit.children import kill_group
 
 PROTOCOLS = ("https", "http", "ssh", "file")
 """What git may speak; each call allows only the one of its address."""
@@ -228,7 +228,8 @@ def run_git(
             _wait(child, seconds, output, watched, allowed)
         finally:
             if child.poll() is None:
-                _kill(child)
+                kill_group(child.pid)
+                child.wait()
         if child.returncode:
             errors.seek(0)
             raise _failure(allowed, errors.read(8_192).decode("utf-8", "replace"))
@@ -258,14 +259,6 @@ def _wait(
             watched is not None and _bytes_below(watched) > LARGEST
         ):
             raise HubRefusedError(f"The repository is larger than {LARGEST:,} bytes, which is not taken.")
-
-
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    child.wait()
 
 
 def _bytes_below(folder: Path) -> int:

@@ -21,8 +21,7 @@ from agent.knowledge.skills.hub.problems import HubError, HubRefusedError, quote
 from agent.knowledge.skills.hub.quarantine import Candidate
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.trust import decide
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import read_plain
+from tools.kit.files import read_plain, write_atomically
 
 CATEGORY = "installed"
 """The folder that skills from elsewhere lie in, unless another is named."""

@@ -23,8 +23,7 @@ from agent.knowledge.skills.hub.problems import HubError
 from agent.knowledge.skills.hub.source import SourceKind
 from agent.knowledge.skills.scanner import Verdict
 from agent.knowledge.skills.trust import Trust
-from tools.files.atomic import write_atomically
-from tools.files.descriptors import read_plain
+from tools.kit.files import read_plain, write_atomically
 
 VERSION = 1
 LARGEST = 20_000_000

@@ -22,7 +22,7 @@ from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRe
 from agent.knowledge.skills.hub.sources.well_known import SCHEMA
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.skill import Skill, load
-from tools.files.atomic import write_atomically
+from tools.kit.files import write_atomically
 from tools.text.redact import redact
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)

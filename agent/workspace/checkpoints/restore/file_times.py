@@ -24,7 +24,7 @@ from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.file_writing import set_time
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.ignored_names import is_noise
-from tools.files.descriptors import open_folder
+from tools.kit.files import open_folder
 
 _HEAD = 8_000
 _STEP = 1_000

@@ -31,7 +31,7 @@ from agent.workspace.checkpoints.restore.shared_files import (
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.units import TOP
 from tools.files.atomic_swap import exchange, move_new
-from tools.files.descriptors import open_folder
+from tools.kit.files import open_folder
 
 CHANGED = "was changed while it was being restored, and stays as it is"
 NOT_EMPTY = "holds something else and stays"

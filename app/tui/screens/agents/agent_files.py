@@ -159,7 +159,7 @@ def read_text(path: Path) -> str:
 
 def save(path: Path, text: str) -> None:
     """Write the file of a kind anew. Raises `ConfigError`."""
-    from tools.files.atomic import write_atomically
+    from tools.kit.files import write_atomically
 
     try:
         write_atomically(path, text.encode("utf-8", "replace"), PRIVATE_FILE)

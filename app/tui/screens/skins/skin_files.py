@@ -85,7 +85,7 @@ def recolor(path: Path, colors: dict[str, str]) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    from tools.files.atomic import write_atomically
+    from tools.kit.files import write_atomically
 
     try:
         # A link to the file, as people have who keep their settings in a repository, stays a link.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from agent.core.net.door import Door, Permit
 from agent.core.net.door_proxy import door_proxy
 from agent.integrations.web.search.service import SearchError, WebHit, hits, within
+from tools.kit.children import run_child
 
 _ENGINES = {
     "duckduckgo": ("html.duckduckgo.com", "duckduckgo.com"),
@@ -51,24 +51,15 @@ class Ddgs:
     async def _ask(self, query: str, limit: int, proxy: str) -> dict[str, object]:
         order = {"query": query, "limit": limit, "proxy": proxy, "engines": ",".join(_ENGINES)}
         order["seconds"] = max(1, int(self._seconds / 2))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-I", "-c", _START.format(path=sys.path)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT if name in os.environ},
-            start_new_session=True,
-        )
         try:
-            async with asyncio.timeout(self._seconds):
-                output, _ = await process.communicate(json.dumps(order).encode())
+            output = await run_child(
+                [sys.executable, "-I", "-c", _START.format(path=sys.path)],
+                json.dumps(order).encode(),
+                seconds=self._seconds,
+                env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            )
         except TimeoutError:
             raise SearchError(f"did not answer within {self._seconds:g} s") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
         try:
             found = json.loads(output[:_LARGEST])
         except ValueError:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
 from agent.knowledge.skills.hub.trees import TreeEntry, TreeSource
-from tools.files.descriptors import read_bytes
+from tools.kit.files import read_bytes
 
 _MOST_ENTRIES = 20_000
 _PASSED_OVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})

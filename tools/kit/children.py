@@ -1,0 +1,271 @@
+"""Child processes: each the first of a session and a group of its own, of which nothing is left afterwards.
+
+A child begins with the umask of the person, unless what it makes is for Hermes alone. Processes of our own
+speak JSON objects over a socket that they inherit, each behind its length in four bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from tools.kit.umask import person_umask
+
+MUCH = 100_000
+"""Bytes from which on a frame is parsed off the event loop: about 2 ms."""
+_START = (
+    "import sys; sys.path[:] = {path!r}; from tools.kit.umask import make_private; make_private(); "
+    "from {module} import main; main()"
+)
+
+IDLE = 60.0
+"""Seconds without an order after which a worker ends."""
+_LARGEST = 200_000_000
+_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+
+Stream = int | IO[Any]
+
+
+async def start_child(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    stdin: Stream = DEVNULL,
+    stdout: Stream = PIPE,
+    stderr: Stream = DEVNULL,
+    fds: Sequence[int] = (),
+    private: bool = False,
+    limit: int = 65_536,
+) -> Process:
+    """Start a program in a session of its own. Raises `OSError` and `ValueError`.
+
+    `env` is all the variables it has; None: those of this process. It inherits the descriptors `fds`. What it
+    makes is `private` to us, or has the mode that a program of the person's own would give it. `limit` is the
+    longest line that can be read from it.
+    """
+    return await asyncio.create_subprocess_exec(
+        *argv,
+        env=None if env is None else dict(env),
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=fds,
+        start_new_session=True,
+        umask=-1 if private else person_umask(),
+        limit=limit,
+    )
+
+
+async def run_child(
+    argv: Sequence[str | Path],
+    data: bytes,
+    *,
+    seconds: float,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+) -> bytes:
+    """What a program answers to `data`; nothing of it is left. Raises `TimeoutError` and `OSError`."""
+    process = await start_child(argv, env=env, cwd=cwd, stdin=PIPE, private=True)
+    try:
+        async with asyncio.timeout(seconds):
+            return (await process.communicate(data))[0]
+    finally:
+        await kill_child(process)
+
+
+def kill_group(group: int, number: int = signal.SIGKILL) -> None:
+    """Signal a process group, which may be gone already."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+async def kill_child(process: Process) -> None:
+    """Kill a child with its group, and wait for its end. May be called again."""
+    if process.returncode is None:
+        kill_group(process.pid)
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def end_child(process: Process, seconds: float, *, asked: bool = False) -> None:
+    """End a child with its group: by the end of its input, by a request, by force, each for `seconds`.
+
+    `asked`: the child was asked already, so it begins with the request.
+    """
+    if process.stdin is not None and not asked:
+        process.stdin.close()
+    for number in (None, signal.SIGTERM, signal.SIGKILL)[asked:]:
+        if process.returncode is not None:
+            break
+        if number is not None:
+            kill_group(process.pid, number)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await process.wait()
+    kill_group(process.pid)  # what it left behind
+
+
+async def start_module(
+    module: str, environ: Mapping[str, str] | None = None
+) -> tuple[Process, asyncio.StreamReader, asyncio.StreamWriter]:
+    """Run `main` of a module of ours, which finds the number of its socket in `sys.argv[1]`.
+
+    It has no standard streams; `environ` as in `start_child`. Raises `OSError`.
+    """
+    ours, its = socket.socketpair()
+    try:
+        start = _START.format(path=sys.path, module=module)
+        process = await start_child(
+            [sys.executable, "-I", "-c", start, str(its.fileno())],
+            env=environ,
+            stdout=DEVNULL,
+            fds=[its.fileno()],
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        its.close()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    return process, reader, writer
+
+
+class FrameError(Exception):
+    """What came is no frame; the text says why, as a clause."""
+
+
+class LargeFrameError(FrameError):
+    """A frame is larger than it may be."""
+
+
+def framed(data: bytes) -> bytes:
+    """The bytes of one object as they are sent."""
+    return len(data).to_bytes(4, "big") + data
+
+
+async def read_frame(reader: asyncio.StreamReader, largest: int) -> dict[str, Any] | None:
+    """The next frame of at most `largest` bytes; None at the end of the stream, even amid a frame.
+
+    Raises `FrameError`.
+    """
+    try:
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        if size > largest:
+            raise LargeFrameError(f"a frame of {size:,} bytes is too large")
+        data = await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    try:
+        frame = await asyncio.to_thread(json.loads, data) if size > MUCH else json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a frame is not JSON: {error}") from error
+    if not isinstance(frame, dict):
+        raise FrameError("a frame is not an object")
+    return frame
+
+
+class WorkerError(Exception):
+    """The process ended, or answered with something that is no answer."""
+
+
+class WorkerProcess:
+    """A process that does one kind of work: started when needed, ended when idle, killed when it hangs.
+
+    It has a scrubbed environment and does one order at a time, of at most `seconds`; `main` of `module`
+    answers (see `agent.core.worker_child`).
+    """
+
+    def __init__(
+        self, module: str, *, seconds: float, idle: float = IDLE, environ: Mapping[str, str] | None = None
+    ) -> None:
+        """`environ` is added to the few variables that the process gets."""
+        self._module = module
+        self._seconds = seconds
+        self._idle = idle
+        self._environ = dict(environ or {})
+        self._lock = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._ending: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """The process while there is one."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    async def ask(self, order: Mapping[str, Any], data: bytes = b"") -> bytes:
+        """The answer to an order. Raises `TimeoutError` and `WorkerError`; the next order starts anew."""
+        async with self._lock:
+            self._stay()
+            try:
+                async with asyncio.timeout(self._seconds):
+                    answer = await self._ask(order, data)
+            except TimeoutError:
+                await self._end()
+                raise
+            except (OSError, EOFError, ValueError) as error:
+                await self._end()
+                raise WorkerError(str(error)) from error
+            except BaseException:
+                await self._end()
+                raise
+            self._ending = asyncio.get_running_loop().call_later(self._idle, self._leave)
+        return answer
+
+    async def close(self) -> None:
+        """End the process. It starts again when it is needed again."""
+        self._stay()
+        async with self._lock:
+            await self._end()
+
+    async def _ask(self, order: Mapping[str, Any], data: bytes) -> bytes:
+        reader, writer = await self._started()
+        head = json.dumps({**order, "size": len(data)}).encode()
+        writer.write(framed(head))
+        writer.write(data)
+        await writer.drain()
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        if size > _LARGEST:
+            raise ValueError("an answer is too large")
+        return await reader.readexactly(size)
+
+    async def _started(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._streams is not None and self._process is not None and self._process.returncode is None:
+            return self._streams
+        await self._end()
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        self._process, reader, writer = await start_module(self._module, kept | self._environ)
+        self._streams = reader, writer
+        return self._streams
+
+    def _stay(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
+    def _leave(self) -> None:
+        task = asyncio.ensure_future(self.close())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _end(self) -> None:
+        process, streams = self._process, self._streams
+        self._process = self._streams = None
+        if streams is not None:
+            streams[1].close()
+        if process is not None:
+            await kill_child(process)

@@ -1,0 +1,359 @@
+"""Files as every floor needs them: the path that was checked, private, whole after a crash, locked.
+
+A resolved path has no links. Here it is walked from the root one folder at a time, each step by descriptor
+and without following links: if any part was swapped for a link after the check, the walk fails instead of
+leading elsewhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tools.kit.umask import make_folder, open_up
+
+PRIVATE_FOLDER = 0o700
+PRIVATE_FILE = 0o600
+MAX_WHOLE_BYTES = 50_000_000
+"""Size above which a file is not held in memory as a whole."""
+TEMPORARY_PREFIX = ".hermes-"
+"""Start of the names of unfinished files; they stand beside their target for a moment."""
+
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a FIFO must not wait for a writer; it has no effect on plain files.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF)
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.0005, 0.05
+
+
+class NotAFileError(OSError):
+    """The path names a folder, device, FIFO or socket. `kind` says which."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(errno.EISDIR if kind == "folder" else errno.EINVAL, f"it is a {kind}, not a file")
+        self.kind = kind
+
+
+@contextmanager
+def open_folder(path: Path) -> Iterator[int]:
+    """A descriptor of the folder `path` (absolute, resolved), for `dir_fd` arguments only.
+
+    Raises `OSError`; `ENOTDIR` or `ELOOP` when a part of the path is a link or no folder.
+    """
+    descriptor = os.open("/", _FOLDER)
+    try:
+        for name in path.parts[1:]:
+            descriptor = _step(descriptor, name)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(path: Path) -> list[Path]:
+    """Create the folder `path` and what is missing above it; returns the new ones, outermost first."""
+    made: list[Path] = []
+    descriptor = os.open("/", _FOLDER)
+    try:
+        here = Path("/")
+        for name in path.parts[1:]:
+            here = here / name
+            try:
+                make_folder(name, dir_fd=descriptor)
+                made.append(here)
+            except FileExistsError:
+                pass
+            except OSError:
+                # A read-only parent answers before it looks whether the folder is there.
+                if not _is_folder(name, descriptor):
+                    raise
+            descriptor = _step(descriptor, name)
+    except OSError:
+        remove_folders(made)
+        raise
+    finally:
+        os.close(descriptor)
+    return made
+
+
+def remove_folders(made: list[Path]) -> None:
+    """Take back what `make_folders` made, as far as it is still empty."""
+    for folder in reversed(made):
+        try:
+            folder.rmdir()
+        except OSError:
+            continue
+
+
+def open_file(path: Path) -> int:
+    """A descriptor for reading the plain file `path` (absolute, resolved).
+
+    Raises `NotAFileError` for everything else and `OSError` when it cannot be opened.
+    """
+    with open_folder(path.parent) as folder:
+        # Devices may act on being opened, so look before.
+        require_file(os.stat(path.name, dir_fd=folder, follow_symlinks=False))
+        descriptor = os.open(path.name, _READ, dir_fd=folder)
+    try:
+        require_file(os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_bytes(path: Path, limit: int = MAX_WHOLE_BYTES) -> tuple[bytes, os.stat_result]:
+    """The whole content of a plain file and its status. Raises `OSError` (`EFBIG` above `limit` bytes)."""
+    with os.fdopen(open_file(path), "rb") as file:
+        status = os.fstat(file.fileno())
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"the file is larger than {limit} bytes")
+    return data, status
+
+
+def read_plain(path: Path, limit: int = MAX_WHOLE_BYTES) -> bytes:
+    """`read_bytes` for a path that may hold links. A FIFO or device is an error, never waited for."""
+    return read_bytes(Path(os.path.realpath(path)), limit)[0]
+
+
+def entry_status(path: Path) -> os.stat_result | None:
+    """Status of what stands at `path`, links not followed; None when nothing does."""
+    try:
+        with open_folder(path.parent) as folder:
+            return os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def require_file(status: os.stat_result) -> None:
+    """Raise unless `status` is that of a plain file: `ELOOP` for a link, else `NotAFileError`."""
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISLNK(mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if stat.S_ISDIR(mode):
+        raise NotAFileError("folder")
+    if stat.S_ISFIFO(mode):
+        raise NotAFileError("FIFO")
+    raise NotAFileError("socket" if stat.S_ISSOCK(mode) else "device")
+
+
+def read_owned(path: Path, largest: int) -> bytes | None:
+    """The bytes of a file of this user that no other one may write, at most `largest` of them.
+
+    None where there is no such file, where it is a link, or where it is larger. Reads the disk.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(file, "rb") as opened:
+        status = os.fstat(opened.fileno())
+        if status.st_uid != os.getuid() or status.st_mode & 0o022 or status.st_size > largest:
+            return None
+        try:
+            return opened.read(largest)
+        except OSError:
+            return None
+
+
+def create_file(path: str | Path, mode: int = PRIVATE_FILE, *, folder: int | None = None) -> int:
+    """A descriptor for reading and writing a file that was not there; `path` may lie in the open `folder`.
+
+    Raises `FileExistsError`, for a link too, and `OSError`.
+    """
+    return os.open(path, _NEW, mode, dir_fd=folder)
+
+
+def write_new(
+    path: str | Path,
+    data: bytes,
+    mode: int = PRIVATE_FILE,
+    *,
+    folder: int | None = None,
+    durable: bool = False,
+) -> None:
+    """Write a file that was not there, on disk before this returns if `durable`. Raises as `create_file`."""
+    with os.fdopen(create_file(path, mode, folder=folder), "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def write_atomically(
+    path: Path,
+    data: bytes | Iterable[bytes],
+    mode: int | None = None,
+    *,
+    follow_links: bool = True,
+    like: Path | None = None,
+    token: str = "",
+    for_person: bool = False,
+    durable: bool = True,
+    prefix: str = TEMPORARY_PREFIX,
+) -> None:
+    """Make `data`, or its pieces, the content of `path`, on disk before this returns if `durable`.
+
+    An existing file keeps its mode, extended attributes and, where permitted, its owner; `like` names
+    another file to take them from, and `mode` overrides the mode. `prefix` and `token` begin the name of the
+    unfinished file. A new file without `mode` follows the umask: that of the process, or `for_person` that
+    of who started Hermes. Links lead to their target, unless `follow_links` is off: then a link anywhere in
+    the path is an error. Raises `OSError`; the old content is intact then and no temporary file is left.
+    """
+    target = Path(os.path.realpath(path)) if follow_links else path
+    with open_folder(target.parent) as folder:
+        before = _existing(folder, target.name)
+        if before is not None and not os.access(target.name, os.W_OK, dir_fd=folder):
+            # A rename would pass over a file its owner has made read-only.
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+        temporary = f"{prefix}{token}{os.urandom(8).hex()}.tmp"
+        pattern = like or (target if before is not None else None)
+        try:
+            # Content that is to be private must not be readable for a moment either.
+            start_mode = 0o666 if mode is None and pattern is None else PRIVATE_FILE
+            with os.fdopen(create_file(temporary, start_mode, folder=folder), "wb") as file:
+                file.writelines((data,) if isinstance(data, bytes | bytearray | memoryview) else data)
+                file.flush()
+                if pattern is not None:
+                    _take_after(file.fileno(), pattern)
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
+                elif pattern is None and for_person:
+                    open_up(file.fileno(), folder)
+                if durable:
+                    os.fsync(file.fileno())
+            os.replace(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        if durable:
+            sync_folder(folder)
+
+
+def sync_folder(folder: int) -> None:
+    """Bring names in a folder to disk, where the file system knows how to."""
+    try:
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    except PermissionError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def lock_file(descriptor: int, *, shared: bool = False, seconds: float | None = None) -> bool:
+    """Lock an open file; False if others still have it after `seconds` (0: at once; None: waits for them).
+
+    The system lets go of it when the last descriptor of this opening is closed, however its process ends.
+    """
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    if seconds is None:
+        fcntl.flock(descriptor, how)
+        return True
+    deadline, pause = time.monotonic() + seconds, _SHORTEST_WAIT
+    while True:
+        try:
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_WAIT)
+
+
+def open_lock(path: str | Path) -> int:
+    """A descriptor of a private file that serves as a lock only; it is made if needed. Raises `OSError`."""
+    return os.open(path, _LOCK, PRIVATE_FILE)
+
+
+@contextmanager
+def file_lock(path: str | Path, *, seconds: float | None = None) -> Iterator[int]:
+    """Hold the lock of a file that serves as one, and give its descriptor.
+
+    Raises `BlockingIOError` if others still have it after `seconds` (see `lock_file`), and `OSError`.
+    """
+    descriptor = open_lock(path)
+    try:
+        if not lock_file(descriptor, seconds=seconds):
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _existing(folder: int, name: str) -> os.stat_result | None:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    require_file(status)
+    return status
+
+
+def _take_after(descriptor: int, pattern: Path) -> None:
+    """Give a new file owner, attributes and mode of `pattern`, in the order that keeps the mode."""
+    with open_folder(pattern.parent) as folder:
+        wanted = os.stat(pattern.name, dir_fd=folder, follow_symlinks=False)
+        new = os.fstat(descriptor)
+        if (wanted.st_uid, wanted.st_gid) != (new.st_uid, new.st_gid):
+            _change_owner(descriptor, wanted)
+        _copy_attributes(descriptor, pattern.name, folder)
+    os.fchmod(descriptor, stat.S_IMODE(wanted.st_mode))
+
+
+def _change_owner(descriptor: int, wanted: os.stat_result) -> None:
+    for uid, gid in ((wanted.st_uid, wanted.st_gid), (-1, wanted.st_gid)):
+        try:
+            os.fchown(descriptor, uid, gid)
+            return
+        except PermissionError:
+            continue
+
+
+def _copy_attributes(descriptor: int, name: str, folder: int) -> None:
+    if not hasattr(os, "listxattr"):
+        return
+    try:
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return
+    try:
+        for attribute in os.listxattr(source):
+            try:
+                os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
+            except OSError:
+                continue  # attributes of the system are not ours to set
+    except OSError:
+        pass  # the file system knows no attributes
+    finally:
+        os.close(source)
+
+
+def _step(descriptor: int, name: str) -> int:
+    """Go one folder down; the descriptor above is closed only when that worked."""
+    below = os.open(name, _FOLDER, dir_fd=descriptor)
+    os.close(descriptor)
+    return below
+
+
+def _is_folder(name: str, descriptor: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
