@@ -15,6 +15,7 @@ from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
 from tools.services.canvases import Canvas, CanvasKind, result_of
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 LARGEST = 2_000_000
 """Bytes of what a canvas shows."""
@@ -106,7 +107,7 @@ async def _edited(name: str, arguments: Arguments, context: ToolContext) -> tupl
 
 
 def _line(text: str) -> str:
-    return " ".join(clean(text).split())[:100]
+    return one_line(text)[:100]
 
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

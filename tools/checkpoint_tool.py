@@ -14,6 +14,7 @@ from tools.results import DiffDetail, Display, ToolError
 from tools.services.actions import RestoreFiles
 from tools.services.checkpoints import Checkpoints
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 ACTIONS = ("save", "list", "restore", "diff", "branch")
 SHOWN = 50
@@ -107,7 +108,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     if result.get("error"):
         return Display("checkpoint", subject, clean(str(result["error"])))
     files = result.get("files", 0)
-    counted = f"{files} file{'' if files == 1 else 's'}"
+    counted = plural(files, "file")
     if action == "diff":
         lines = f"{counted} · +{result.get('added', 0)} −{result.get('removed', 0)}"
         return Display("checkpoint", subject, lines, DiffDetail(clean(str(result.get("diff", "")))))

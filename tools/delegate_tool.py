@@ -9,6 +9,7 @@ from tools.context import Assignment, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 NAME = "delegate_task"
 MAX_TASKS = 32
@@ -114,7 +115,7 @@ def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]
 
 def shortened(about: str) -> str:
     """A description in one line that is not too long for a schema."""
-    line = " ".join(clean(about).split())
+    line = one_line(about)
     return line if len(line) <= ABOUT_CHARS else f"{line[: ABOUT_CHARS - 1].rstrip()}…"
 
 

@@ -10,6 +10,7 @@ from tools.found import FoundMessage
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
+from tools.text.words import brief, plural
 
 PAGE = 20_000
 """Characters of a message that are shown at once."""
@@ -22,7 +23,10 @@ async def recall_folded(arguments: Arguments, context: ToolContext) -> dict[str,
     if "id" in arguments:
         return _page(await context.folded.message(arguments["id"]), arguments["offset"])
     total, found = await context.folded.listed(arguments["query"].strip(), LISTED)
-    listed = [{"id": each.id, "role": each.role, "begins": _beginning(each.text)} for each in found]
+    listed = [
+        {"id": each.id, "role": each.role, "begins": brief(each.text[: 4 * EXCERPT], EXCERPT)}
+        for each in found
+    ]
     result: dict[str, Any] = {"total": total, "messages": listed}
     if total > len(found):
         result["hint"] = f"The newest {len(found)} are listed; name a word of it in query to find others."
@@ -44,11 +48,6 @@ def _page(message: FoundMessage, offset: int) -> dict[str, Any]:
     return result
 
 
-def _beginning(text: str) -> str:
-    line = " ".join(clean(text[: 4 * EXCERPT]).split())
-    return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…"
-
-
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     subject = (
         f"message {arguments['id']}" if "id" in arguments else str(arguments.get("query", "") or "folded")
@@ -61,7 +60,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
         text = str(result["text"])
         return Display("recall", clean(subject), f"{result['characters']:,} characters", TextDetail(text))
     total = result.get("total", 0)
-    return Display("recall", clean(subject), f"{total} message{'' if total == 1 else 's'}")
+    return Display("recall", clean(subject), plural(total, "message"))
 
 
 registry.register(

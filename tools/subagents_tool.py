@@ -11,6 +11,7 @@ from tools.registry import Arguments, registry
 from tools.results import DiffDetail, Display, TextDetail, ToolError
 from tools.services.actions import MergeCopy
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 ACTIONS = (
     "list",
@@ -82,7 +83,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     if result.get("error"):
         return Display("agents", subject, clean(str(result["error"]))[:200])
     if isinstance(agents := result.get("agents"), list):
-        return Display("agents", subject, f"{len(agents)} agent{'s' * (len(agents) != 1)}")
+        return Display("agents", subject, plural(len(agents), "agent"))
     if (diff := result.get("diff")) is not None:
         lines = f"{result.get('files', 0)} files · +{result.get('added', 0)} −{result.get('removed', 0)}"
         return Display("agents", subject, lines, DiffDetail(clean(str(diff))))

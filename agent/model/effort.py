@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.model.protocol import Thinking
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.store.nodes import Node
@@ -74,5 +75,5 @@ def parse_effort(text: str) -> Thinking:
 def effort_word(level: Thinking | None) -> str:
     """The level in a word or two; empty for the provider's own."""
     if isinstance(level, int):
-        return f"{level:,} token{'' if level == 1 else 's'}"
+        return plural(level, "token")
     return level or ""

@@ -14,6 +14,7 @@ from agent.model.dialect import ANY, Dialect
 from agent.model.protocol import Frame, Thinking, ToolSpec
 from agent.model.tool_schemas import plain, sound
 from agent.model.wire_format import Framer, WireFormat
+from tools.text.words import shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,8 @@ def offered(tools: Sequence[ToolSpec], dialect: Dialect) -> Sequence[ToolSpec]:
         made = plain if rules.form == "plain" else sound
         tools = [replace(tool, parameters=made(tool.parameters)) for tool in tools]
     if most := rules.longest:
-        tools = [replace(tool, description=shortened(tool.description, most)) for tool in tools]
+        tools = [replace(tool, description=shorten(tool.description, most)) for tool in tools]
     return tools
-
-
-def shortened(text: str, most: int) -> str:
-    """A text with `most` characters at most."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def schema_digest(tool: ToolSpec) -> str:

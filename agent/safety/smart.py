@@ -18,7 +18,8 @@ from typing import Any, Literal
 from agent.safety.verdict import SEVERITY, Verdict
 from tools.services.actions import Action
 from tools.text.redact import redact
-from tools.text.safe_text import clean, truncate
+from tools.text.safe_text import truncate
+from tools.text.words import one_line, shorten
 
 MARK = "side model: "
 """Stands before every reason that is the side model's opinion."""
@@ -99,8 +100,8 @@ def read_answer(text: str) -> SideModelOpinion | None:
     reasons = answer.get("reasons", [])
     if kind not in _OPINIONS or not isinstance(reasons, list):
         return None
-    lines = (" ".join(clean(reason).split()) for reason in reasons if isinstance(reason, str))
-    shown = tuple(line if len(line) <= REASON else f"{line[: REASON - 1]}…" for line in lines if line)
+    lines = (one_line(reason) for reason in reasons if isinstance(reason, str))
+    shown = tuple(shorten(line, REASON) for line in lines if line)
     return SideModelOpinion(_OPINIONS[kind], shown[:REASONS])
 
 

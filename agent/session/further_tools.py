@@ -21,6 +21,7 @@ from tools.registry import Registry, ToolEntry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
 from tools.text.tool_ranking import LONGEST_QUERY, Findable, ranked
+from tools.text.words import plural
 
 SHARE = 0.1
 """The part of a model's window that further tools may take to be shown in each request."""
@@ -193,4 +194,4 @@ def _shown(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Displ
     total = result.get("total", 0)
     names = [str(each["name"]) for each in result.get("tools", ())]
     detail = TextDetail(clean("\n".join(names))) if names else None
-    return Display("find tools", subject, f"{total} tool{'' if total == 1 else 's'}", detail)
+    return Display("find tools", subject, plural(total, "tool"), detail)

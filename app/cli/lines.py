@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.events import ToolFinished
 from tools.results import Outcome
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 GLYPHS: dict[Outcome, str] = {"done": "✓", "failed": "✗", "denied": "⊘", "interrupted": "■"}
 
@@ -12,9 +12,5 @@ GLYPHS: dict[Outcome, str] = {"done": "✓", "failed": "✗", "denied": "⊘", "
 def call_line(event: ToolFinished) -> str:
     """`✓ read  src/money.py 1–80 · 80 lines  0.1 s`."""
     display = event.display
-    words = " · ".join(filter(None, (_line(display.subject), _line(display.summary))))
+    words = " · ".join(filter(None, (one_line(display.subject), one_line(display.summary))))
     return f"{GLYPHS[event.outcome]} {display.verb:<7}{words}  {event.seconds:.1f} s"
-
-
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())

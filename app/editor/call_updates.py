@@ -12,6 +12,7 @@ from acp import schema
 
 from tools.results import DiffDetail, Display, Outcome, TextDetail
 from tools.text.safe_text import clean
+from tools.text.words import brief
 
 ToolKind = Literal["read", "edit", "search", "execute", "think", "fetch", "other"]
 
@@ -43,8 +44,7 @@ def kind_of(tool: str) -> ToolKind:
 
 def title_of(display: Display) -> str:
     """A call in one line."""
-    line = " ".join(clean(f"{display.verb} {display.subject}").split())
-    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
+    return brief(f"{display.verb} {display.subject}", LONGEST_TITLE)
 
 
 def locations(arguments: Mapping[str, Any], workspace: Path) -> list[schema.ToolCallLocation]:

@@ -10,6 +10,7 @@ from agent.core.modes import MODES, SUMMARIES, Mode
 from agent.model.model_choices import ModelChoice
 from app.editor.commands import COMMANDS
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 MODE, MODEL, EFFORT = "mode", "model", "effort"
 """Ids of the options."""
@@ -77,7 +78,7 @@ def commands(skills: Sequence[tuple[str, str]]) -> schema.AvailableCommandsUpdat
 
 
 def _command(name: str, description: str, hint: str) -> schema.AvailableCommand:
-    shown = " ".join(clean(description).split())[:300]
+    shown = one_line(description)[:300]
     given = schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint=hint)) if hint else None
     return schema.AvailableCommand(name=name, description=shown, input=given)
 

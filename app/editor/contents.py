@@ -18,6 +18,7 @@ from agent.core.attachments import AttachmentStore
 from agent.core.messages import Attachment
 from agent.errors import ConfigError
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 MOST_CONTEXT = 400_000
 """Characters of embedded files that go with one message."""
@@ -111,7 +112,7 @@ def _is_address(uri: str) -> bool:
 
 def _link(uri: str, name: str) -> str:
     """A mention that a person and a model can read: the path of a file, any other address as it is."""
-    shown = " ".join(clean(name).split()) or _named(uri)
+    shown = one_line(name) or _named(uri)
     where = clean(unquote(urlsplit(uri).path)) if uri.startswith("file://") else clean(uri)
     return f"[{shown}]({where})"
 

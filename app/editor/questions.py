@@ -25,6 +25,7 @@ from app.tui.questions import budget_words as budget
 from app.tui.questions.approval_words import one_line, reached, reasons
 from tools.context import PersonAnswer
 from tools.text.safe_text import clean
+from tools.text.words import brief
 
 Kind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 LONGEST_NAME = 120
@@ -90,7 +91,7 @@ def _approval(request: ApprovalAsked) -> EditorQuestion:
         ]
     choices.append(EditorChoice("deny", "Deny", "reject_once", Decision("deny")))
     return EditorQuestion(
-        title=_short(f"{request.tool}: {request.headline}"),
+        title=brief(f"{request.tool}: {request.headline}", LONGEST_NAME),
         text="\n".join([_fenced(request.headline), "", *facts]),
         choices=tuple(choices),
     )
@@ -99,7 +100,7 @@ def _approval(request: ApprovalAsked) -> EditorQuestion:
 def _forecast(request: ForecastAsked) -> EditorQuestion:
     goals = [f"- {one_line(goal)}" for goal in request.forecast.goals]
     return EditorQuestion(
-        title=_short(budget.heading(request)),
+        title=brief(budget.heading(request), LONGEST_NAME),
         text="\n".join([*goals, "", _fenced(budget.aligned(list(budget.figures(request))))]),
         choices=(
             EditorChoice("once", "Send them", "allow_once", Decision("once")),
@@ -114,10 +115,12 @@ def _forecast(request: ForecastAsked) -> EditorQuestion:
 def _ceiling(request: CeilingAsked) -> EditorQuestion:
     raised = CeilingReply("raised", request.again)
     return EditorQuestion(
-        title=_short(f"{request.agent} cannot go on. {budget.reached(request)}"),
+        title=brief(f"{request.agent} cannot go on. {budget.reached(request)}", LONGEST_NAME),
         text="\n".join(f"· {note}" for note in budget.after(request)),
         choices=(
-            EditorChoice("raise", _short(budget.raised_once(request).capitalize()), "allow_once", raised),
+            EditorChoice(
+                "raise", brief(budget.raised_once(request).capitalize(), LONGEST_NAME), "allow_once", raised
+            ),
             EditorChoice("stop", "Stop here", "reject_once", CeilingReply("stopped")),
         ),
     )
@@ -125,12 +128,14 @@ def _ceiling(request: CeilingAsked) -> EditorQuestion:
 
 def _question(request: QuestionAsked) -> EditorQuestion:
     choices = [
-        EditorChoice(f"choice-{at}", _short(choice), "allow_once", PersonAnswer("answered", choice))
+        EditorChoice(
+            f"choice-{at}", brief(choice, LONGEST_NAME), "allow_once", PersonAnswer("answered", choice)
+        )
         for at, choice in enumerate(request.choices, 1)
     ]
     choices.append(EditorChoice("decline", "No answer", "reject_once", PersonAnswer("declined")))
     return EditorQuestion(
-        title=_short(request.question),
+        title=brief(request.question, LONGEST_NAME),
         text=clean(request.question),
         choices=tuple(choices),
         form=request.allow_freetext or not request.choices,
@@ -155,7 +160,7 @@ def fields_of(request: FormAsked) -> schema.ElicitationSchema:
         choices = ", ".join(label for _, label in each.choices)
         shown[each.name] = schema.ElicitationStringPropertySchema(
             type="string",
-            title=_short(each.title),
+            title=brief(each.title, LONGEST_NAME),
             description=one_line(each.label + (f" [{choices}]" if choices else "")),
             default=each.default_text or None,
         )
@@ -174,11 +179,6 @@ def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:
     """What a form that was sent says."""
     said = str((content or {}).get(ANSWER) or "").strip()
     return PersonAnswer("answered", said) if said else PersonAnswer("declined")
-
-
-def _short(text: str) -> str:
-    line = " ".join(clean(text).split())
-    return line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME - 1]}…"
 
 
 def _fenced(text: str) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, HermesError
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 Scope = Literal["look", "talk", "approve"]
 SCOPES: tuple[Scope, ...] = ("look", "talk", "approve")
@@ -253,4 +254,4 @@ def _hash(secret: str) -> str:
 
 
 def _named(name: str) -> str:
-    return " ".join(clean(name).split())[:NAME_LENGTH]
+    return one_line(name)[:NAME_LENGTH]

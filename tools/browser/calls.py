@@ -22,6 +22,7 @@ from tools.kit.files import make_folders, write_atomically
 from tools.results import ToolError
 from tools.services.actions import Fetch
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 NAVIGATE = "browser_navigate"
 _UNSAFE = re.compile(r"[^\w .()\[\]+,=@-]+")
@@ -205,7 +206,7 @@ class Call:
             except (ToolError, OSError) as error:
                 notes.append(f"The download {each.name[:100]} was not kept: {error}")
         if left := self.session.under_way():
-            notes.append(f"{len(left)} download{'s' * (len(left) != 1)} still under way.")
+            notes.append(f"{plural(len(left), 'download')} still under way.")
         return saved
 
     async def _save(self, guid: str, download: Download) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from tools.browser.capture import Box, FrameCapture, is_seen, view_inside
 from tools.browser.refs import NodeKey, RefTable
 from tools.text.safe_text import clean
+from tools.text.words import shorten
 
 LONGEST = 240
 """Characters of one name or value that are shown."""
@@ -391,4 +392,4 @@ def _plain(value: Any) -> str:
 
 
 def _cut(text: str, most: int = LONGEST) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return shorten(text, most)

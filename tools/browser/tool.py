@@ -10,6 +10,7 @@ from tools.context import ToolContext
 from tools.registry import Arguments, Trait, registry
 from tools.results import Display, TextDetail
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 _REF: dict[str, Any] = {"type": "string", "description": "Ref of the element, such as e12."}
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -47,7 +48,7 @@ def _summary(result: Mapping[str, Any]) -> str:
     changed = str(result.get("changed", ""))
     if changed:
         added = sum(1 for line in changed.splitlines() if line.startswith("+"))
-        return f"{added} line{'s' * (added != 1)} changed" if added else clean(changed.splitlines()[0])[:80]
+        return f"{plural(added, 'line')} changed" if added else clean(changed.splitlines()[0])[:80]
     return clean(str(result.get("file") or result.get("screenshot") or ""))[:100]
 
 

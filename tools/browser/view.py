@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from tools.browser.page_text import PageLine
+from tools.text.words import plural
 
 VIEW = 6_000
 """Characters of a page in view, about 1,500 tokens."""
@@ -98,9 +99,7 @@ def delta(before: PageView, after: PageView, path: str = "") -> str | None:
     missing = _gone(before, after)
     lost = len(set(old) - set(new))
     if not added and not missing:
-        return (
-            f"({lost} line{'s' * (lost != 1)} went out of view)" if lost else "(only the order has changed)"
-        )
+        return f"({plural(lost, 'line')} went out of view)" if lost else "(only the order has changed)"
     return "\n".join(filter(None, (text, missing)))
 
 

@@ -16,6 +16,7 @@ from tools.code.data import CallRecord, CodeProgress, RunningCall, Serve, Shown
 from tools.code.rpc import SMALL, error_text
 from tools.text.redact import redact
 from tools.text.safe_text import clean
+from tools.text.words import shorten
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +176,7 @@ class CallDispatcher:
     def _line(self, text: str) -> str:
         """The beginning of a text on one line. Masked before it is cut: half a secret has no shape."""
         line = " ".join(redact(clean(text), self.secrets).split())
-        return line if len(line) <= PREVIEW else line[: PREVIEW - 1] + "…"
+        return shorten(line, PREVIEW)
 
 
 def _beginnings(arguments: dict[str, Any]) -> str:

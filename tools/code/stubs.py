@@ -14,6 +14,7 @@ from typing import Any
 
 from tools.code.allowed import ALIASES, PASSED_ON, Offer
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 FILE = "hermes_tools.py"
 
@@ -166,7 +167,7 @@ def _docstring(tool: Mapping[str, Any], parameters: _Parameters, strips: bool) -
     described = [
         textwrap.fill(f"{python}: {described}", _WIDTH, initial_indent="    ", subsequent_indent="        ")
         for _, python, kind in [*parameters.required, *parameters.optional]
-        if (described := " ".join(clean(str(kind.get("description") or "")).split()))
+        if (described := one_line(str(kind.get("description") or "")))
     ]
     if described:
         lines += ["", *described]

@@ -18,6 +18,7 @@ from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunScript
 from tools.terminal.threads import on_thread
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 DESCRIPTION = """\
 Run a Python script that calls tools as functions. Only what it prints comes back to you.
@@ -156,7 +157,7 @@ def describe(arguments: Mapping[str, Any], result: Mapping[str, Any] | None) -> 
     if result is None:
         return Display("code", subject, detail=TextDetail(code, "python"))
     calls = result.get("tool_calls_made")
-    parts = [f"{calls} call{'s' * (calls != 1)}"] if isinstance(calls, int) else []
+    parts = [plural(calls, "call")] if isinstance(calls, int) else []
     if result.get("error"):
         parts.insert(0, clean(str(result["error"])).split("\n")[0][:160])
     texts = [clean(str(result.get(name) or "")).rstrip() for name in ("output", "errors")]

@@ -19,6 +19,7 @@ from tools.files.threads import in_thread
 from tools.kit.files import NotAFileError
 from tools.registry import registry
 from tools.results import Display, TextDetail, ToolError
+from tools.text.words import plural
 
 NAME = "read_file"
 DEFAULT_LIMIT, MAX_LIMIT = 500, 2000
@@ -165,7 +166,7 @@ def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     count = content.count("\n") + 1 if content else 0
     if not count:
         return Display("read", subject, "empty")
-    summary = f"{count} line{'' if count == 1 else 's'}"
+    summary = plural(count, "line")
     return Display("read", f"{subject} {offset}–{offset + count - 1}", summary, TextDetail(content))
 
 

@@ -12,6 +12,7 @@ from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
 from tools.senses.services import MessageFile, until_ready
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 NAME = "send_message"
 LARGEST = 25_000_000
@@ -36,12 +37,8 @@ async def _read(paths: Sequence[str], context: ToolContext) -> list[MessageFile]
         if room < 0:
             raise ToolError(f"The files have more than {LARGEST // 1_000_000} MB in all; send fewer at once.")
         shown = path if Path(path).name == name else f"{path} → {name}"
-        files.append(MessageFile(_one_line(shown), _one_line(name)[-_LONGEST_NAME:], data))
+        files.append(MessageFile(one_line(shown), one_line(name)[-_LONGEST_NAME:], data))
     return files
-
-
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).split())
 
 
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

@@ -21,6 +21,7 @@ from tools.terminal.output_watch import OutputWatch
 from tools.terminal.shell import Shell, ShellPlace
 from tools.terminal.threads import on_thread
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 DEFAULT_TIMEOUT = 180
 MAX_TIMEOUT = 600
@@ -202,7 +203,7 @@ def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display
     code = result.get("exit_code")
     lines = output.count("\n") + (not output.endswith("\n")) if output else 0
     ending = "timed out" if code == TIMED_OUT else f"exit {code}"
-    return Display("run", subject, f"{ending} · {lines} line{'s' * (lines != 1)}", TextDetail(output))
+    return Display("run", subject, f"{ending} · {plural(lines, 'line')}", TextDetail(output))
 
 
 def _subject(command: str) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 from rich.style import Style
 from rich.text import Text
 
+from tools.text.words import plural
 from widgets.panes import figures
 from widgets.panes.sparkline import Pulse, bars, pace
 from widgets.rows.row_text import fit, one_line, spread
@@ -158,7 +159,7 @@ def speed_of(row: AgentRow, look: AgentRowStyle) -> str:
 
 def took(row: AgentRow, width: int, now: float) -> str:
     """Time, calls, tokens, budget and money. Short of room, the gauge goes first, then the calls."""
-    calls = f"{row.calls} call{'s' * (row.calls != 1)}"
+    calls = plural(row.calls, "call")
     gauge = "" if row.budget is None else figures.gauge(row.budget, 4)
     cost = "" if row.cost is None else figures.money(row.cost)
     line = ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.style import Style
 from rich.text import Text
 
+from tools.text.words import ago, plural
 from widgets.rows.row_text import fit, one_line
 from widgets.timeline.graph import lane_role, rails
 from widgets.timeline.layout import Drawing, DrawnLine
@@ -140,9 +141,9 @@ def _right(drawing: Drawing, line: DrawnLine, around: PaintContext, *, calls: bo
     tree, ink = drawing.tree, around.ink
     parts: list[Text] = []
     if line.fold == "closed":
-        parts.append(Text(count(tree.size[line.node], "message"), ink("dim")))
+        parts.append(Text(plural(tree.size[line.node], "message"), ink("dim")))
     elif line.fold == "folded" and tree.calls[line.node] and calls:
-        parts.append(Text(count(tree.calls[line.node], "call"), ink("dim")))
+        parts.append(Text(plural(tree.calls[line.node], "call"), ink("dim")))
     steps = steps_of(tree, line)
     if steps:
         parts.append(_changes(tree.files(steps), steps, around))
@@ -161,7 +162,7 @@ def steps_of(tree: NodeTree, line: DrawnLine) -> Sequence[int]:
 
 def _changes(files: list[str], steps: Sequence[int], around: PaintContext) -> Text:
     ink = around.ink
-    name = shown_path(files[0]).rpartition("/")[2] if len(files) == 1 else count(len(files), "file")
+    name = shown_path(files[0]).rpartition("/")[2] if len(files) == 1 else plural(len(files), "file")
     text = Text("± ", ink("added")).append(fit(Text(name), 24).plain, ink("dim"))
     known = [around.counts.get(step) for step in steps]
     if len(steps) <= MOST_STEPS and None not in known:
@@ -180,16 +181,3 @@ def _light(words: Text, around: PaintContext) -> None:
 def shown_path(path: str) -> str:
     """A path, or words with one, that can be shown: bytes that are no text become marks."""
     return one_line(path.encode("utf-8", "replace").decode("utf-8"))
-
-
-def count(number: int, what: str) -> str:
-    """`1 file`, `3 files`."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
-def ago(seconds: float) -> str:
-    """How long ago, in at most six cells: `now`, `5 min`, `3 h`, `12 d`."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{min(int(seconds // size), 9_999)} {unit}"
-    return "now"

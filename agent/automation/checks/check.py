@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
 from agent.errors import ConfigError
+from tools.text.words import shorten
 
 Kind = Literal["contains", "exact", "regex", "json_schema", "file", "command", "tools", "judge"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -33,9 +34,7 @@ class Check:
         """How a report calls it."""
         shown = self.given if isinstance(self.given, str) else _shown(self.given)
         shown = " ".join(str(shown).split())
-        return (
-            f"{'not ' if self.negated else ''}{self.kind}: {shown if len(shown) <= 60 else shown[:59] + '…'}"
-        )
+        return f"{'not ' if self.negated else ''}{self.kind}: {shorten(shown, 60)}"
 
 
 @dataclass(frozen=True, slots=True)

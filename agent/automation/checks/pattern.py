@@ -6,6 +6,8 @@ run meanwhile.
 
 from __future__ import annotations
 
+from tools.text.words import shorten
+
 SECONDS = 5.0
 """How long one search may take."""
 
@@ -26,4 +28,4 @@ def found(pattern: str, text: str, *, by_line: bool = False) -> bool:
     except (regex.error, RecursionError, MemoryError, OverflowError) as error:
         fault = f"cannot be used: {error or type(error).__name__}"
     shown = " ".join(pattern.split())
-    raise PatternError(f"the pattern {shown if len(shown) <= 60 else shown[:59] + '…'} {fault}")
+    raise PatternError(f"the pattern {shorten(shown, 60)} {fault}")

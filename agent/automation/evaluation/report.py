@@ -9,6 +9,7 @@ from statistics import fmean
 
 from agent.automation.evaluation.figures import RunFigures, SuiteResult
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 _STYLE = Path(__file__).with_name("report.css")
 _COLUMNS = ("Score", "Calls", "Tokens", "Seconds")
@@ -48,8 +49,8 @@ def _conditions(result: SuiteResult) -> str:
     """What the result was made with, in a line."""
     tasks, runs = len(result.by_task()), len(result.runs_of_tasks)
     parts = [
-        f"{tasks:,} task{'' if tasks == 1 else 's'}",
-        f"{runs:,} run{'' if runs == 1 else 's'}",
+        plural(tasks, "task"),
+        plural(runs, "run"),
         f"seed {result.seed}",
         result.model,
         f"{'with' if result.skills else 'without'} skills",

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from agent.automation.schedule.expression import Schedule, parse_moment, parse_schedule
 from agent.automation.schedule.zones import ScheduleError
+from tools.text.words import shorten
 
 Missed = Literal["skip", "once", "all"]
 Overlap = Literal["skip", "queue", "parallel"]
@@ -115,7 +116,7 @@ class Job:
     def title(self) -> str:
         """What it is called: its name, else the beginning of what it does."""
         words = " ".join((self.intent.name or self.intent.prompt or self.intent.script).split())
-        return words if len(words) <= 60 else f"{words[:59]}…"
+        return shorten(words, 60)
 
     @property
     def is_used_up(self) -> bool:

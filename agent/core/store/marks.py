@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent.core.store import node_tree
 from agent.core.store.nodes import storable
 from agent.errors import StoreError
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 MAX_LABEL = 80
 """Characters of a label."""
@@ -64,7 +64,7 @@ def mark(
 
 
 def _tidy(label: str) -> str:
-    line = " ".join(clean(storable(label)).split())
+    line = one_line(storable(label))
     if len(line) > MAX_LABEL:
         raise StoreError(f"A label has at most {MAX_LABEL} characters; this one has {len(line)}.")
     return line

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tools.text.safe_text import clean
+from tools.text.words import shorten
 
 INDEXED_CHARS: Mapping[str, int] = {"user": 100_000, "assistant": 100_000, "tool": 20_000, "notice": 20_000}
 """Kinds that can be searched, and the characters of one node that go into the index."""
@@ -56,7 +57,7 @@ def first_line(text: str) -> str:
     line = text.lstrip().partition("\n")[0][: LINE + 1].rstrip()
     if not (line.isascii() and line.isprintable()):
         line = clean(line).strip()
-    return line if len(line) <= LINE else line[: LINE - 1] + "…"
+    return shorten(line, LINE)
 
 
 def searchable(kind: str, content: str, data: Mapping[str, Any]) -> str:

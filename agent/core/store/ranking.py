@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from agent.core.store.node_text import fold
 from agent.core.store.query import Query
 from tools.text.redact import redact
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 _K, _B, _USUAL = 1.2, 0.75, 400.0
 """BM25's saturation and length weights, and a usual length of a message in characters."""
@@ -92,7 +92,7 @@ def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, w
         # Begin with a whole word, if one begins before the match.
         blank = text.find(" ", start, at)
         start = blank + 1 if blank >= 0 else start
-    piece = " ".join(clean(text[start : start + width]).split())
+    piece = one_line(text[start : start + width])
     is_cut = last >= 0 or start + width < len(text)
     return ("…" if start or first else "") + piece + ("…" if is_cut else "")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.text.safe_text import clean
+from tools.text.words import brief
 
 MOST_SHOWN = 10
 """Findings of one edit that are told; the rest is counted."""
@@ -65,14 +65,9 @@ def _finding(item: Any) -> Finding | None:
         line=line,
         column=column,
         severity=severity,
-        message=_line(item["message"], _MESSAGE),
-        origin=_line(origin, 80),
+        message=brief(item["message"][: 4 * _MESSAGE], _MESSAGE),
+        origin=brief(origin[:320]),
     )
-
-
-def _line(text: str, limit: int) -> str:
-    joined = " ".join(clean(text[: limit * 4]).split())
-    return joined if len(joined) <= limit else joined[: limit - 1] + "…"
 
 
 def news(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:

@@ -14,7 +14,7 @@ from agent.integrations.gateways.adapter import (
     RateLimitedError,
     UndeliverableError,
 )
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     import httpx2
@@ -122,7 +122,7 @@ def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) ->
     """Raise what a status means, with the platform's own words."""
     if status < 300:
         return
-    said = " ".join(clean(body[:300].decode("utf-8", "replace")).split())
+    said = one_line(body[:300].decode("utf-8", "replace"))
     if status == 429:
         raise RateLimitedError(_seconds(headers.get("retry-after", ""), body))
     if status == 401:

@@ -14,7 +14,7 @@ from typing import IO, Any
 from agent.core.config.hook_answer import HookAnswer, HookError, parse_answer
 from agent.core.config.hook_list import Hook
 from tools.kit.children import kill_child, kill_group, start_child
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 LARGEST_ANSWER = 1_000_000
 """Bytes of output that are read."""
@@ -74,7 +74,7 @@ async def _answer(
             task.cancel()
         await asyncio.gather(answering, complaining, return_exceptions=True)
     if code != 0:
-        words = " ".join(clean(complaint.decode("utf-8", "replace")).split())[:_COMPLAINT]
+        words = one_line(complaint.decode("utf-8", "replace"))[:_COMPLAINT]
         raise HookError(f"it ended with code {code}" + (f" ({words})" if words else ""))
     if len(said) > LARGEST_ANSWER:
         raise HookError(f"its answer is larger than {LARGEST_ANSWER:,} bytes")

@@ -14,6 +14,7 @@ from tools.registry import Handler, Registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import CallServer
 from tools.text.safe_text import clean
+from tools.text.words import shorten
 
 PLACE = 2_000
 """After all tools of Hermes."""
@@ -146,4 +147,4 @@ def _describer(tool: OfferedTool) -> Any:
 def _brief(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text[:200].split())
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return shorten(text, 60)

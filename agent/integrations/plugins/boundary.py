@@ -13,13 +13,14 @@ from pathlib import Path
 
 from agent.core.home import Home
 from agent.integrations.plugins.capabilities import DeclaredCapabilities
-from agent.integrations.plugins.problem import SkippedPart, quoted
+from agent.integrations.plugins.problem import SkippedPart
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
 from agent.safety.sandbox.repository import repository_of
 from agent.workspace.placeholders import hold
 from tools.services.sandbox import NetworkSpace, SandboxLimits, SandboxPolicy
+from tools.text.words import brief
 
 PROGRAM = Path(__file__).resolve().parent / "child"
 """The folder that holds the program of the child."""
@@ -60,7 +61,7 @@ def granted_paths(
             if not wrong and any(path.is_relative_to(each) for each in closed):
                 wrong = "it lies where secrets are kept, which no plugin is shown"
             if wrong:
-                refused.append(SkippedPart(f"capabilities.paths.{kind}: {quoted(text)}", wrong))
+                refused.append(SkippedPart(f"capabilities.paths.{kind}: {brief(text)}", wrong))
             else:
                 found.append(path)
         return tuple(found)

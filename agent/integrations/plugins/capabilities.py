@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from agent.core.config.hook_list import HOOK_EVENTS, HookEvent
 from agent.core.net.hosts import entry
-from agent.integrations.plugins.problem import SkippedPart, quoted
+from agent.integrations.plugins.problem import SkippedPart
+from tools.text.words import brief
 
 MOST = 64
 """Entries of one list that are read."""
@@ -83,9 +84,9 @@ def parse(given: Any, origin: str) -> tuple[DeclaredCapabilities, tuple[SkippedP
         env=reader.listed("env", given.get("env"), _variable),
     )
     for key in given.keys() - {"tools", "paths", "hosts", "events", "env"}:
-        reader.skip(quoted(key), "there is no such capability")
+        reader.skip(brief(key), "there is no such capability")
     for key in paths.keys() - {"read", "write"}:
-        reader.skip(f"paths.{quoted(key)}", "there is no such capability")
+        reader.skip(f"paths.{brief(key)}", "there is no such capability")
     return found, tuple(reader.skipped)
 
 
@@ -110,7 +111,7 @@ class _Reader:
         for each in given[:MOST]:
             wrong = check(each) if isinstance(each, str) else "it is no text"
             if wrong:
-                self.skip(f"{key}: {quoted(each)}", wrong)
+                self.skip(f"{key}: {brief(each)}", wrong)
             elif each not in found:
                 found.append(each)
         return tuple(found)

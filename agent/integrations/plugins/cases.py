@@ -12,9 +12,10 @@ from agent.core.config.document import UnusableError, decode
 from agent.integrations.plugins.deadlines import HOOK, TOOL
 from agent.integrations.plugins.files import OutsideError, read_part
 from agent.integrations.plugins.package import PluginPackage
-from agent.integrations.plugins.problem import PluginError, PluginFailedError, quoted
+from agent.integrations.plugins.problem import PluginError, PluginFailedError
 from agent.integrations.plugins.process import PluginLaunch, PluginProcess
 from agent.integrations.plugins.registrations import Registrations, checked
+from tools.text.words import brief
 
 FILES = ("cases.yaml", "dev.hermes-tui/cases.yaml")
 KINDS = ("tool", "command", "cli_command", "hook", "provider")
@@ -52,7 +53,7 @@ def read_cases(root: Path) -> tuple[PluginCase, ...]:
             raise PluginError(f"{name} cannot be used: {error}.") from None
         if content is not None:
             return tuple(_case(number, each, name) for number, each in enumerate(_listed(content, name), 1))
-    raise PluginError(f"The plugin in {quoted(root, 300)} brings no cases; write them into {FILES[0]}.")
+    raise PluginError(f"The plugin in {brief(root, 300)} brings no cases; write them into {FILES[0]}.")
 
 
 async def run_cases(
@@ -87,7 +88,7 @@ async def _run(case: PluginCase, process: PluginProcess, registered: Registratio
     }
     if case.called not in known[case.kind]:
         reasons = [each.reason for each in registered.skipped if case.called in each.part]
-        return f"There is no {case.kind} {quoted(case.called)}" + (f": {reasons[0]}." if reasons else ".")
+        return f"There is no {case.kind} {brief(case.called)}" + (f": {reasons[0]}." if reasons else ".")
     try:
         said = await process.ask(
             case.kind, HOOK if case.kind == "hook" else TOOL, name=case.called, given=case.given
@@ -100,11 +101,11 @@ async def _run(case: PluginCase, process: PluginProcess, registered: Registratio
 
 def _differs(expected: Mapping[str, Any], said: Any) -> str:
     if "error" in expected:
-        return f"It gave {quoted(said, 300)} instead of an error."
+        return f"It gave {brief(said, 300)} instead of an error."
     if "result" in expected and said != expected["result"]:
-        return f"It gave {quoted(said, 300)} instead of {quoted(expected['result'], 300)}."
+        return f"It gave {brief(said, 300)} instead of {brief(expected['result'], 300)}."
     if "contains" in expected and str(expected["contains"]) not in str(said):
-        return f"It gave {quoted(said, 300)}, which does not contain {quoted(expected['contains'], 300)}."
+        return f"It gave {brief(said, 300)}, which does not contain {brief(expected['contains'], 300)}."
     return ""
 
 
@@ -119,7 +120,7 @@ def _listed(content: bytes, name: str) -> list[Any]:
     except UnusableError as error:
         raise PluginError(f"{name} cannot be read: {error.message}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise PluginError(f"{name} is no YAML that can be read: {quoted(error, 300)}.") from None
+        raise PluginError(f"{name} is no YAML that can be read: {brief(error, 300)}.") from None
     if not isinstance(data, list) or not 0 < len(data) <= MOST:
         raise PluginError(f"{name} is no list of cases.")
     return data
@@ -132,7 +133,7 @@ def _case(number: int, given: Any, file: str) -> PluginCase:
     expected = {key: given[key] for key in _EXPECTED if key in given}
     unknown = [key for key in given if key not in ("name", "given", *KINDS, *_EXPECTED)]
     if unknown:
-        raise PluginError(f"{file}: case {number} has the unknown field {quoted(unknown[0])}.")
+        raise PluginError(f"{file}: case {number} has the unknown field {brief(unknown[0])}.")
     if len(kinds) != 1 or not isinstance(given[kinds[0]], str):
         raise PluginError(f"{file}: case {number} names not one of {', '.join(KINDS)}.")
     if not expected:
@@ -140,5 +141,5 @@ def _case(number: int, given: Any, file: str) -> PluginCase:
     called = given[kinds[0]]
     default: Any = {"tool": {}, "hook": {}, "provider": {}, "cli_command": []}.get(kinds[0], "")
     return PluginCase(
-        quoted(given.get("name", called)), kinds[0], called, given.get("given", default), expected
+        brief(given.get("name", called)), kinds[0], called, given.get("given", default), expected
     )

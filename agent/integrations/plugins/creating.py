@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.integrations.plugins.manifest import is_name
-from agent.integrations.plugins.problem import PluginError, quoted
+from agent.integrations.plugins.problem import PluginError
+from tools.text.words import brief
 
 _YAML = """\
 name: {name}
@@ -74,7 +75,7 @@ def create(folder: Path) -> tuple[str, ...]:
     name = folder.name
     if not is_name(name):
         raise PluginError(
-            f"{quoted(name)} is no name for a plugin; use a-z, 0-9, - and ., a letter or digit at both ends."
+            f"{brief(name)} is no name for a plugin; use a-z, 0-9, - and ., a letter or digit at both ends."
         )
     tool = name.replace("-", "_").replace(".", "_")
     tool = f"{tool}_count" if tool[0].isalpha() else f"count_{tool}"
@@ -84,7 +85,7 @@ def create(folder: Path) -> tuple[str, ...]:
         for file, text in files.items():
             (folder / file).write_text(text.format(name=name, tool=tool), "utf-8")
     except FileExistsError:
-        raise PluginError(f"{quoted(folder, 300)} exists already; choose another name.") from None
+        raise PluginError(f"{brief(folder, 300)} exists already; choose another name.") from None
     except OSError as error:
-        raise PluginError(f"{quoted(folder, 300)} cannot be made: {error.strerror or error}.") from error
+        raise PluginError(f"{brief(folder, 300)} cannot be made: {error.strerror or error}.") from error
     return tuple(files)

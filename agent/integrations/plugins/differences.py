@@ -11,10 +11,10 @@ from agent.core.home import Home
 from agent.integrations.plugins.agreed_files import AgreedFile
 from agent.integrations.plugins.consent import ConsentFile
 from agent.integrations.plugins.files import read_file
-from agent.integrations.plugins.problem import quoted
 from agent.integrations.plugins.shelf import ShelvedPlugin
 from tools.files.diffs import diff_texts, shorten_diff
 from tools.text.safe_text import reveal
+from tools.text.words import brief
 
 MOST_SHOWN = 200_000
 """Characters of all differences of a plugin together."""
@@ -81,7 +81,7 @@ def _difference(
     room: int,
 ) -> PluginDifference:
     change: PluginChange = "added" if name not in before else "removed" if name not in now else "changed"
-    shown = quoted(reveal(name), 200)
+    shown = brief(reveal(name), 200)
     facts: list[str] = []
     new: AgreedFile | None = None
     if change != "removed":
@@ -134,7 +134,7 @@ def _kind(file: AgreedFile, change: PluginChange) -> str:
         case "program":
             return "a program" if change == "added" else "it can be run as a program now"
         case "link":
-            return f"a link within the plugin, to {quoted(reveal(leads_to), 200)}"
+            return f"a link within the plugin, to {brief(reveal(leads_to), 200)}"
         case "outside":
             return "a link out of the plugin, which is not followed"
         case "special":

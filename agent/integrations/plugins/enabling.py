@@ -15,7 +15,7 @@ from agent.integrations.plugins.consent import ConsentFile, PluginConsent
 from agent.integrations.plugins.files import OutsideError, PluginFile, digest, hashes, inside, read_files
 from agent.integrations.plugins.in_process import InProcessPlugin
 from agent.integrations.plugins.package import PluginPackage, read_skill
-from agent.integrations.plugins.problem import PluginError, PluginFailedError, SkippedPart, quoted
+from agent.integrations.plugins.problem import PluginError, PluginFailedError, SkippedPart
 from agent.integrations.plugins.process import PluginLaunch, PluginProcess
 from agent.integrations.plugins.registrations import RegisteredProvider, Registrations, checked
 from agent.integrations.plugins.shelf import ShelvedPlugin, find
@@ -24,6 +24,7 @@ from agent.safety.sandbox.probe import SandboxMode, probe
 from tools.discovery import discover
 from tools.registry import registry
 from tools.services.sandbox import Sandbox
+from tools.text.words import brief
 
 NO_BOUNDARY = "This machine offers no boundary, so its code could do whatever you can, whatever it declares"
 
@@ -98,32 +99,32 @@ def card(shelved: ShelvedPlugin, around: PluginEnvironment) -> Iterator[str]:
     """What a person has to know before they agree, line by line. Looks at the disk."""
     plugin = _usable(shelved)
     version = f" {plugin.version}" if plugin.version else ""
-    yield f"{plugin.name}{version} in {quoted(shelved.folder, 300)}"
+    yield f"{plugin.name}{version} in {brief(shelved.folder, 300)}"
     if plugin.description:
-        yield f"  {quoted(plugin.description, 300)}"
+        yield f"  {brief(plugin.description, 300)}"
     if plugin.skills:
         yield f"  brings skills: {', '.join(each.name for each in plugin.skills)}"
     for server in plugin.servers:
-        what = quoted(server.command, 200) if server.kind == "stdio" else quoted(server.url, 200)
-        line = f"  brings the MCP server {quoted(server.name)}: {what} {quoted(' '.join(server.args), 200)}"
+        what = brief(server.command, 200) if server.kind == "stdio" else brief(server.url, 200)
+        line = f"  brings the MCP server {brief(server.name)}: {what} {brief(' '.join(server.args), 200)}"
         yield line.rstrip()
     for hook in plugin.hooks:
-        yield f"  runs on {hook.event}: {quoted(hook.command, 300)}"
+        yield f"  runs on {hook.event}: {brief(hook.command, 300)}"
     if plugin.runs:
         yield from _of_code(plugin, around)
     for part in plugin.skipped:
-        yield f"  not used: {quoted(part.part, 200)}, as {quoted(part.reason, 300)}"
+        yield f"  not used: {brief(part.part, 200)}, as {brief(part.reason, 300)}"
 
 
 def _of_code(plugin: PluginPackage, around: PluginEnvironment) -> Iterator[str]:
     declared = list(plugin.capabilities.lines())
     for title, values in declared:
-        yield f"  {title}: {', '.join(quoted(each) for each in values)}"
+        yield f"  {title}: {', '.join(brief(each) for each in values)}"
     if not declared:
         yield "  has code that declares no tools, paths, hosts, events or variables"
     paths = granted_paths(plugin.capabilities, around.workspace, around.user, around.home, around.environ)
     for part in paths.refused:
-        yield f"  not granted: {quoted(part.part, 200)}, as {part.reason}"
+        yield f"  not granted: {brief(part.part, 200)}, as {part.reason}"
     if plugin.in_process:
         yield "  wants to run within Hermes, without a boundary: then it can do whatever you can"
     if around.sandbox.name == "none":
@@ -243,7 +244,7 @@ def _found(plugin: PluginPackage, registered: Registrations) -> Registrations:
                 read_skill(plugin.root, plugin.root / path).folder.relative_to(plugin.root).as_posix()
             )
         except (OutsideError, SkillFormatError, OSError) as error:
-            skipped.append(SkippedPart(f"skill {quoted(path)}", str(error)))
+            skipped.append(SkippedPart(f"skill {brief(path)}", str(error)))
     for path in registered.skins:
         try:
             real = inside(plugin.root, plugin.root / path)
@@ -251,7 +252,7 @@ def _found(plugin: PluginPackage, registered: Registrations) -> Registrations:
                 raise OutsideError("it is no YAML file")
             looks.append(real.relative_to(plugin.root).as_posix())
         except OutsideError as error:
-            skipped.append(SkippedPart(f"skin {quoted(path)}", str(error)))
+            skipped.append(SkippedPart(f"skin {brief(path)}", str(error)))
     return replace(registered, skills=tuple(skills), skins=tuple(looks), skipped=tuple(skipped))
 
 

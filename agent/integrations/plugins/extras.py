@@ -11,7 +11,8 @@ from agent.core.config.hook_list import HOOK_EVENTS, Hook
 from agent.integrations.plugins.capabilities import DeclaredCapabilities
 from agent.integrations.plugins.capabilities import parse as parse_capabilities
 from agent.integrations.plugins.manifest import LONGEST_NAME, is_name
-from agent.integrations.plugins.problem import SkippedPart, quoted
+from agent.integrations.plugins.problem import SkippedPart
+from tools.text.words import brief
 
 FILE, HANDLER, HOOKS = "plugin.yaml", "handler.py", "hooks.yaml"
 MOST_HOOKS = 64
@@ -45,7 +46,7 @@ def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
     """
     data = _mapping(content)
     skipped = [
-        SkippedPart(f"{origin}: {quoted(key)}", "Hermes does not know this field")
+        SkippedPart(f"{origin}: {brief(key)}", "Hermes does not know this field")
         for key in data
         if key not in _FIELDS
     ]
@@ -63,7 +64,7 @@ def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
         if not isinstance(value, str):
             skipped.append(SkippedPart(f"{origin}: {key}", "it is no text"))
             value = ""
-        texts[key] = quoted(value, 1_000)
+        texts[key] = brief(value, 1_000)
     in_process = data.get("in_process", False)
     if not isinstance(in_process, bool):
         skipped.append(SkippedPart(f"{origin}: in_process", "it is neither true nor false"))
@@ -85,7 +86,7 @@ def read_hooks(content: bytes, origin: str) -> tuple[tuple[Hook, ...], tuple[Ski
     skipped: list[SkippedPart] = []
     for event, entries in _mapping(content).items():
         if event not in HOOK_EVENTS:
-            skipped.append(SkippedPart(f"{origin}: {quoted(event)}", "there is no such event"))
+            skipped.append(SkippedPart(f"{origin}: {brief(event)}", "there is no such event"))
             continue
         if not isinstance(entries, list):
             skipped.append(SkippedPart(f"{origin}: {event}", "it is no list"))
@@ -107,7 +108,7 @@ def _hook(event: Any, given: Any) -> Hook | str:
         return "it is no mapping"
     for key in given:
         if key not in _HOOK_FIELDS:
-            return f"a hook has no field {quoted(key)}"
+            return f"a hook has no field {brief(key)}"
     command, match = given.get("command"), given.get("match", "*")
     timeout, required = given.get("timeout", 5), given.get("required", False)
     if not isinstance(command, str) or not command.strip():
@@ -126,7 +127,5 @@ def _mapping(content: bytes) -> dict[str, Any]:
     if document.problems:
         problem = document.problems[0]
         where = f" in line {problem.place.line}" if problem.place else ""
-        raise ExtrasError(
-            f"it is no YAML that can be used{where}: {quoted(problem.message, 200).rstrip('.')}"
-        )
+        raise ExtrasError(f"it is no YAML that can be used{where}: {brief(problem.message, 200).rstrip('.')}")
     return document.data

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.integrations.plugins.problem import PluginError, quoted
+from agent.integrations.plugins.problem import PluginError
 from tools.kit.files import NotAFileError, read_bytes
+from tools.text.words import brief
 
 LARGEST = 1_000_000
 """Bytes of a file that is read as a part of the plugin's description."""
@@ -92,12 +93,12 @@ def read_files(root: Path, below: Path | None = None) -> Iterator[tuple[str, Plu
             file = read_file(root, path)
         except OSError as error:
             raise PluginError(
-                f"{quoted(path, 300)} cannot be read: {error.strerror or error}; mend or remove it."
+                f"{brief(path, 300)} cannot be read: {error.strerror or error}; mend or remove it."
             ) from None
         total += len(file.content)
         if found >= MOST_FILES or total > MOST_BYTES:
             most = f"{MOST_FILES:,} files or {MOST_BYTES // 1_000_000} MB"
-            raise PluginError(f"The plugin in {quoted(root, 300)} has more than {most}; make it smaller.")
+            raise PluginError(f"The plugin in {brief(root, 300)} has more than {most}; make it smaller.")
         yield name, file
 
 
@@ -116,7 +117,7 @@ def walk(root: Path) -> Iterator[Path]:
 
 def _walk(root: Path) -> Iterator[Path]:
     def fail(error: OSError) -> None:
-        raise PluginError(f"{quoted(error.filename, 300)} cannot be read: {error.strerror}; mend it.")
+        raise PluginError(f"{brief(error.filename, 300)} cannot be read: {error.strerror}; mend it.")
 
     for parent, below, files in os.walk(root, onerror=fail):
         below[:] = sorted(name for name in below if name not in _PASSED_OVER)

@@ -9,8 +9,9 @@ from typing import Any
 from agent.core.config.hook_answer import HookAnswer, HookError, answer_of, parse_answer
 from agent.core.config.hook_list import Hook, HookEvent
 from agent.integrations.plugins.deadlines import HOOK
-from agent.integrations.plugins.problem import PluginFailedError, quoted
+from agent.integrations.plugins.problem import PluginFailedError
 from agent.integrations.plugins.runner import PluginRunner
+from tools.text.words import brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,6 @@ class CommandHook:
         except PluginFailedError as error:
             raise HookError(str(error).rstrip(".")) from error
         if said.get("code") != 0:
-            words = quoted(said.get("errors", ""), 300)
+            words = brief(said.get("errors", ""), 300)
             raise HookError(f"it ended with code {said.get('code')}" + (f" ({words})" if words else ""))
         return parse_answer(str(said.get("output", "")).encode("utf-8", "replace"))

@@ -10,8 +10,9 @@ from typing import Any
 from agent.integrations.plugins.child.hermes_plugin_child.context import Context, run
 from agent.integrations.plugins.child.hermes_plugin_child.loading import load_apart
 from agent.integrations.plugins.deadlines import LOADING
-from agent.integrations.plugins.problem import PluginFailedError, quoted
+from agent.integrations.plugins.problem import PluginFailedError
 from agent.integrations.plugins.process import PluginLaunch
+from tools.text.words import brief
 
 
 class InProcessPlugin:
@@ -63,5 +64,5 @@ class InProcessPlugin:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            text = quoted(f"{type(error).__name__}: {error}".rstrip(": "), 1_000).rstrip(".")
+            text = brief(f"{type(error).__name__}: {error}".rstrip(": "), 1_000).rstrip(".")
             raise PluginFailedError(f"The plugin {self.launch.name} failed: {text}.") from error

@@ -13,9 +13,10 @@ from agent.core.home import PRIVATE_FILE, PRIVATE_FOLDER, Home, private_folder
 from agent.integrations.plugins.enabling import withdraw
 from agent.integrations.plugins.files import MOST_BYTES, OutsideError, hashes, inside, walk
 from agent.integrations.plugins.package import PluginPackage, read_plugin
-from agent.integrations.plugins.problem import PluginError, quoted
+from agent.integrations.plugins.problem import PluginError
 from agent.integrations.plugins.shelf import ShelvedPlugin, data_folder
 from tools.kit.files import NotAFileError, read_bytes
+from tools.text.words import brief
 
 _STAGED = ".new-"
 
@@ -30,8 +31,7 @@ def staged(home: Home, source: Path) -> Iterator[PluginPackage]:
     hashes(plugin.root)
     if plugin.root.is_relative_to(home.plugins.resolve()):
         raise PluginError(
-            f"{quoted(source, 300)} lies among your plugins already; "
-            f"see `hermes plugin enable {plugin.name}`."
+            f"{brief(source, 300)} lies among your plugins already; see `hermes plugin enable {plugin.name}`."
         )
     folder = Path(tempfile.mkdtemp(prefix=_STAGED, dir=private_folder(home.plugins)))
     try:
@@ -56,7 +56,7 @@ def put_in_place(home: Home, plugin: PluginPackage) -> Path:
                 before.rename(target)
             raise
     except OSError as error:
-        raise PluginError(f"{quoted(target, 300)} cannot be written: {error.strerror or error}.") from error
+        raise PluginError(f"{brief(target, 300)} cannot be written: {error.strerror or error}.") from error
     return target
 
 
@@ -75,7 +75,7 @@ def uninstall(home: Home, shelved: ShelvedPlugin, *, keep_data: bool = False) ->
             shutil.rmtree(shelved.data)
     except OSError as error:
         raise PluginError(
-            f"{quoted(error.filename, 300)} cannot be removed: {error.strerror or error}."
+            f"{brief(error.filename, 300)} cannot be removed: {error.strerror or error}."
         ) from error
 
 
@@ -101,8 +101,8 @@ def _copied(root: Path, target: Path) -> None:
             with os.fdopen(file, "wb") as opened:
                 opened.write(content)
     except NotAFileError as error:
-        raise PluginError(f"{quoted(root, 300)} holds what is no plain file: {error}.") from error
+        raise PluginError(f"{brief(root, 300)} holds what is no plain file: {error}.") from error
     except OSError as error:
         raise PluginError(
-            f"{quoted(error.filename or target, 300)} cannot be copied: {error.strerror or error}."
+            f"{brief(error.filename or target, 300)} cannot be copied: {error.strerror or error}."
         ) from error

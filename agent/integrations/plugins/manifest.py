@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from agent.integrations.plugins.problem import PluginError, SkippedPart, quoted
+from agent.integrations.plugins.problem import PluginError, SkippedPart
+from tools.text.words import brief
 
 FILE = "plugin.json"
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
@@ -72,7 +73,7 @@ def parse(content: bytes) -> Manifest:
         raise PluginError(f"{FILE}: the field $schema is missing; it has to be {SCHEMA}.")
     if schema != SCHEMA:
         raise PluginError(
-            f"{FILE} is written for {quoted(schema, 120)}, which is not supported; it has to be {SCHEMA}."
+            f"{FILE} is written for {brief(schema, 120)}, which is not supported; it has to be {SCHEMA}."
         )
     if not is_name(data.get("name")):
         raise PluginError(
@@ -87,7 +88,7 @@ def parse(content: bytes) -> Manifest:
     if not isinstance(keywords, list) or not all(isinstance(each, str) for each in keywords):
         raise PluginError(f"{FILE}: the field keywords is no list of texts.")
     skipped = [
-        SkippedPart(f"{FILE}: {quoted(key)}", "the format does not know this field")
+        SkippedPart(f"{FILE}: {brief(key)}", "the format does not know this field")
         for key in data
         if key not in _FIELDS
     ]
@@ -99,8 +100,8 @@ def parse(content: bytes) -> Manifest:
         skipped.append(SkippedPart(f"{FILE}: extensions.{NAMESPACE}", reason))
     return Manifest(
         data["name"],
-        quoted(data.get("version", "")),
-        quoted(data.get("description", ""), 1_000),
+        brief(data.get("version", "")),
+        brief(data.get("description", ""), 1_000),
         tuple(skipped),
     )
 
@@ -113,4 +114,4 @@ def _check_author(data: dict[str, Any]) -> None:
         raise PluginError(f"{FILE}: the field author is no object.")
     for key, value in author.items():
         if key not in _AUTHOR or not isinstance(value, str):
-            raise PluginError(f"{FILE}: author.{quoted(key)} is not name, email or url with a text.")
+            raise PluginError(f"{FILE}: author.{brief(key)} is not name, email or url with a text.")

@@ -18,10 +18,11 @@ from agent.integrations.plugins.capabilities import DeclaredCapabilities
 from agent.integrations.plugins.extras import Extras, ExtrasError, read_extras, read_hooks
 from agent.integrations.plugins.files import OutsideError, inside, read_part
 from agent.integrations.plugins.manifest import NAMESPACE
-from agent.integrations.plugins.problem import PluginError, SkippedPart, quoted
+from agent.integrations.plugins.problem import PluginError, SkippedPart
 from agent.integrations.plugins.servers import PluginServer
 from agent.knowledge.skills.frontmatter import SkillFormatError, validate
 from agent.knowledge.skills.skill import load, read_text
+from tools.text.words import brief
 
 SKILLS = "skills"
 MOST_SKILLS = 500
@@ -91,15 +92,15 @@ def read_plugin(folder: Path, data: Path) -> PluginPackage:
     try:
         root = folder.resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        raise PluginError(f"There is no folder {quoted(folder, 300)}; give that of a plugin.") from error
+        raise PluginError(f"There is no folder {brief(folder, 300)}; give that of a plugin.") from error
     if not root.is_dir():
-        raise PluginError(f"{quoted(folder, 300)} is no folder; give that of a plugin.")
+        raise PluginError(f"{brief(folder, 300)} is no folder; give that of a plugin.")
     if os.path.lexists(root / manifest.FILE):
         return _agent_plugin(root, data)
     if os.path.lexists(root / extras.FILE):
         return _short(root, data)
     raise PluginError(
-        f"{quoted(folder, 300)} holds no plugin: there is neither {manifest.FILE} nor {extras.FILE} in it."
+        f"{brief(folder, 300)} holds no plugin: there is neither {manifest.FILE} nor {extras.FILE} in it."
     )
 
 
@@ -145,7 +146,7 @@ def _short(root: Path, data: Path) -> PluginPackage:
     try:
         own = read_extras(_fatal(root, extras.FILE), extras.FILE, named=True)
     except ExtrasError as error:
-        raise PluginError(f"{extras.FILE} in {quoted(root, 300)} cannot be used: {error}.") from None
+        raise PluginError(f"{extras.FILE} in {brief(root, 300)} cannot be used: {error}.") from None
     handler, hooks = _code(root, "", own.capabilities, skipped)
     return PluginPackage(
         name=own.name,
@@ -213,7 +214,7 @@ def _skills(root: Path, skipped: list[SkippedPart], *, strict: bool = False) -> 
         try:
             skill = read_skill(root, path, strict=strict)
         except (OutsideError, SkillFormatError, OSError) as error:
-            skipped.append(SkippedPart(f"{SKILLS}/{quoted(name)}", str(error)))
+            skipped.append(SkippedPart(f"{SKILLS}/{brief(name)}", str(error)))
             continue
         found.append(skill)
     if len(names) > MOST_SKILLS:
@@ -248,9 +249,9 @@ def _fatal(root: Path, name: str) -> bytes:
     try:
         content = read_part(root, name)
     except (OutsideError, OSError) as error:
-        raise PluginError(f"{name} in {quoted(root, 300)} cannot be used: {_clause(error)}.") from None
+        raise PluginError(f"{name} in {brief(root, 300)} cannot be used: {_clause(error)}.") from None
     if content is None:
-        raise PluginError(f"{name} in {quoted(root, 300)} is gone.")
+        raise PluginError(f"{name} in {brief(root, 300)} is gone.")
     return content
 
 

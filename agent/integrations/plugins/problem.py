@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from tools.text.safe_text import clean
 
 
 class PluginError(ConfigError):
@@ -25,9 +24,3 @@ class SkippedPart:
     part: str
     """Its file, with the entry in it where only that is meant."""
     reason: str
-
-
-def quoted(text: object, limit: int = 80) -> str:
-    """Text of a plugin as part of a sentence: one line, no control bytes, cut at `limit` characters."""
-    line = " ".join(clean(str(text)).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -30,11 +30,12 @@ from agent.integrations.plugins.capabilities import DeclaredCapabilities
 from agent.integrations.plugins.deadlines import LOADING
 from agent.integrations.plugins.network import PluginNetwork
 from agent.integrations.plugins.output_log import OutputLog
-from agent.integrations.plugins.problem import PluginFailedError, quoted
+from agent.integrations.plugins.problem import PluginFailedError
 from tools.kit.children import FrameError, LargeFrameError, framed, kill_group, read_frame
 from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Sandbox, Wrapped
+from tools.text.words import brief
 
 LARGEST_FRAME = 4_100_000
 """Bytes of one answer; the child keeps to a little less."""
@@ -100,7 +101,7 @@ class PluginProcess:
             await self.aclose()
             reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
             raise PluginFailedError(
-                f"The plugin {self.launch.name} cannot be started: {quoted(reason, 300).rstrip('.')}."
+                f"The plugin {self.launch.name} cannot be started: {brief(reason, 300).rstrip('.')}."
             ) from error
         launch = self.launch
         entries = await self.ask(
@@ -152,7 +153,7 @@ class PluginProcess:
                 self._waiting.pop(number, None)
         if "error" in said:
             raise PluginFailedError(
-                f"The plugin {self.launch.name} failed: {quoted(said['error'], 1_000).rstrip('.')}."
+                f"The plugin {self.launch.name} failed: {brief(said['error'], 1_000).rstrip('.')}."
             )
         return said.get("result")
 

@@ -9,8 +9,9 @@ from typing import Any, cast
 from agent.core.config.hook_list import HOOK_EVENTS, HookEvent
 from agent.integrations.plugins.capabilities import TOOL_NAME, DeclaredCapabilities
 from agent.integrations.plugins.manifest import is_name
-from agent.integrations.plugins.problem import SkippedPart, quoted
+from agent.integrations.plugins.problem import SkippedPart
 from tools.text.safe_text import clean
+from tools.text.words import brief
 
 MOST = 64
 """Registrations of one kind."""
@@ -183,7 +184,7 @@ class _Reader:
 
     def _skip(self, kind: str, name: str, reason: str) -> None:
         if len(self._skipped) < MOST:
-            self._skipped.append(SkippedPart(f"{quoted(kind)} {quoted(name)}", reason))
+            self._skipped.append(SkippedPart(f"{brief(kind)} {brief(name)}", reason))
 
     def _tool(self, name: str, entry: dict[str, Any]) -> RegisteredTool | SkippedPart:
         import json
@@ -228,7 +229,7 @@ class _Reader:
         found = [each for each in scan(text) if each.severity in ("high", "critical")]
         if found:
             return _no(f"it reads like an attack ({found[0].category})")
-        return PromptSection(quoted(name), clean(text).strip())
+        return PromptSection(brief(name), clean(text).strip())
 
     def _skill(self, name: str, entry: dict[str, Any]) -> str | SkippedPart:
         return name if name else _no("it has no path")

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from agent.integrations.plugins.files import OutsideError, inside
 from agent.integrations.plugins.manifest import read_object
-from agent.integrations.plugins.problem import SkippedPart, quoted
+from agent.integrations.plugins.problem import SkippedPart
+from tools.text.words import brief
 
 FILE = "mcp.json"
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json"
@@ -74,7 +75,7 @@ def parse(content: bytes, root: Path, data: Path) -> tuple[tuple[PluginServer, .
         document = read_object(content)
         for key in document:
             if key not in ("$schema", "mcpServers"):
-                raise ValueError(f"the format does not know the field {quoted(key)}")
+                raise ValueError(f"the format does not know the field {brief(key)}")
         if document.get("$schema") != SCHEMA:
             raise ValueError(f"its $schema is not {SCHEMA}")
         servers = document.get("mcpServers")
@@ -88,7 +89,7 @@ def parse(content: bytes, root: Path, data: Path) -> tuple[tuple[PluginServer, .
         try:
             found.append(_server(str(name), entry, root, data))
         except _EntryError as error:
-            skipped.append(SkippedPart(f"{FILE}: {quoted(name)}", str(error)))
+            skipped.append(SkippedPart(f"{FILE}: {brief(name)}", str(error)))
     return tuple(found), tuple(skipped)
 
 
@@ -101,7 +102,7 @@ def _server(name: str, entry: Any, root: Path, data: Path) -> PluginServer:
     known = _FIELDS[cast("ServerKind", kind)]
     for key in entry:
         if key not in known:
-            raise _EntryError(f"a server of type {kind} has no field {quoted(key)}")
+            raise _EntryError(f"a server of type {kind} has no field {brief(key)}")
     if kind == "stdio":
         return _local(name, entry, root, data)
     url = _url(entry.get("url"))
@@ -202,7 +203,7 @@ def _headers(entry: Mapping[str, Any]) -> Mapping[str, str]:
         raise _EntryError("its headers name one twice")
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise _EntryError(f"its header {quoted(name)} is no header of HTTP")
+            raise _EntryError(f"its header {brief(name)} is no header of HTTP")
     return headers
 
 

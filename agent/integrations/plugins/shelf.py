@@ -17,7 +17,8 @@ from agent.integrations.plugins import extras, manifest
 from agent.integrations.plugins.consent import ConsentFile, PluginConsent
 from agent.integrations.plugins.files import digest, hashes
 from agent.integrations.plugins.package import PluginPackage, read_plugin
-from agent.integrations.plugins.problem import PluginError, quoted
+from agent.integrations.plugins.problem import PluginError
+from tools.text.words import brief
 
 GROUP = "hermes.plugins"
 """The group of entry points by which an installed package names its plugin, a package of its own."""
@@ -58,7 +59,7 @@ class ShelvedPlugin:
             return ()
         before, after = self.consent.files, self.hashes
         return tuple(
-            f"{'+' if name not in before else '-' if name not in after else '~'} {quoted(name, 200)}"
+            f"{'+' if name not in before else '-' if name not in after else '~'} {brief(name, 200)}"
             for name in sorted({*before, *after})
             if before.get(name) != after.get(name)
         )
@@ -100,7 +101,7 @@ def find(
     for folder, place, refused in _folders(home, workspace, packages):
         each = _shelved(home, folder, place, agreed.get(str(folder)), refused)
         if each.plugin is not None and each.name in names:
-            reason = f"its name is taken by the plugin in {quoted(names[each.name], 300)}"
+            reason = f"its name is taken by the plugin in {brief(names[each.name], 300)}"
             each = ShelvedPlugin(
                 name=each.name,
                 folder=folder,
@@ -130,7 +131,7 @@ def find_agreed(home: Home, workspace: Path) -> tuple[ShelvedPlugin, ...]:
 def _shelved(
     home: Home, folder: Path, place: PluginPlace, consent: PluginConsent | None, refused: str
 ) -> ShelvedPlugin:
-    name = quoted(folder.name)
+    name = brief(folder.name)
     if refused:
         data = data_folder(home, "none", folder, place)
         return ShelvedPlugin(

@@ -9,9 +9,10 @@ from pathlib import Path
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
 from agent.integrations.plugins.files import OutsideError, read_part
-from agent.integrations.plugins.problem import SkippedPart, quoted
+from agent.integrations.plugins.problem import SkippedPart
 from themes.loader import PLUGINS, list_skins
 from tools.kit.files import write_atomically
+from tools.text.words import brief
 
 
 def place(home: Home, root: Path, skins: Sequence[str]) -> tuple[tuple[str, ...], tuple[SkippedPart, ...]]:
@@ -28,7 +29,7 @@ def place(home: Home, root: Path, skins: Sequence[str]) -> tuple[tuple[str, ...]
             folder = private_folder(private_folder(home.skins) / PLUGINS)
             write_atomically(folder / f"{name}.yaml", content or b"", PRIVATE_FILE, follow_links=False)
         except (OutsideError, OSError, ConfigError) as error:
-            skipped.append(SkippedPart(f"skin {quoted(skin)}", str(error).rstrip(".")))
+            skipped.append(SkippedPart(f"skin {brief(skin)}", str(error).rstrip(".")))
             continue
         taken.add(name)
         placed.append(skin)

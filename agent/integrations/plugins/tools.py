@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent.integrations.plugins.problem import PluginFailedError, quoted
+from agent.integrations.plugins.problem import PluginFailedError
 from agent.integrations.plugins.registrations import RegisteredTool, cleaned
 from agent.integrations.plugins.runner import PluginRunner
 from tools.context import ToolContext
@@ -15,6 +15,7 @@ from tools.registry import Describe, Handler, Registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import CallConfinedPlugin, CallPlugin
 from tools.text.safe_text import clean
+from tools.text.words import brief
 
 PLACE = 1_900
 """After all tools of Hermes."""
@@ -66,12 +67,12 @@ def _handler(tool: RegisteredTool, runner: PluginRunner) -> Handler:
 
 def _describer(tool: RegisteredTool, runner: PluginRunner) -> Describe:
     def describe(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
-        said = ", ".join(f"{key}={quoted(value, 60)}" for key, value in arguments.items())
+        said = ", ".join(f"{key}={brief(value, 60)}" for key, value in arguments.items())
         subject = f"{runner.name}/{tool.name} {clean(said)[:200]}".rstrip()
         if result is None:
             return Display("call", subject)
         if error := result.get("error"):
-            return Display("call", subject, quoted(error, 200))
+            return Display("call", subject, brief(error, 200))
         plain = result.get("result") if set(result) == {"result"} else result
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
         text = clean(text[:_SHOWN])

@@ -17,6 +17,7 @@ from agent.integrations.senses.online import FormPart, Online, ServiceAddress
 from tools.results import ToolError
 from tools.senses.services import Made, Permit, PictureOrder, UseService
 from tools.services.actions import Fetch
+from tools.text.words import shorten
 
 if TYPE_CHECKING:
     from agent.core.config.senses import ImageSettings
@@ -172,7 +173,7 @@ def pattern(drawing: PictureOrder) -> Made:
         box = (x - size // 2, y - size // 2, x + size // 2, y + size // 2)
         (pen.ellipse if at % 12 else pen.rounded_rectangle)(box, fill=fill)
     pen.rectangle((0, height - 64, width, height), fill=(16, 16, 16))
-    words = drawing.prompt if len(drawing.prompt) <= 70 else drawing.prompt[:69] + "…"
+    words = shorten(drawing.prompt, 70)
     font = ImageFont.load_default(20)
     pen.text((16, height - 56), words, fill=(240, 240, 240), font=font)
     pen.text((16, height - 28), "a pattern made of these words", fill=(160, 160, 160), font=font)

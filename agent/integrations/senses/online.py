@@ -13,7 +13,7 @@ from agent.core.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorReq
 from tools.results import ToolError
 from tools.senses.services import Permit
 from tools.services.actions import Fetch
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 PICTURE = DoorLimits(size=50_000_000, unpacked=50_000_000, seconds=60.0)
 _LONGEST_WORDS = 300
@@ -149,7 +149,7 @@ def complaint(body: bytes) -> str:
         found = _said(json.loads(body))
     except (ValueError, RecursionError):
         found = "" if text.lstrip().startswith("<") else text
-    return " ".join(clean(found).split())[:_LONGEST_WORDS]
+    return one_line(found)[:_LONGEST_WORDS]
 
 
 def _said(data: Any) -> str:

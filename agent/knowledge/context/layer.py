@@ -9,7 +9,6 @@ from typing import Protocol
 from agent.knowledge.context.context_files import ContextFile
 from agent.knowledge.context.quarantine import KeptPassage
 from agent.knowledge.memory.service import MemoryBlock
-from tools.text.safe_text import clean
 
 CHARACTERS_PER_TOKEN = 4
 """How budgets of the prompt are counted: before the first request nobody knows better."""
@@ -127,8 +126,3 @@ class Layer:
 def of_file(name: str, file: ContextFile, text: str) -> Part:
     """A part whose text was read from a file."""
     return Part(name, text, str(file.path), file.truncated, notes=file.notes, passages=file.passages)
-
-
-def one_line(text: str) -> str:
-    """A name from outside as part of one line: folders may have line feeds in their names."""
-    return " ".join(clean(text).split())

@@ -11,6 +11,7 @@ from agent.core.store.nodes import Node
 from agent.knowledge.context.persons_words import is_persons
 from tools.context import SeenFile
 from tools.text.safe_text import clean
+from tools.text.words import shorten
 
 SHOWN = "shown"
 """Where the node of a result names the lines of files that are in it."""
@@ -156,4 +157,4 @@ def ledger_line(file: ReadFile) -> str:
 def _line(text: str) -> str:
     line = next((line for line in clean(text).splitlines() if line.strip()), "")
     line = " ".join(line.split())
-    return line if len(line) <= WHY else f"{line[: WHY - 1]}…"
+    return shorten(line, WHY)

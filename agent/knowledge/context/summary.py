@@ -16,6 +16,7 @@ from agent.core.store.nodes import Node
 from agent.knowledge.context.persons_words import is_persons
 from agent.knowledge.injection import scan
 from tools.text.safe_text import clean
+from tools.text.words import one_line, shorten
 
 SECTIONS = ("Goal", "Constraints", "Decisions", "Files", "Open", "Next")
 REMEMBER = "Remember"
@@ -102,7 +103,7 @@ def summary_task(
 ) -> SummaryTask:
     """What to ask about `nodes`. `earlier` is the summary so far, `room` the characters of the record."""
     record = record_of(nodes, earlier, room)
-    wish = f"\nThe user asked to dwell on: {' '.join(clean(focus).split())[:500]}" if focus.strip() else ""
+    wish = f"\nThe user asked to dwell on: {one_line(focus)[:500]}" if focus.strip() else ""
     inside = record.replace("</record>", "</ record>")
     prompt = _ASK.format(remember=_REMEMBER if remember else "", words=words, focus=wish, record=inside)
     return SummaryTask(prompt, record)
@@ -271,4 +272,4 @@ def outline_of(nodes: Sequence[Node], room: int) -> str:
 def _first(text: str) -> str:
     line = next((line for line in clean(text).splitlines() if line.strip()), "")
     line = " ".join(line.split())
-    return line if len(line) <= 120 else f"{line[:119]}…"
+    return shorten(line, 120)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.knowledge.learnings.commands import CommandForm, command_form
+from tools.text.words import shorten
 
 LONGEST_SHOWN = 400
 """Characters of a call that are kept for people to read."""
@@ -103,4 +104,4 @@ def _json(value: Any) -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST_SHOWN else f"{line[: LONGEST_SHOWN - 1]}…"
+    return shorten(line, LONGEST_SHOWN)

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.knowledge.learnings.commands import CommandForm, SingleCommand
 from tools.text.safe_text import clean
+from tools.text.words import one_line, shorten
 
 LONGEST_LINE = 300
 """Characters of a telling line that are kept."""
@@ -154,15 +155,15 @@ def is_unknown_command(failure: Failure) -> bool:
 def telling_line(output: str) -> str:
     """The line of an output that says what went wrong; empty if there is no text."""
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
-    lines = [" ".join(clean(each).split()) for each in text.splitlines()]
+    lines = [one_line(each) for each in text.splitlines()]
     lines = [each for each in lines if any(map(str.isalnum, each))]
     for each in reversed(lines):
         if _EXCEPTION.match(each):
-            return _cut(each)
+            return shorten(each, LONGEST_LINE)
     telling = [each for each in lines if _TELLING.search(each) and not _USAGE.match(each)]
     named = [each for each in telling if any(phrase in each.lower() for phrase in _PHRASES)]
     chosen = named or telling or [each for each in reversed(lines) if not _USAGE.match(each)] or lines
-    return _cut(chosen[0]) if chosen else ""
+    return shorten(chosen[0], LONGEST_LINE) if chosen else ""
 
 
 def normalise(line: str) -> str:
@@ -187,10 +188,6 @@ def _normalised(text: str) -> str:
         return text
     # No word is cut in two: half of one may be something else.
     return text[:LONGEST_LINE].rpartition(" ")[0] or text[:LONGEST_LINE]
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
 
 
 def _kind(line: str, code: int | None) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from agent.knowledge.learnings.failures import normalise
 from agent.knowledge.learnings.what_worked import FixKind
+from tools.text.words import shorten
 
 Status = Literal["candidate", "learning", "retired", "stale"]
 STATUSES: tuple[Status, ...] = ("candidate", "learning", "retired", "stale")
@@ -154,4 +155,4 @@ def short(name: str, text: str) -> str:
     """A text of a learning on one line, cut to what it may have."""
     line = " ".join(text.split())
     most = LONGEST[name]
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return shorten(line, most)

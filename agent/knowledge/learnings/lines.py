@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent.knowledge.injection import scan
 from agent.knowledge.learnings.learning import Learning
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 
 def mark(learning: Learning) -> str:
@@ -48,8 +48,3 @@ def entries(learnings: Sequence[Learning]) -> tuple[str, ...]:
         for each in learnings
     )
     return tuple(line for line in lines if not scan(line))
-
-
-def one_line(text: str) -> str:
-    """Text of a learning without line ends and control bytes."""
-    return " ".join(clean(text).split())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tools.text.safe_text import clean
+from tools.text.words import shorten
 
 SEPARATOR = "§"
 DELIMITER = f"\n{SEPARATOR}\n"
@@ -143,4 +144,4 @@ def _find(entries: Sequence[str], old_text: str) -> int:
 def preview(text: str) -> str:
     """The beginning of an entry on one line."""
     line = " ".join(text.split())
-    return line if len(line) <= PREVIEW else f"{line[: PREVIEW - 1]}…"
+    return shorten(line, PREVIEW)

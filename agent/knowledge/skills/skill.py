@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from agent.knowledge.skills.frontmatter import SkillFormatError, loadable_name, read
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 Scope = Literal["project", "user", "plugin", "bundled"]
 SCOPES: tuple[Scope, ...] = ("project", "user", "plugin", "bundled")
@@ -143,7 +144,7 @@ def load(folder: Path, scope: Scope, category: str = "") -> Skill:
         name = folder.name
     elif name != folder.name:
         warnings.append(f"the name {name} differs from the folder {clean(folder.name)}")
-    description = " ".join(clean(str(head.fields["description"])).split())
+    description = one_line(str(head.fields["description"]))
     if len(description) > 1_024:
         warnings.append(f"the description has {len(description):,} characters; 1,024 are allowed")
     return Skill(name, description, folder, scope, category, clean(head.body), head.fields, tuple(warnings))

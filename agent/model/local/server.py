@@ -20,6 +20,7 @@ from agent.errors import ConfigError, HermesError
 from agent.model.local.machine_resources import free_cores, free_memory, physical_cores
 from tools.extras import missing
 from tools.kit.children import kill_child, start_child
+from tools.text.words import plural
 
 CHILD = Path(__file__).with_name("serve_child.py")
 MISSING = missing("The local model", "local")
@@ -98,7 +99,7 @@ class LocalServer:
             "parent": os.getpid(),
         }
         began = monotonic()
-        self._progress(f"Loading {self._model.name} with {self._threads} thread{'s' * (self._threads > 1)}.")
+        self._progress(f"Loading {self._model.name} with {plural(self._threads, 'thread')}.")
         try:
             report = await self._launch(order, began)
         except BaseException:

@@ -21,6 +21,7 @@ from agent.model.repairs import window_in
 from agent.model.transport.complaints import Complaint, complaint_of, kind_of, read_complaint
 from agent.model.transport.waits import asked_wait
 from tools.text.redact import redact
+from tools.text.words import shorten
 
 DETAIL = 300
 """Characters of a provider's own words that are passed on."""
@@ -255,7 +256,7 @@ class Failures:
             text = text.replace(secret, "[key]") if len(secret) > 3 else text
         text = _KEY_LIKE.sub("[key]", redact(text[: DETAIL * 4]))
         text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-        return text if len(text) <= DETAIL else text[: DETAIL - 1] + "…"
+        return shorten(text, DETAIL)
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

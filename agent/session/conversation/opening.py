@@ -18,6 +18,7 @@ from agent.session.conversation.script_journal import ScriptJournals
 from agent.session.options import PREVIEWED, Options
 from tools.results import ToolError
 from tools.services.actions import Action, DeletePath, WritePath
+from tools.text.words import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,7 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
         interrupted = recovery.results
         if recovery.changed:
             count = len(recovery.results)
-            what = (
-                f"{count} interrupted call{'s' if count != 1 else ''}" if count else "an interrupted answer"
-            )
+            what = plural(count, "interrupted call") if count else "an interrupted answer"
             recovered = f"This session ended without notice; {what} marked as interrupted."
     if cut:
         recovered = f"{recovered} Attempts that were cut off: {', '.join(cut)}.".strip()

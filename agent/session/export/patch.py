@@ -27,7 +27,7 @@ from agent.workspace.checkpoints.entries import (
 from agent.workspace.checkpoints.git_words import git_apart
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import NO_UNITS, Units
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 LARGEST = 20_000_000
 """Bytes of a file above which it is left out of a patch: nobody reads it, and git holds it in memory."""
@@ -172,5 +172,5 @@ def _above(path: str) -> Iterable[str]:
 
 
 def _comment(item: LeftOut) -> bytes:
-    reason = " ".join(clean(item.reason).split())
+    reason = one_line(item.reason)
     return b"# left out: %s (%s)\n" % (quoted(os.fsencode(item.path)), reason.encode())

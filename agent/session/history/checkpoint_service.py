@@ -25,6 +25,7 @@ from agent.workspace.checkpoints.restore.step_range import check_position, insid
 from tools.results import ToolError
 from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ class CheckpointService:
         self._line = recorder.store.line(recorder.line)
 
     async def save(self, name: str) -> SavedPoint:
-        label = " ".join(clean(name).split())
+        label = one_line(name)
         if not label:
             raise ToolError("A checkpoint needs a name; give it a word or two.")
         if label.isdecimal():
@@ -137,7 +138,7 @@ class CheckpointService:
 
     async def _meant(self, reference: str) -> int:
         """The position a name or number stands for."""
-        wanted = " ".join(clean(reference).split())
+        wanted = one_line(reference)
         if not wanted:
             raise ToolError("Say which one: name is the name of a checkpoint, or the number of a step.")
         if wanted.isdecimal() and len(wanted) < 12:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from agent.core.store.nodes import Node
 from agent.errors import HermesError
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 SHOWN = 120
 """Characters of a value that a difference shows."""
@@ -173,5 +173,5 @@ def _shown(one: object, other: object) -> tuple[str, str]:
 
 
 def _cut(text: str, start: int) -> str:
-    words = " ".join(clean(text[start : start + SHOWN]).split())
+    words = one_line(text[start : start + SHOWN])
     return f"“{'…' if start else ''}{words}{'…' if len(text) > start + SHOWN else ''}”"

@@ -15,7 +15,7 @@ from datetime import date, timedelta
 from typing import Literal
 
 from agent.core.store.nodes import storable
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 State = Literal["open", "counted", "assumed"]
 Grouping = Literal["day", "model", "project", "agent"]
@@ -69,7 +69,7 @@ class RequestSum:
 
 def agent_name(name: str) -> str:
     """An agent that was sent, as it stands in a row. `name` comes from a model."""
-    return SENT + " ".join(clean(name).split())[:LONGEST_NAME]
+    return SENT + one_line(name)[:LONGEST_NAME]
 
 
 def local_day(moment: float) -> str:

@@ -30,6 +30,7 @@ from tools.extras import add_hint, is_installed
 from tools.results import Display, Outcome
 from tools.services.actions import Action, RunCommand
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -176,7 +177,7 @@ class _Turn:
     def _begins(self, update: Any) -> None:
         call = clean(str(update.tool_call_id))[:100]
         tool = clean(str(update.kind or "other"))
-        display = Display(tool, " ".join(clean(str(update.title or "")).split())[:200])
+        display = Display(tool, one_line(str(update.title or ""))[:200])
         self._calls[call] = (tool, display, time.monotonic())
         self._emit(ToolStarted(call=call, tool=tool, arguments={}, display=display))
 

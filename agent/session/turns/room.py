@@ -44,6 +44,7 @@ from agent.session.conversation.live_session import LiveSession
 from tools.files.seen_files import digest_of, stat_digest
 from tools.kit.files import read_bytes
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 TARGET = 0.6
 """Share of the window that a compaction aims at, so that the next one is far away."""
@@ -382,7 +383,7 @@ class ContextRoom:
     async def _note(self, notes: Sequence[tuple[str, str]]) -> None:
         assert self._remember is not None
         if count := await self._remember(notes):
-            things = f"{count} fact{'' if count == 1 else 's'}"
+            things = plural(count, "fact")
             words = f"Before the conversation was folded, {things} went to memory."
             self._emit(Noticed(kind="info", text=words))
 

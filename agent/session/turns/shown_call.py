@@ -12,6 +12,7 @@ from tools.registry import ToolEntry
 from tools.results import Display
 from tools.text.redact import redact, redact_data
 from tools.text.safe_text import clean
+from tools.text.words import brief
 
 SMALL_RESULT = 8_000
 """Characters of a result that may be read on the event loop."""
@@ -35,8 +36,7 @@ def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any],
 
 def shown_name(call: ToolCall) -> str:
     """The name of the tool as surfaces and errors give it: a model may make up one of any length."""
-    name = " ".join(clean(call.name[: 2 * NAME_SHOWN]).split())
-    return name if len(name) <= NAME_SHOWN else f"{name[: NAME_SHOWN - 1]}…"
+    return brief(call.name[: 2 * NAME_SHOWN], NAME_SHOWN)
 
 
 async def shown_masked(

@@ -16,11 +16,12 @@ from typing import Any
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.integrations.plugins.deadlines import MAKING
-from agent.integrations.plugins.problem import PluginFailedError, quoted
+from agent.integrations.plugins.problem import PluginFailedError
 from agent.integrations.plugins.runner import PluginRunner
 from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.integrations.senses.brought import Brought
 from tools.results import ToolError
+from tools.text.words import brief
 
 LARGEST = 40_000_000
 """Bytes of a file that a service makes."""
@@ -65,7 +66,7 @@ class PluginService:
             except (OSError, ValueError) as error:
                 reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
                 raise ToolError(
-                    f"{self.name} named {quoted(name)}, which cannot be read: {reason}."
+                    f"{self.name} named {brief(name)}, which cannot be read: {reason}."
                 ) from error
         if isinstance(packed := said.get("data"), str):
             try:

@@ -10,6 +10,7 @@ from agent.workspace.checkpoints.git_refs import COMMIT, HEAD, holds_refs
 from agent.workspace.checkpoints.unit_marks import changed_sides, is_folder, ref_changes, units_of
 from agent.workspace.checkpoints.units import NO_UNITS, Units, kinds
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 Read = Callable[[str], bytes]
 """Contents by digest; may raise `OSError` or `HermesError` where they are gone."""
@@ -137,7 +138,7 @@ def _told(inside: Sequence[tuple[str, PathChange]], refs: Refs) -> list[str]:
         for name in moved
     )
     told += ["stash"] if "refs/stash" in moved or "logs/refs/stash" in files else []
-    told += [f"{others:,} more ref{'s' * (others != 1)}" if branches else _refs(others)] if others else []
+    told += [plural(others, "more ref") if branches else plural(others, "ref")] if others else []
     first = {rest.partition("/")[0] for rest in files}
     told += dict.fromkeys(_UNDER_WAY[name] for name in sorted(first & _UNDER_WAY.keys()))
     told += dict.fromkeys(_SETTINGS[name] for name in sorted(first & _SETTINGS.keys()))
@@ -147,10 +148,6 @@ def _told(inside: Sequence[tuple[str, PathChange]], refs: Refs) -> list[str]:
         return told
     packed = all(holds_refs(rest) for rest in files)
     return ["index"] if "index" in files else ["refs packed"] if packed and files else ["notes"]
-
-
-def _refs(count: int) -> str:
-    return f"{count:,} ref{'s' * (count != 1)}"
 
 
 def _where(value: str) -> str:

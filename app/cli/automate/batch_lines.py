@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tools.text.words import shorten
+
 if TYPE_CHECKING:
     from agent.automation.batch.results import TaskResult
 
@@ -24,9 +26,5 @@ def told_of(result: TaskResult) -> str:
 
 def line_of(result: TaskResult) -> str:
     """A result in one line."""
-    name, told = _cut(result.id, _LONGEST_ID), _cut(told_of(result), _MOST_TOLD)
+    name, told = shorten(result.id, _LONGEST_ID), shorten(told_of(result), _MOST_TOLD)
     return f"{state_of(result):<8} {name:<12} {result.seconds:6.1f} s  {told}".rstrip()
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

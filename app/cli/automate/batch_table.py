@@ -15,6 +15,7 @@ from rich.text import Text
 
 from app.cli.automate.batch_lines import state_of, told_of
 from tools.text.safe_text import clean
+from widgets.panes.figures import elapsed
 
 if TYPE_CHECKING:
     from agent.automation.batch.results import TaskResult
@@ -60,7 +61,7 @@ class LiveTable:
             (f"{progress.ended:,}", "bold"),
             f" of {progress.total:,} tasks   ",
             (f"{progress.failed:,} failed", "red" if progress.failed else "dim"),
-            f"   {progress.tokens:,} tokens   {_clock(time.monotonic() - self._began)}",
+            f"   {progress.tokens:,} tokens   {elapsed(time.monotonic() - self._began)}",
             no_wrap=True,
             overflow="ellipsis",
         )
@@ -92,7 +93,7 @@ class LiveTable:
         rows.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
         now = time.monotonic()
         for name, since in shown:
-            rows.add_row(Text("▸", "cyan"), Text(clean(name)), Text(_clock(now - since), "dim"), "")
+            rows.add_row(Text("▸", "cyan"), Text(clean(name)), Text(elapsed(now - since), "dim"), "")
         if left := len(running) - len(shown):
             rows.add_row("", Text(f"and {left:,} more", "dim"), "", "")
         rows.add_row("", "", "", "")
@@ -108,11 +109,5 @@ def _row(result: TaskResult) -> tuple[Text, Text, Text, Text]:
     told = Text(clean(told_of(result)))
     if not result.passed:
         told = Text.assemble((state_of(result), "red"), "  ", told)
-    seconds = f"{result.seconds:.1f} s" if result.seconds < 60 else _clock(result.seconds)
+    seconds = f"{result.seconds:.1f} s" if result.seconds < 60 else elapsed(result.seconds)
     return mark, Text(clean(result.id)), Text(seconds, "dim"), told
-
-
-def _clock(seconds: float) -> str:
-    whole = int(seconds)
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.knowledge.learnings.book import LearningBook
@@ -176,9 +176,4 @@ def _row(learning: Learning) -> str:
     context = f" ({learning.context})" if learning.context else ""
     text = f"{learning.pattern}: {learning.error_type} -> {learning.fix}{context}"
     where = "" if learning.project else "  everywhere"
-    return f"{learning.id:>4}  {standing(learning):<9}  {_line(text)}  [{counts}]{where}"
-
-
-def _line(text: str) -> str:
-    """Outside text on one line."""
-    return " ".join(clean(text).split())
+    return f"{learning.id:>4}  {standing(learning):<9}  {one_line(text)}  [{counts}]{where}"

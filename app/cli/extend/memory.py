@@ -18,6 +18,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.knowledge.memory.files import MemoryContents
@@ -116,7 +117,7 @@ def _list(files: MemoryFiles, args: argparse.Namespace) -> int:
         say(f"{memory['scope']}  {memory['usage']} characters  {memory['path']}")
         for entry in memory["entries"]:
             held = "  (held back: reads like an instruction)" if entry["held_back"] else ""
-            say(f"{entry['number']:>4}  {_one_line(entry['text'])}{held}")
+            say(f"{entry['number']:>4}  {one_line(entry['text'])}{held}")
         if not memory["entries"]:
             say("      (nothing yet)")
     return int(code)
@@ -234,7 +235,3 @@ def _edit(files: MemoryFiles, scope: Scope) -> int:
 
 def _time(origin: Origin | None) -> str:
     return datetime.fromtimestamp(origin.created).isoformat(timespec="seconds") if origin is not None else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).split())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.sessions.output import say
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -202,7 +203,7 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
         say(found.problem, sys.stderr)
     else:
         taken = f" and takes the key in {target.key_hint}" if target is not None and key else ""
-        count = f"; it names {len(models)} model{'' if len(models) == 1 else 's'}" if models else ""
+        count = f"; it names {plural(len(models), 'model')}" if models else ""
         unsent = "; no key was sent" if target is not None and target.key_hint and not key else ""
         say(f"{name} answers at {url}{taken}{count}{unsent}{_missing(loaded, name, models)}.")
     return int(ExitCode.UNREACHABLE if found.problem else ExitCode.DONE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.safety.audit.check import AuditReport
@@ -88,11 +88,9 @@ def line(entry: AuditEntry) -> str:
     from agent.safety.audit.record import asker
 
     who = f"{entry.outcome} by {entry.judge}" if entry.judge else entry.outcome or "note"
-    agent = f"{called}: " if (called := asker(entry)) else ""
-    reasons = f"  ({_line('; '.join(entry.reasons))})" if entry.reasons else ""
-    return (
-        f"{moment} {mark} {_line(who):<19} {_line(entry.tool):<11} {_line(agent + entry.headline)}{reasons}"
-    )
+    headline = one_line(f"{called}: {entry.headline}" if (called := asker(entry)) else entry.headline)
+    reasons = f"  ({one_line('; '.join(entry.reasons))})" if entry.reasons else ""
+    return f"{moment} {mark} {one_line(who):<19} {one_line(entry.tool):<11} {headline}{reasons}"
 
 
 def _tell(report: AuditReport, *, as_json: bool) -> ExitCode:
@@ -126,8 +124,3 @@ def _moment(text: str | None) -> float | None:
         return None if text is None else parse_time(text, end=False, now=time.time())
     except ToolError as error:
         raise ConfigError(str(error)) from None
-
-
-def _line(text: str) -> str:
-    """Outside text on one line."""
-    return " ".join(clean(text).split())

@@ -13,6 +13,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.core.config.hook_list import Hook
@@ -80,7 +81,7 @@ def _list(hooks: list[Hook], consent: HookConsent, as_json: bool) -> int:
 def _line(hook: Hook, agreed: bool) -> str:
     only = "" if hook.match == "*" else f" [{clean(hook.match)}]"
     required = ", required" if hook.required else ""
-    command = " ".join(clean(hook.command).split())
+    command = one_line(hook.command)
     origin = f", of the project {clean(hook.project)}" if hook.project else ""
     return f"{'✓' if agreed else '✗'} {hook.event}{only}: {command} ({hook.timeout:g} s{required}{origin})"
 

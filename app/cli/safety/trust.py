@@ -17,6 +17,7 @@ from agent.errors import ExitCode, HermesError
 from app.cli.sessions.output import say
 from app.service.credentials import Credentials
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.api.trust import TrustEntry
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return _list(entries, args.as_json)
     entry = next((each for each in entries if each.id == args.id), None)
     if entry is None or (args.action == "revoke" and entry.take_back() is False):
-        named = " ".join(clean(args.id).split())[:80]
+        named = one_line(args.id)[:80]
         raise HermesError(f"You agreed to nothing with the id {named}; `hermes trust` lists the ids.")
     if args.action == "show":
         return _show(entry, args.as_json)
@@ -158,7 +159,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _line(text: str, before: str = "") -> str:
-    words = " ".join(clean(text).split())
+    words = one_line(text)
     return f"{before}{words}" if words else ""
 
 

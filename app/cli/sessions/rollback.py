@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
 from app.cli.sessions.output import say
-from app.cli.sessions.rollback_words import (
-    change_of_git,
-    moment,
-    one_line,
-    outcome,
-    outcome_record,
-    step_record,
-    words,
-)
+from app.cli.sessions.rollback_words import change_of_git, moment, outcome, outcome_record, step_record, words
 from tools.text.safe_text import clean
+from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
     from agent.core.store.store import Store
@@ -253,7 +246,7 @@ def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCod
     width = len(str(line.last))
     for step in steps:
         count = len(step_apart(step).files)
-        files = f"{count:,} file{'s' * (count != 1)}"
+        files = plural(count, "file")
         mark = "".join(f"  ⚑ {one_line(name)}" for name in names.get(step.number, ()))
         say(f"{step.number:>{width}}  {moment(step.created)}  {files:>9}  {one_line(step.label)}{mark}")
         if step.git:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tools.text.safe_text import clean
+from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import Step
@@ -26,7 +26,7 @@ def words(item: PlanItem, choice: Choice) -> str:
     if item.target is None:
         what = "goes away"
     if not isinstance(choice, str):
-        what = f"changes back in {len(choice.hunks):,} hunk{'s' * (len(choice.hunks) != 1)}"
+        what = f"changes back in {plural(len(choice.hunks), 'hunk')}"
     if item.state == "change":
         return f"{what}; changed while a command ran, perhaps by you" if item.unnamed else what
     stays = {"mine": "stays", "merge": "is merged"}.get(str(choice), f"{what} all the same")
@@ -96,8 +96,3 @@ def outcome_record(restored: Restored, plan: RestorePlan) -> dict[str, Any]:
 def moment(seconds: float) -> str:
     """A time as people here write it."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-def one_line(text: str) -> str:
-    """Outside text on one line."""
-    return " ".join(clean(text).split())

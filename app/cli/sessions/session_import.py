@@ -12,6 +12,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.store.store import Store
@@ -60,7 +61,7 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
         say(f"{clean(each.name)}{renamed}: {len(each.nodes)} entries")
     if len(imported) > 20:
         say(f"… and {len(imported) - 20} more")
-    say(f"Imported {len(imported)} session{'' if len(imported) == 1 else 's'} with {count:,} entries.")
+    say(f"Imported {plural(len(imported), 'session')} with {count:,} entries.")
 
 
 def _text(path: Path) -> str:

@@ -13,6 +13,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.store.nodes import Session
@@ -76,7 +77,7 @@ def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
     if found is not None:
         say(found.sentence() + _about_images(report))
         return
-    steps = f"{report.steps} step{'s' if report.steps != 1 else ''}, {nodes} entries"
+    steps = f"{plural(report.steps, 'step')}, {nodes} entries"
     said = [f"{compared.whole} requests byte for byte ({compared.bytes:,} bytes)"] if compared.whole else []
     if compared.parts:
         said.append(f"{compared.parts} by their parts, as no bytes of them left")

@@ -14,6 +14,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.core.store.search import SearchHit
@@ -120,9 +121,9 @@ def _place(hit: SearchHit) -> str:
 
 def _row(hit: SearchHit, width: int) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.created)) if hit.created else " " * 16
-    title = "" if hit.source == "messages" else f"{_line(hit.title)}: "
+    title = "" if hit.source == "messages" else f"{one_line(hit.title)}: "
     ways = ", ".join(hit.ways)
-    return f"{_place(hit):<{width}}  {when}  {hit.kind:<9}  {title}{_line(hit.snippet)}  ({ways})"
+    return f"{_place(hit):<{width}}  {when}  {hit.kind:<9}  {title}{one_line(hit.snippet)}  ({ways})"
 
 
 def moment(text: str | None, *, end: bool) -> float | None:
@@ -134,8 +135,3 @@ def moment(text: str | None, *, end: bool) -> float | None:
         return None if text is None else parse_time(text, end=end, now=time.time())
     except ToolError as error:
         raise ConfigError(str(error)) from None
-
-
-def _line(text: str) -> str:
-    """Outside text on one line."""
-    return " ".join(clean(text).split())

@@ -16,6 +16,7 @@ from agent.errors import ConfigError, ExitCode, StoreError
 from app.cli.sessions import session_export, session_import, session_replay, session_search
 from app.cli.sessions.output import say
 from tools.text.safe_text import clean, truncate
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.core.store.nodes import Node, Session
@@ -165,7 +166,7 @@ async def _list(store: Store, args: argparse.Namespace) -> None:
     elif not sessions:
         say("No sessions yet." if args.workspace is None else "No sessions in that folder.")
     for session in sessions if not args.as_json else ():
-        title, workspace = _line(session.title) or "(untitled)", _line(session.workspace)
+        title, workspace = one_line(session.title) or "(untitled)", one_line(session.workspace)
         say(f"{session.id}  {_time(session.updated)}  {session.length:>5}  {title}  {workspace}")
 
 
@@ -189,10 +190,10 @@ async def _show(store: Store, args: argparse.Namespace) -> None:
         }
         _print_json(_session_record(session) | record)
         return
-    say(f"{_line(session.title) or '(untitled)'}\n{session.id}  {_time(session.created)}")
-    say(f"{_line(session.workspace)}  {_line(session.model)}")
+    say(f"{one_line(session.title) or '(untitled)'}\n{session.id}  {_time(session.created)}")
+    say(f"{one_line(session.workspace)}  {one_line(session.model)}")
     if len(branches) > 1:
-        say(f"Branch {_line(args.branch)} of {', '.join(map(_line, branches))}")
+        say(f"Branch {one_line(args.branch)} of {', '.join(map(one_line, branches))}")
     for node in nodes:
         say(f"\n── {_speaker(node)} · {_time(node.created)} · {node.id}\n{_text(node)}")
 
@@ -203,7 +204,7 @@ async def _rename(store: Store, args: argparse.Namespace) -> None:
     if args.as_json:
         _print_json(_session_record(renamed))
     else:
-        say(f"{renamed.id} is now called {_line(renamed.title)}.")
+        say(f"{renamed.id} is now called {one_line(renamed.title)}.")
 
 
 async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
@@ -218,7 +219,7 @@ async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCod
     from agent.session.conversation.deleting import delete_session
 
     session = await store.find_session(args.session)
-    question = f"Delete {_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
+    question = f"Delete {one_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
     if not args.yes:
         if not sys.stdin.isatty():
             raise ConfigError("Deleting asks first, and there is no terminal to answer on; give --yes.")
@@ -252,8 +253,8 @@ def _recover(home: Home, args: argparse.Namespace) -> ExitCode:
     if args.as_json:
         _print_json({"file": str(copy), "sessions": sessions, "nodes": nodes})
     else:
-        say(f"Saved {sessions} sessions with {nodes} entries in {_line(str(copy))}.")
-        say(f"To use it, close Hermes and move it to {_line(str(damaged))}; keep the damaged file.")
+        say(f"Saved {sessions} sessions with {nodes} entries in {one_line(str(copy))}.")
+        say(f"To use it, close Hermes and move it to {one_line(str(damaged))}; keep the damaged file.")
     return ExitCode.DONE
 
 
@@ -283,7 +284,7 @@ def _print_json(value: Any) -> None:
 
 def _speaker(node: Node) -> str:
     tool = node.data.get("tool")
-    return f"{node.kind} {_line(str(tool))}" if node.kind == "tool" and tool else node.kind
+    return f"{node.kind} {one_line(str(tool))}" if node.kind == "tool" and tool else node.kind
 
 
 def _text(node: Node) -> str:
@@ -295,8 +296,3 @@ def _text(node: Node) -> str:
 
 def _time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-def _line(text: str) -> str:
-    """Outside text on one line."""
-    return " ".join(clean(text).split())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ExitCode
 from app.cli.sessions.output import say
-from tools.text.safe_text import clean
+from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
     from agent.session.spending.report import UsageLine, UsageReport
@@ -126,24 +126,20 @@ def cost(line: UsageLine) -> str:
 def _notes(total: UsageLine) -> list[str]:
     notes: list[str] = []
     if total.unpriced:
-        what = _requests(total.unpriced)
+        what = plural(total.unpriced, "request")
         notes.append(
             f"The price of {what} is not known and not in the cost; prices go under providers.*.models."
         )
     if total.uncounted:
         more = f", ${total.assumed_cost:,.4f}" if total.assumed_cost else ""
         notes.append(
-            f"{_requests(total.uncounted)} broke off before anybody counted: "
+            f"{plural(total.uncounted, 'request')} broke off before anybody counted: "
             f"at most {total.assumed:,} tokens{more} more."
         )
     return notes
 
 
-def _requests(count: int) -> str:
-    return f"{count:,} request{'s' * (count != 1)}"
-
-
 def _line(text: str) -> str:
     """Outside text on one line that is not too long."""
-    words = " ".join(clean(text).split())
+    words = one_line(text)
     return words if len(words) <= NAME_CELLS else f"{words[:10]}…{words[11 - NAME_CELLS :]}"

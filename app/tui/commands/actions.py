@@ -13,6 +13,7 @@ from agent.errors import HermesError
 from app.tui.commands.registry import BY_ID, AppCommand, read_slash
 from app.tui.conversation import active_conversation
 from app.tui.conversation.session_host import SessionRequest
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -220,7 +221,7 @@ class CommandActions:
             transcript.focus()
             keys = self._app.keys
             following, previous = keys.shown("transcript.find_next"), keys.shown("transcript.find_previous")
-            self._app.say(f"{count} hit{'s' * (count != 1)} · {following} next · {previous} previous")
+            self._app.say(f"{plural(count, 'hit')} · {following} next · {previous} previous")
         elif text and count == 0:
             self._app.say("Nothing found.")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent.errors import ConfigError
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.api.session import Attempt
@@ -69,7 +70,7 @@ def _line(attempt: Attempt) -> str:
     about = [state, calls] if running else [state, calls, paths]
     if attempt.model:
         about.insert(0, clean(attempt.model))
-    words = " ".join(clean(attempt.text).split())[:120]
+    words = one_line(attempt.text)[:120]
     return f"{attempt.branch}: {', '.join(about)}" + (f". {words}" if words else "")
 
 

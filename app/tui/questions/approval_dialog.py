@@ -23,6 +23,7 @@ from app.tui.screens.dialog import Dialog, Hints
 from app.tui.screens.field import Field
 from app.tui.screens.wording import LINE_CHARS, Skinned, line, words
 from tools.text.safe_text import reveal
+from tools.text.words import shorten
 
 ONCE = "Allow once"
 SESSION = "Allow for this session"
@@ -53,7 +54,7 @@ class ApprovalDialog(Dialog[Decision]):
         super().__init__(spill)
         self.request = request
         rule = line(request.rule, LINE_CHARS)
-        shown = rule if len(rule) <= RULE_CHARS else f"{rule[: RULE_CHARS - 1]}…"
+        shown = shorten(rule, RULE_CHARS)
         lasting = [SESSION, ALWAYS.format(rule=shown)] if rule else []
         self._choices = [ONCE, *lasting, NO, WHY]
 

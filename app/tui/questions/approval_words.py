@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from tools.text.safe_text import reveal
+from tools.text.words import shorten
 
 PART_CHARS = 120
 """Characters of a part that its note shows; the command above shows all of it."""
@@ -89,7 +90,7 @@ def marks_in_notes(request: ApprovalAsked) -> re.Pattern[str]:
 
 def _flagged(part: VerdictPart) -> str:
     text = one_line(part.text)
-    return f"▲ {text if len(text) <= PART_CHARS else text[: PART_CHARS - 1] + '…'}"
+    return f"▲ {shorten(text, PART_CHARS)}"
 
 
 class _Places:

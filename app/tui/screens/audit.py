@@ -18,9 +18,9 @@ from agent.safety.audit.record import AuditEntry, AuditTail, asker
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line
+from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit
-from widgets.timeline.paint import count
 
 POLL = 0.5
 """Seconds between two looks at the log."""
@@ -92,7 +92,7 @@ class AuditScreen(Page[None]):
 
     def _tell(self) -> None:
         lines = self._lines
-        number = f"{lines.count:,} refused" if lines.refused else count(lines.count, "ruling")
+        number = f"{lines.count:,} refused" if lines.refused else plural(lines.count, "ruling")
         following = "following" if lines.follows else ""
         self.state(" · ".join(filter(None, (number, following, self._checked))))
 

@@ -13,9 +13,9 @@ from textual.binding import Binding, BindingType
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.log_tail import LogLine, LogTail, UnreadableLogError
 from app.tui.screens.page import Page
+from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit
-from widgets.timeline.paint import count
 
 POLL = 0.5
 """Seconds between two looks at the file."""
@@ -72,7 +72,7 @@ class LogScreen(Page[None]):
         if self._shown == "warnings":
             said = f"{number:,} {'warning or error' if number == 1 else 'warnings and errors'}"
         else:
-            said = count(number, {"all": "line", "errors": "error"}[self._shown])
+            said = plural(number, {"all": "line", "errors": "error"}[self._shown])
         self.state(f"{said}{' · following' if self._lines.follows else ''}")
 
 

@@ -17,6 +17,7 @@ from app.tui.screens.difference import difference_parts
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.sign_in_dialog import SignInDialog
 from app.tui.screens.wording import line
+from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
@@ -172,7 +173,7 @@ class ServerRows(EntryRows["ServerState"]):
             left.append(f"  {one_line(entry.health.reason)}", self.ink("dim"))
         speed = f"  {milliseconds(entry.health.answered_in)}" if entry.health.calls else ""
         count = len(entry.tools)
-        holds = f"{count} tool{'' if count == 1 else 's'}" if entry.offer else entry.health.state
+        holds = plural(count, "tool") if entry.offer else entry.health.state
         right = Text(f" {holds}{speed} ", self.ink("dim"))
         return [spread(left, right, width)]
 
@@ -216,7 +217,7 @@ def about(server: ServerState) -> Content:
     if health.protocol:
         facts.append(f"Protocol {line(health.protocol)}, start {health.starts} within {health.took:.1f} s.")
     if health.calls:
-        answers = f"{health.calls} answer{'' if health.calls == 1 else 's'}"
+        answers = plural(health.calls, "answer")
         facts.append(f"{answers}, the last within {milliseconds(health.answered_in)}.")
     where = {"project": "of the project", "plugin": "of a plugin"}.get(server.origin, "of your settings")
     ready = [tool for tool in server.offer if not tool.why]

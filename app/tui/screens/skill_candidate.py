@@ -16,6 +16,7 @@ from app.tui.screens.page import HELP
 from app.tui.screens.skill_report import candidate_lines, content_lines, hanging
 from app.tui.screens.wording import Skinned, line
 from tools.text.safe_text import reveal
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.hub.quarantine import Candidate
@@ -62,7 +63,7 @@ class CandidateScreen(ClosableModal[bool]):
         told = f"The scan found {count or 'nothing'}" + (
             f" thing{'s' * (count != 1)} to look at." if count else "."
         )
-        question = f"Install {self._candidate.name} with {files} file{'s' * (files != 1)}? {told}"
+        question = f"Install {self._candidate.name} with {plural(files, 'file')}? {told}"
         self.app.push_screen(ConfirmDialog(question, "Install"), self._answered)
 
     def _answered(self, is_yes: bool | None) -> None:

@@ -18,9 +18,9 @@ from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.skill_candidate import CandidateScreen
 from app.tui.screens.wording import line
 from tools.text.safe_text import clean
+from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
-from widgets.timeline.paint import count
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.hub.quarantine import Candidate
@@ -81,7 +81,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
             self._end((), "nothing was found")
             self.complain(error)
             return
-        number = count(len(found.offers), "skill")
+        number = plural(len(found.offers), "skill")
         self._end(found.offers, f"{number} for {one_line(self._text) or 'everything'}")
         for problem in found.problems[:3]:
             self.notify(line(problem), severity="warning", markup=False)
@@ -103,7 +103,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
     @work(exclusive=True, group="ask")
     async def _look(self, offer: SkillOffer) -> None:
         offers = self.listed.entries
-        before = count(len(offers), "skill")
+        before = plural(len(offers), "skill")
         self._begin(f"fetching {one_line(offer.name)} …")
         stack = ExitStack()
         try:

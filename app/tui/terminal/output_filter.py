@@ -12,7 +12,8 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.filter import LineFilter
 
-from tools.text.safe_text import clean, inert, steers
+from tools.text.safe_text import inert, steers
+from tools.text.words import one_line
 
 
 class ControlFilter(LineFilter):
@@ -51,7 +52,7 @@ def is_plain(text: str) -> bool:
 
 def notification(text: str) -> str:
     """The bytes that make a terminal notify a person: OSC 9, then the bell for those that know no better."""
-    line = " ".join(clean(text).split())[:200]
+    line = one_line(text)[:200]
     if line[:1].isdigit():
         # Some terminals take a number here for one of their own orders: progress, folder, macro.
         line = f"hermes: {line}"

@@ -10,7 +10,7 @@ from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenEr
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 LONGEST = 600
 _FORGOTTEN = (INVALID_REQUEST, "Session terminated")
@@ -93,4 +93,4 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _short(error: BaseException, limit: int = LONGEST) -> str:
-    return " ".join(clean(str(error)).split())[:limit].rstrip(".")
+    return one_line(str(error))[:limit].rstrip(".")

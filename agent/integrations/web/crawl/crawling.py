@@ -26,6 +26,7 @@ from tools.services.actions import Fetch
 from tools.services.web_reader import CrawlOrder
 from tools.text.outside_text import fenced
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 SUMMARY = 5_000
 """Characters of a summary, which are well below 2,000 tokens."""
@@ -136,7 +137,7 @@ class _Crawl:
         if depth > 0 and not self._fits(found.answer.url):
             return replace(page, why="it leads to what is left out")
         path = await asyncio.to_thread(save, self._folder, found)
-        title = " ".join(clean(found.page.title).split())[:160]
+        title = one_line(found.page.title)[:160]
         return replace(page, file=path.name, title=title, characters=len(found.page.content))
 
     async def _get(self, url: str) -> DoorAnswer:

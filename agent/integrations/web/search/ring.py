@@ -16,6 +16,7 @@ from agent.core.net.door_url import is_refused
 from agent.errors import HermesError
 from agent.integrations.web.search.service import SearchError, SearchService, WebHit
 from tools.results import DeniedError
+from tools.text.words import shorten
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class SearchRing:
                     f"No search service could be reached ({names}); this computer seems to be offline. "
                     "Search again when it is connected."
                 )
-            said = "; ".join(f"{name}: {_shorten(why)}" for name, why in passed)
+            said = "; ".join(f"{name}: {shorten(why, _REASON)}" for name, why in passed)
             raise SearchError(f"No search service answered ({said or 'none is set up'}); see docs/web.md.")
         circling = not found and self._circles(query)
         if found:
@@ -137,10 +138,6 @@ class SearchRing:
         """End what runs."""
         for each in self._services:
             await each.close()
-
-
-def _shorten(why: str) -> str:
-    return why if len(why) <= _REASON else f"{why[: _REASON - 1]}…"
 
 
 def _same(url: str) -> str:

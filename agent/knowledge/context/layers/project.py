@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from agent.knowledge.context.context_files import ContextFile, paragraphs
-from agent.knowledge.context.layer import Entries, Facts, Layer, Part, of_file, one_line
+from agent.knowledge.context.layer import Entries, Facts, Layer, Part, of_file
 from tools.text.redact import redact
+from tools.text.words import one_line
 
 
 def part_of(file: ContextFile, told: str, layer: str = "") -> Part:

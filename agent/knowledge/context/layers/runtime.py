@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.knowledge.context.layer import Facts, Layer, Part, one_line
+from agent.knowledge.context.layer import Facts, Layer, Part
+from tools.text.words import one_line
 
 
 def _parts(facts: Facts) -> Iterator[Part]:

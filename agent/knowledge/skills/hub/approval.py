@@ -9,8 +9,9 @@ from agent.core.home import Home
 from agent.knowledge.skills.hub import disk
 from agent.knowledge.skills.hub.bundle import tree_digest
 from agent.knowledge.skills.hub.lock import LockedSkill, LockFile, LockFileError
-from agent.knowledge.skills.hub.problems import HubError, quoted
+from agent.knowledge.skills.hub.problems import HubError
 from agent.knowledge.skills.skill import Skill
+from tools.text.words import brief
 
 MEND = "`hermes skills audit` shows it"
 
@@ -38,7 +39,7 @@ class SkillApprovals:
         try:
             found = self._digest(skill.folder)
         except HubError as error:
-            return quoted(str(error).rstrip("."), 200)
+            return brief(str(error).rstrip("."), 200)
         return "" if found == row.approved else f"its files changed since it was installed; {MEND}"
 
     def _refresh(self) -> None:

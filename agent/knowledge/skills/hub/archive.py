@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Iterator
 
 from agent.knowledge.skills.hub.bundle import SKILL_FILES, STRICT, Limits, SkillFile, check_count, safe_path
-from agent.knowledge.skills.hub.problems import HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubRefusedError
+from tools.text.words import brief
 
 _TAR_OVERHEAD = 2_048
 """Bytes of headers and padding per file of a tar archive."""
@@ -65,15 +66,15 @@ def _zip(data: bytes, limits: Limits) -> Iterator[SkillFile]:
                 check_count(count, total, len(content), name, limits)
                 yield SkillFile(safe_path(name), content, executable=bool(member.external_attr >> 16 & 0o111))
     except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, OSError) as error:
-        raise HubRefusedError(f"The archive is damaged: {quoted(error)}.") from None
+        raise HubRefusedError(f"The archive is damaged: {brief(error)}.") from None
     except (NotImplementedError, RuntimeError, ValueError, MemoryError) as error:
-        raise HubRefusedError(f"The archive cannot be read: {quoted(error)}.") from None
+        raise HubRefusedError(f"The archive cannot be read: {brief(error)}.") from None
 
 
 def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
     mode = member.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        raise HubRefusedError(f"{quoted(name)} in the archive is a link or a device, which is not taken.")
+        raise HubRefusedError(f"{brief(name)} in the archive is a link or a device, which is not taken.")
     if member.flag_bits & _ENCRYPTED:
         raise HubRefusedError("The archive is encrypted.")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -87,7 +88,7 @@ def _inflated(data: bytes, limits: Limits) -> bytes:
     try:
         content = stream.decompress(data, most + 1)
     except zlib.error as error:
-        raise HubRefusedError(f"The archive is damaged: {quoted(error)}.") from None
+        raise HubRefusedError(f"The archive is damaged: {brief(error)}.") from None
     if len(content) > most:
         raise HubRefusedError(f"The archive unpacks to more than {limits.total:,} bytes.")
     if not stream.eof:
@@ -109,7 +110,7 @@ def _tar(data: bytes, limits: Limits) -> Iterator[SkillFile]:
                     continue
                 if not member.isreg() or member.issparse():
                     raise HubRefusedError(
-                        f"{quoted(name)} in the archive is a link or a device, which is not taken."
+                        f"{brief(name)} in the archive is a link or a device, which is not taken."
                     )
                 count += 1
                 total += member.size
@@ -120,7 +121,7 @@ def _tar(data: bytes, limits: Limits) -> Iterator[SkillFile]:
                     raise HubRefusedError("The archive is cut off.")
                 yield SkillFile(safe_path(name), content, executable=bool(member.mode & 0o111))
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
-        raise HubRefusedError(f"The archive is damaged: {quoted(error)}.") from None
+        raise HubRefusedError(f"The archive is damaged: {brief(error)}.") from None
 
 
 def _check_entries(count: int) -> None:

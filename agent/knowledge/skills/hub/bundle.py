@@ -12,9 +12,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.knowledge.skills.hub.problems import HubLimitError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubLimitError, HubRefusedError
 from agent.knowledge.skills.scanner import LARGEST_FILE, MOST_BYTES, MOST_FILES
 from tools.text.safe_text import steers
+from tools.text.words import brief
 
 LONGEST_PATH = 400
 LONGEST_NAME = 200
@@ -73,7 +74,7 @@ def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillF
         if key in names:
             raise HubRefusedError(
                 "The skill has two files that some disks take for one: "
-                f"{quoted(names[key])} and {quoted(path)}."
+                f"{brief(names[key])} and {brief(path)}."
             )
         names[key] = path
         total += len(file.content)
@@ -83,7 +84,7 @@ def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillF
     for key in names:
         parts = key.split("/")
         if any("/".join(parts[:depth]) in names for depth in range(1, len(parts))):
-            raise HubRefusedError(f"The skill has {quoted(names[key])} below a file of that name.")
+            raise HubRefusedError(f"The skill has {brief(names[key])} below a file of that name.")
     if not any(name in found for name in SKILL_FILES):
         raise HubRefusedError("What was delivered is no skill: it has no SKILL.md.")
     return tuple(found[path] for path in sorted(found))
@@ -93,7 +94,7 @@ def check_count(count: int, total: int, size: int, path: str, limits: Limits) ->
     """Raises `HubRefusedError` when a file is the one too many. Sizes are bytes."""
     if size > limits.each:
         raise HubLimitError(
-            f"{quoted(path)} is larger than {limits.each:,} bytes, which a skill's file may have at most."
+            f"{brief(path)} is larger than {limits.each:,} bytes, which a skill's file may have at most."
         )
     if count > limits.files:
         raise HubLimitError(f"The skill has more than {limits.files} files.")
@@ -121,19 +122,19 @@ def safe_path(path: str) -> str:
     elif any(part.casefold() in (".git", ".hg", ".svn") for part in parts):
         problem = "belongs to a version control system"
     if problem:
-        raise HubRefusedError(f"The path {quoted(path)!r} {problem}; the skill is not taken.")
+        raise HubRefusedError(f"The path {brief(path)!r} {problem}; the skill is not taken.")
     return path
 
 
 def _check_form(file: SkillFile, limits: Limits) -> None:
     content, name = file.content, file.path.casefold()
     if content.startswith(_PROGRAM_MARKS):
-        raise HubRefusedError(f"{quoted(file.path)} is a compiled program, which a skill must not bring.")
+        raise HubRefusedError(f"{brief(file.path)} is a compiled program, which a skill must not bring.")
     is_archive = content.startswith(_ARCHIVE_MARKS) or content[_TAR_MARK] == b"ustar"
     if is_archive or name.endswith(_ARCHIVES):
-        raise HubRefusedError(f"{quoted(file.path)} is an archive, which a skill must not bring.")
+        raise HubRefusedError(f"{brief(file.path)} is an archive, which a skill must not bring.")
     if b"\0" in content and not limits.binaries:
-        raise HubLimitError(f"{quoted(file.path)} is no text, and a skill from elsewhere is text only.")
+        raise HubLimitError(f"{brief(file.path)} is no text, and a skill from elsewhere is text only.")
 
 
 def hashes_of(files: Iterable[SkillFile]) -> dict[str, str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from agent.core.home import PRIVATE_FOLDER
 from agent.knowledge.skills.hub.bundle import WIDE, SkillFile
-from agent.knowledge.skills.hub.problems import HubError, quoted
+from agent.knowledge.skills.hub.problems import HubError
+from tools.text.words import brief
 
 MOST_FILES = WIDE.files * 2
 MOST_BYTES = WIDE.total * 2
@@ -49,7 +50,7 @@ def read_files(folder: Path) -> tuple[SkillFile, ...]:
     found = []
     for name, status in _files(folder):
         if not stat.S_ISREG(status.st_mode):
-            raise HubError(f"{quoted(name)} in {quoted(folder, 200)} is {NOT_PLAIN}.")
+            raise HubError(f"{brief(name)} in {brief(folder, 200)} is {NOT_PLAIN}.")
         executable = bool(status.st_mode & 0o111)
         found.append(SkillFile(name, _content(folder, name), executable=executable))
     return tuple(found)
@@ -68,7 +69,7 @@ def write_files(folder: Path, files: Iterable[SkillFile]) -> None:
                 opened.flush()
                 os.fsync(opened.fileno())
     except OSError as error:
-        raise HubError(f"{quoted(folder, 200)} cannot be written: {error.strerror or error}.") from None
+        raise HubError(f"{brief(folder, 200)} cannot be written: {error.strerror or error}.") from None
 
 
 def _files(folder: Path) -> list[tuple[str, os.stat_result]]:
@@ -88,9 +89,9 @@ def _files(folder: Path) -> list[tuple[str, os.stat_result]]:
                         found.append((Path(entry.path).relative_to(folder).as_posix(), status))
                         total += status.st_size
                     if len(found) + len(waiting) > MOST_FILES or total > MOST_BYTES:
-                        raise HubError(f"{quoted(folder, 200)} has more files than a skill can have.")
+                        raise HubError(f"{brief(folder, 200)} has more files than a skill can have.")
     except OSError as error:
-        raise HubError(f"{quoted(folder, 200)} cannot be read: {error.strerror or error}.") from None
+        raise HubError(f"{brief(folder, 200)} cannot be read: {error.strerror or error}.") from None
     return sorted(found, key=lambda each: each[0])
 
 
@@ -100,7 +101,7 @@ def _content(folder: Path, name: str) -> bytes:
         with os.fdopen(descriptor, "rb") as opened:
             content = opened.read(MOST_BYTES + 1)
     except OSError as error:
-        raise HubError(f"{quoted(name)} cannot be read: {error.strerror or error}.") from None
+        raise HubError(f"{brief(name)} cannot be read: {error.strerror or error}.") from None
     if len(content) > MOST_BYTES:
-        raise HubError(f"{quoted(name)} is larger than a skill can be.")
+        raise HubError(f"{brief(name)} is larger than a skill can be.")
     return content

@@ -26,11 +26,11 @@ from agent.knowledge.skills.hub.problems import (
     HubMissingError,
     HubRefusedError,
     HubUnreachableError,
-    quoted,
 )
 from agent.knowledge.skills.hub.trees import TreeEntry
 from agent.model.addresses import is_loopback
 from tools.kit.children import kill_group
+from tools.text.words import brief
 
 PROTOCOLS = ("https", "http", "ssh", "file")
 """What git may speak; each call allows only the one of its address."""
@@ -79,30 +79,30 @@ def place(address: str, base: Path) -> GitPlace:
     if end >= 0:
         text, ref = text[: end + 4], text[end + 5 :]
     if ref and not _REF.fullmatch(ref):
-        raise HubError(f"{quoted(ref)!r} is no name of a branch, tag or commit.")
+        raise HubError(f"{brief(ref)!r} is no name of a branch, tag or commit.")
     helper, sign, _ = text.partition("::")
     if sign and helper.isalnum():
-        raise HubRefusedError(f"git over {quoted(helper)!r} is not spoken here; use https or ssh.")
+        raise HubRefusedError(f"git over {brief(helper)!r} is not spoken here; use https or ssh.")
     if any(ord(each) < 33 or ord(each) == 127 for each in text) or text.startswith("-"):
-        raise HubRefusedError(f"{quoted(text, 160)!r} is no address of a repository.")
+        raise HubRefusedError(f"{brief(text, 160)!r} is no address of a repository.")
     if "://" not in text:
         short = _SHORT_SSH.fullmatch(text)
         if short is not None and not text.startswith(("/", ".", "~")):
             if short[2].startswith("-") or (short[1] or "").startswith("-"):
-                raise HubRefusedError(f"{quoted(text, 160)!r} is no address of a repository.")
+                raise HubRefusedError(f"{brief(text, 160)!r} is no address of a repository.")
             return GitPlace(f"ssh://{short[1] or ''}{short[2]}/{short[3].lstrip('/')}", "ssh", ref, folder)
         try:
             path = Path(os.path.realpath(base / Path(text).expanduser()))
         except (RuntimeError, ValueError):
-            raise HubError(f"{quoted(text, 160)!r} is no path of a repository.") from None
+            raise HubError(f"{brief(text, 160)!r} is no path of a repository.") from None
         return GitPlace(f"file://{path}", "file", ref, folder)
     protocol = text.partition("://")[0].lower()
     if protocol not in PROTOCOLS:
-        raise HubRefusedError(f"git over {quoted(protocol)!r} is not spoken here; use https or ssh.")
+        raise HubRefusedError(f"git over {brief(protocol)!r} is not spoken here; use https or ssh.")
     if protocol in ("http", "https"):
         check_address(text)
     if protocol == "ssh" and not _has_plain_host(text):
-        raise HubRefusedError(f"{quoted(text, 160)!r} is no address of a repository.")
+        raise HubRefusedError(f"{brief(text, 160)!r} is no address of a repository.")
     return GitPlace(text, protocol, ref, folder)
 
 
@@ -129,7 +129,7 @@ class GitTree:
         """Their contents, out of the store."""
         for entry in wanted:
             if entry.size > limit:
-                raise HubRefusedError(f"{quoted(entry.path)} is larger than {limit:,} bytes.")
+                raise HubRefusedError(f"{brief(entry.path)} is larger than {limit:,} bytes.")
         names = "".join(f"{entry.id}\n" for entry in wanted).encode()
         output = run_git(self.store, "cat-file", "--batch", input=names)
         found: dict[str, bytes] = {}
@@ -138,7 +138,7 @@ class GitTree:
             end = output.find(b"\n", at)
             words = output[at:end].split()
             if len(words) != 3 or words[1] != b"blob" or not words[2].isdigit():
-                raise HubError(f"{quoted(entry.path)} is missing in what git fetched.")
+                raise HubError(f"{brief(entry.path)} is missing in what git fetched.")
             size = int(words[2])
             found[entry.path] = output[end + 1 : end + 1 + size]
             at = end + 2 + size
@@ -157,7 +157,7 @@ def fetch_into(store: Path, where: GitPlace, version: str = "", seconds: float =
     """One commit of a repository in a new bare store. Raises `HubError`."""
     ref = version or where.ref or "HEAD"
     if not _REF.fullmatch(ref):
-        raise HubError(f"{quoted(ref)!r} is no name of a branch, tag or commit.")
+        raise HubError(f"{brief(ref)!r} is no name of a branch, tag or commit.")
     run_git(store.parent, "init", "--quiet", "--bare", str(store))
     head = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
     tail = ("--", where.url, ref)
@@ -253,7 +253,7 @@ def _wait(
         except subprocess.TimeoutExpired:
             pause = min(pause * 2, _POLL)
         if time.monotonic() > deadline:
-            where = quoted(allowed.url, 160) if allowed is not None else "Git"
+            where = brief(allowed.url, 160) if allowed is not None else "Git"
             raise HubUnreachableError(f"{where} did not deliver within {seconds:g} seconds; try again later.")
         if os.fstat(output.fileno()).st_size > _MOST_OUTPUT or (
             watched is not None and _bytes_below(watched) > LARGEST
@@ -306,8 +306,8 @@ def _failure(allowed: GitPlace | None, said: str) -> HubError:
     told = (
         [line for line in lines if line.startswith(("fatal:", "error:"))] or lines or ["it does not say why"]
     )
-    cause = quoted(told[0].removeprefix("fatal:").removeprefix("error:").strip(), 200).rstrip(".")
-    where = quoted(allowed.url, 160) if allowed is not None else "the repository"
+    cause = brief(told[0].removeprefix("fatal:").removeprefix("error:").strip(), 200).rstrip(".")
+    where = brief(allowed.url, 160) if allowed is not None else "the repository"
     text = said.lower()
     if "does not support shallow" in text:
         return _NotShallowError(f"{where} cannot hand out a single commit.")

@@ -17,9 +17,9 @@ from agent.knowledge.skills.hub.problems import (
     HubMissingError,
     HubRefusedError,
     HubUnreachableError,
-    quoted,
 )
 from agent.model.addresses import is_loopback
+from tools.text.words import brief
 
 if TYPE_CHECKING:
     import ssl
@@ -120,13 +120,13 @@ class HubSession:
             raise HubUnreachableError(f"{host(url)} did not answer in time; try again later.") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             said = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
-            cause = quoted(said or type(error).__name__, 200).rstrip(".")
+            cause = brief(said or type(error).__name__, 200).rstrip(".")
             raise HubUnreachableError(f"{host(url)} cannot be reached: {cause}.") from None
 
     def _read(self, url: str, response: httpx2.Response, limit: int, deadline: float) -> HttpAnswer:
         status = response.status_code
         if status in _MISSING:
-            raise HubMissingError(f"{host(url)} has nothing at {quoted(urlsplit(url).path, 160)}.")
+            raise HubMissingError(f"{host(url)} has nothing at {brief(urlsplit(url).path, 160)}.")
         if status in (401, 403):
             mend = _after(response) or "; if it wants a token, name its variable in the source's token_env"
             raise HubError(f"{host(url)} refuses access (status {status}){mend}.")
@@ -179,7 +179,7 @@ def check_address(url: str) -> None:
     except ValueError:
         usable, parts = False, urlsplit("")
     if not usable or any(ord(each) < 33 or ord(each) == 127 for each in url):
-        raise HubRefusedError(f"{quoted(url, 160)!r} is no http or https address.")
+        raise HubRefusedError(f"{brief(url, 160)!r} is no http or https address.")
     if parts.username is not None or parts.password is not None:
         raise HubRefusedError("The address holds a user or password, which does not belong there.")
 
@@ -196,6 +196,6 @@ def host(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
-        return quoted(f"{parts.hostname or url}{port}")
+        return brief(f"{parts.hostname or url}{port}")
     except ValueError:
-        return quoted(url)
+        return brief(url)

@@ -17,11 +17,12 @@ from agent.knowledge.skills.discover import SkillIndex, SkillRoot
 from agent.knowledge.skills.hub import disk
 from agent.knowledge.skills.hub.bundle import tree_digest
 from agent.knowledge.skills.hub.lock import LockedSkill, LockFile, locked_skill
-from agent.knowledge.skills.hub.problems import HubError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubRefusedError
 from agent.knowledge.skills.hub.quarantine import Candidate
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.trust import decide
 from tools.kit.files import read_plain, write_atomically
+from tools.text.words import brief
 
 CATEGORY = "installed"
 """The folder that skills from elsewhere lie in, unless another is named."""
@@ -61,13 +62,13 @@ class InstalledSkills:
         """One installed skill. Raises `HubError`."""
         rows = self.all()
         if name not in rows:
-            raise HubError(f"No skill {quoted(name)!r} was installed from elsewhere; {_listed(rows)}.")
+            raise HubError(f"No skill {brief(name)!r} was installed from elsewhere; {_listed(rows)}.")
         return rows[name]
 
     def install(self, candidate: Candidate, *, category: str = "", force: bool = False) -> LockedSkill:
         """Move a candidate out of quarantine into the home. Raises `HubError`; nothing has changed then."""
         if not _CATEGORY.fullmatch(category or CATEGORY):
-            raise HubError(f"{quoted(category)!r} is no name for a folder of skills; use a-z, 0-9, _ and -.")
+            raise HubError(f"{brief(category)!r} is no name for a folder of skills; use a-z, 0-9, _ and -.")
         require_allowed(candidate, force=force)
         with self.lock.held():
             rows = self.all()
@@ -90,7 +91,7 @@ class InstalledSkills:
         known = rows.get(candidate.name)
         if known is not None and os.path.lexists(self.lock.place(known)):
             raise HubError(
-                f"{candidate.name} is installed already, from {quoted(known.url)}; "
+                f"{candidate.name} is installed already, from {brief(known.url)}; "
                 f"see `hermes skills update {candidate.name}` and `remove`."
             )
         own = self._own(candidate.name)
@@ -167,7 +168,7 @@ class InstalledSkills:
         row = rows.get(name)
         folder = self.lock.place(row) if row is not None else self._own(name)
         if folder is None:
-            raise HubError(f"There is no skill {quoted(name)!r} in your home; {_listed(rows)}.")
+            raise HubError(f"There is no skill {brief(name)!r} in your home; {_listed(rows)}.")
         return folder
 
     def remove(self, name: str) -> Removed:
@@ -201,7 +202,7 @@ class InstalledSkills:
         with self.lock.held():
             found = next((each for each in self.removed() if each.name == name), None)
             if found is None:
-                raise HubError(f"No removed skill {quoted(name)!r} is kept.")
+                raise HubError(f"No removed skill {brief(name)!r} is kept.")
             rows = self.all()
             target = self.lock.skills / found.target
             if os.path.lexists(target) or name in rows or self._own(name) is not None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from agent.knowledge.skills.discover import BUNDLED
 from agent.knowledge.skills.hub import git
 from agent.knowledge.skills.hub.http import HubHttp, check_address, origin
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError
 from agent.knowledge.skills.hub.source import SkillSource, SourceKind
 from agent.knowledge.skills.hub.sources import github
 from agent.knowledge.skills.hub.sources.folder import FolderTree, folder_source
@@ -22,6 +22,7 @@ from agent.knowledge.skills.hub.sources.marketplace import CATALOG, MarketplaceS
 from agent.knowledge.skills.hub.sources.marketplace_site import SiteTree
 from agent.knowledge.skills.hub.sources.packages import CLAWHUB, LOBEHUB, ClawHubSource, LobeHubSource
 from agent.knowledge.skills.hub.sources.well_known import WellKnownSource
+from tools.text.words import brief
 
 OFFICIAL = "official"
 _REPOSITORY_HOSTS = ("github.com", "www.github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
@@ -90,7 +91,7 @@ class SkillSources:
         """The source of that name. Raises `HubError`."""
         known = self._known()
         if name not in known:
-            raise HubError(f"There is no source {quoted(name)!r}; there are {', '.join(sorted(known))}.")
+            raise HubError(f"There is no source {brief(name)!r}; there are {', '.join(sorted(known))}.")
         return known[name]
 
     def _known(self) -> dict[str, SourcePlace]:
@@ -167,7 +168,7 @@ class SkillSources:
     def _github(self, text: str) -> SkillReference | None:
         if not _GITHUB.fullmatch(text):
             if "/" in text or ":" in text or " " in text:
-                raise HubError(f"{quoted(text)!r} names no skill; see `hermes skills install --help`.")
+                raise HubError(f"{brief(text)!r} names no skill; see `hermes skills install --help`.")
             return None
         where = github.place(text)
         return SkillReference(SourcePlace("github", "github", where.repository), where.folder, where.ref)
@@ -176,7 +177,7 @@ class SkillSources:
         try:
             return self.base / Path(text.removeprefix("file://")).expanduser()
         except (RuntimeError, ValueError):
-            raise HubError(f"{quoted(text)!r} is no path of a folder.") from None
+            raise HubError(f"{brief(text)!r} is no path of a folder.") from None
 
     def open(self, place: SourcePlace) -> SkillSource:
         """The source at a place. Raises `HubError` for an address that cannot be one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from agent.errors import ExitCode, HermesError
-from tools.text.safe_text import clean
 
 
 class HubError(HermesError):
@@ -28,9 +27,3 @@ class HubRefusedError(HubError):
 
 class HubLimitError(HubRefusedError):
     """A skill is larger than skills from elsewhere may be, or not text only."""
-
-
-def quoted(text: object, limit: int = 80) -> str:
-    """Text from outside as it may stand in a sentence: one line, cleaned and cut."""
-    line = " ".join(clean(str(text)).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -18,12 +18,13 @@ from typing import Any
 from agent.knowledge.skills.frontmatter import SkillFormatError, validate
 from agent.knowledge.skills.hub import disk, git
 from agent.knowledge.skills.hub.bundle import SkillFile, checked, hashes_of, skill_text, tree_digest
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.sources.well_known import SCHEMA
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.skill import Skill, load
 from tools.kit.files import write_atomically
 from tools.text.redact import redact
+from tools.text.words import brief
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 """Archives hold no times of this machine; zip knows none before."""
@@ -48,7 +49,7 @@ def skill_at(folder: Path) -> Skill:
     try:
         return load(folder.resolve(), "user")
     except (SkillFormatError, OSError, RuntimeError, ValueError) as error:
-        raise HubError(f"{quoted(folder, 200)} is no skill: {quoted(error, 200).rstrip('.')}.") from None
+        raise HubError(f"{brief(folder, 200)} is no skill: {brief(error, 200).rstrip('.')}.") from None
 
 
 def repository_at(address: str, base: Path) -> git.GitPlace:
@@ -66,12 +67,12 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
     problems = validate(skill_text(files), skill.folder.name)
     if problems:
         raise HubRefusedError(
-            f"{skill.name} does not pass the validator of the format: {quoted(problems[0], 200)}"
+            f"{skill.name} does not pass the validator of the format: {brief(problems[0], 200)}"
         )
     for file in files:
         text = file.content.decode("utf-8", "replace")
         if redact(text) != text:
-            raise HubRefusedError(f"{quoted(file.path)} of {skill.name} seems to hold a secret; take it out.")
+            raise HubRefusedError(f"{brief(file.path)} of {skill.name} seems to hold a secret; take it out.")
     scan = scan_folder(skill.folder)
     if scan.verdict == "dangerous" or (scan.verdict == "caution" and not force):
         mend = "" if scan.verdict == "dangerous" else ", or give --force if it is harmless"
@@ -89,7 +90,7 @@ def publish_archive(skill: Skill, files: Sequence[SkillFile], target: Path) -> P
     elif target.suffix == ".zip":
         data = _zip(files)
     else:
-        raise HubError(f"{quoted(target.name)} ends with neither .tar.gz nor .zip.")
+        raise HubError(f"{brief(target.name)} ends with neither .tar.gz nor .zip.")
     try:
         if target.exists():
             raise HubError(f"{target} is there already; name another file.")
@@ -152,7 +153,7 @@ def push(
     has gone on meanwhile.
     """
     if not _BRANCH.fullmatch(branch):
-        raise HubError(f"{quoted(branch)!r} is no name of a branch.")
+        raise HubError(f"{brief(branch)!r} is no name of a branch.")
     if not _AUTHOR.fullmatch(author):
         raise HubError("The author is written as `Name <mail@example.org>`; give --author.")
     with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:

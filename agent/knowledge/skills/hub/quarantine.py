@@ -16,12 +16,13 @@ from agent.knowledge.skills.frontmatter import SkillFormatError, loadable_name, 
 from agent.knowledge.skills.hub import disk
 from agent.knowledge.skills.hub.bundle import hashes_of, skill_text
 from agent.knowledge.skills.hub.opening import SourcePlace
-from agent.knowledge.skills.hub.problems import HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.skill import Skill, load
 from agent.knowledge.skills.trust import Decision, Trust, decide, trust_of
 from agent.model.addresses import is_loopback
+from tools.text.words import brief
 
 _STALE = 24 * 3600
 """Seconds after which what a killed process left is cleared away."""
@@ -83,7 +84,7 @@ def quarantined(
         try:
             skill = load(folder, "user")
         except SkillFormatError as error:
-            raise HubRefusedError(f"What was delivered is no skill: {quoted(error, 200)}.") from None
+            raise HubRefusedError(f"What was delivered is no skill: {brief(error, 200)}.") from None
         notes = (*fetched.offer.notes, *fetched.notes, *_notes(fetched, skill, bundled))
         found = hashes_of(fetched.files)
         told = tuple(dict.fromkeys(notes))
@@ -97,9 +98,9 @@ def _name(fetched: FetchedSkill) -> str:
     try:
         name = str(read(skill_text(fetched.files)).fields["name"]).strip()
     except SkillFormatError as error:
-        raise HubRefusedError(f"What was delivered is no skill: {quoted(error, 200)}.") from None
+        raise HubRefusedError(f"What was delivered is no skill: {brief(error, 200)}.") from None
     if not loadable_name(name) or name.endswith("."):
-        raise HubRefusedError(f"The skill calls itself {quoted(name)!r}, which is no name for a skill.")
+        raise HubRefusedError(f"The skill calls itself {brief(name)!r}, which is no name for a skill.")
     return name
 
 
@@ -110,9 +111,9 @@ def _notes(fetched: FetchedSkill, skill: Skill, bundled: Path) -> Iterator[str]:
     yield from skill.warnings
     problems = validate(skill_text(fetched.files), skill.name)
     if problems:
-        yield f"the validator of the format objects: {quoted(problems[0], 200)}"
+        yield f"the validator of the format objects: {brief(problems[0], 200)}"
     if fetched.offer.name not in ("", skill.name):
-        yield f"its source calls it {quoted(fetched.offer.name)}"
+        yield f"its source calls it {brief(fetched.offer.name)}"
     if fetched.offer.origin.partition("/")[0] != "official" and any(
         (place / "SKILL.md").is_file() for place in (bundled / skill.name, *bundled.glob(f"*/{skill.name}"))
     ):

@@ -21,7 +21,6 @@ from agent.knowledge.skills.hub.problems import (
     HubMissingError,
     HubRefusedError,
     HubUnreachableError,
-    quoted,
 )
 from agent.knowledge.skills.hub.quarantine import Candidate, quarantined
 from agent.knowledge.skills.hub.snapshot import SnapshotRow
@@ -29,6 +28,7 @@ from agent.knowledge.skills.hub.source import SkillOffer
 from agent.knowledge.skills.hub.updating import Side, SkillFileChange, merged
 from agent.knowledge.skills.scanner import SkillScan
 from agent.knowledge.skills.trust import Trust, trust_of
+from tools.text.words import brief
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -129,12 +129,12 @@ class SkillHub:
             hits = [offer for offer in self.search(text, 50).offers if offer.name == text]
             if not hits:
                 raise HubMissingError(
-                    f"No source has a skill {quoted(text)!r}; search with `hermes skills search`, "
+                    f"No source has a skill {brief(text)!r}; search with `hermes skills search`, "
                     "or write a folder as ./NAME."
                 )
             if len(hits) > 1:
                 names = ", ".join(f"{hit.source}:{hit.item}" for hit in hits[:8])
-                raise HubMissingError(f"Several sources have a skill {quoted(text)!r}; name one: {names}.")
+                raise HubMissingError(f"Several sources have a skill {brief(text)!r}; name one: {names}.")
             found = SkillReference(self.sources.named(hits[0].source), hits[0].item)
         return SkillReference(found.place, found.item, version or found.version)
 

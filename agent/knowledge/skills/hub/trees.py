@@ -18,8 +18,9 @@ from agent.knowledge.skills.hub.bundle import (
     checked,
     safe_path,
 )
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer, SourceKind, matches
+from tools.text.words import brief
 
 MOST_SKILLS = 500
 """Skills of one tree that are looked at."""
@@ -98,13 +99,13 @@ def pick(skills: Sequence[TreeSkill], wanted: str, where: str) -> TreeSkill:
         found = [skills[0]]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(quoted(skill.folder or ".") for skill in (found or skills)[:12])
+    names = ", ".join(brief(skill.folder or ".") for skill in (found or skills)[:12])
     if not skills:
-        raise HubMissingError(f"There is no skill in {quoted(where)}: no folder with a SKILL.md.")
+        raise HubMissingError(f"There is no skill in {brief(where)}: no folder with a SKILL.md.")
     if found:
-        raise HubMissingError(f"{quoted(wanted)!r} in {quoted(where)} means several skills: {names}.")
-    what = f"no skill {quoted(wanted)!r}" if wanted else f"{len(skills)} skills, so name one"
-    raise HubMissingError(f"In {quoted(where)} there is {what}; it has {names}.")
+        raise HubMissingError(f"{brief(wanted)!r} in {brief(where)} means several skills: {names}.")
+    what = f"no skill {brief(wanted)!r}" if wanted else f"{len(skills)} skills, so name one"
+    raise HubMissingError(f"In {brief(where)} there is {what}; it has {names}.")
 
 
 def bundle(tree: FileTree, folder: str, limits: Limits = STRICT) -> tuple[SkillFile, ...]:
@@ -118,7 +119,7 @@ def bundle(tree: FileTree, folder: str, limits: Limits = STRICT) -> tuple[SkillF
         name = entry.path.removeprefix(begin)
         if entry.kind != "file":
             what = {"link": "a link", "submodule": "a submodule"}.get(entry.kind, "no plain file")
-            raise HubRefusedError(f"{quoted(name)} in the skill is {what}, which is not taken.")
+            raise HubRefusedError(f"{brief(name)} in the skill is {what}, which is not taken.")
         safe_path(name)
         total += entry.size
         chosen.append(entry)
@@ -156,8 +157,8 @@ def head_of(content: bytes, folder: str) -> tuple[str, str]:
     try:
         fields = read(content.decode("utf-8")).fields
     except (UnicodeDecodeError, SkillFormatError):
-        return quoted(PurePosixPath(folder).name), ""
-    return quoted(fields["name"]), quoted(fields["description"], 1_024)
+        return brief(PurePosixPath(folder).name), ""
+    return brief(fields["name"]), brief(fields["description"], 1_024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ class TreeSource:
 
     def _text(self, skill: TreeSkill) -> bytes:
         if skill.file.size > STRICT.each:
-            raise HubRefusedError(f"{quoted(skill.file.path)} is larger than {STRICT.each:,} bytes.")
+            raise HubRefusedError(f"{brief(skill.file.path)} is larger than {STRICT.each:,} bytes.")
         return self.tree.read([skill.file], STRICT.each)[skill.file.path]
 
     def _offer(self, skill: TreeSkill, name: str, description: str) -> SkillOffer:
@@ -221,7 +222,7 @@ class TreeSource:
             source=self.name,
             kind=self.kind,
             item=skill.folder,
-            name=name or quoted(PurePosixPath(skill.folder).name) or self.name,
+            name=name or brief(PurePosixPath(skill.folder).name) or self.name,
             description=description,
             version=self.tree.revision,
             address=self.address,

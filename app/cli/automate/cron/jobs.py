@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode
 from app.cli.automate.cron.asking import whole_number
 from app.cli.sessions.output import say
-from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.automation.schedule.book import JobBook
@@ -144,7 +144,7 @@ def _folder(given: str) -> str:
         # There is no user of that name.
         folder = Path(given)
     if not folder.is_dir():
-        raise ConfigError(f"There is no folder {_line(folder)}; make it, or give another --cwd.")
+        raise ConfigError(f"There is no folder {one_line(str(folder))}; make it, or give another --cwd.")
     return str(folder)
 
 
@@ -178,7 +178,7 @@ async def _list(book: JobBook, as_json: bool) -> None:
         ended = f"last {last.state}" if last is not None else "never ran"
         say(_row(job, f"{ended:<16}  "))
         if job.problem:
-            say(f"    {_line(job.problem)}")
+            say(f"    {one_line(str(job.problem))}")
     if not jobs:
         say("No jobs.")
     elif not book.is_watched():
@@ -195,7 +195,7 @@ async def _log(book: JobBook, args: argparse.Namespace) -> None:
     for each in runs:
         say(run_line(each))
         if text := (each.error or each.output).strip():
-            say(f"    {_line(text)[:160]}")
+            say(f"    {one_line(str(text))[:160]}")
     if not runs:
         say("No runs yet.")
 
@@ -223,7 +223,7 @@ def when(seconds: float | None) -> str:
 def _row(job: Job, more: str = "") -> str:
     """One job on one line; `more` stands before its title."""
     state = f"next {when(job.next)}" if job.standing == "active" else job.standing
-    return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {more}{_line(job.title)}"
+    return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {more}{one_line(str(job.title))}"
 
 
 async def _made(done: str, home: Home, store: Store, job: Job, as_json: bool) -> None:
@@ -240,10 +240,6 @@ def _show(done: str, job: Job, as_json: bool, refused: Sequence[str] = ()) -> No
         return
     say(f"{done}: {_row(job)}")
     for rule in job.intent.allow if done in ("Added", "Changed") else ():
-        say(f"  its runs are allowed: {_line(rule)}")
+        say(f"  its runs are allowed: {one_line(str(rule))}")
     for sentence in refused:
-        say(f"  {_line(sentence)}")
-
-
-def _line(text: object) -> str:
-    return " ".join(clean(str(text)).split())
+        say(f"  {one_line(str(sentence))}")

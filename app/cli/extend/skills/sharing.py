@@ -21,6 +21,7 @@ from app.cli.extend.skills.report import (
 from app.cli.sessions.output import say
 from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
 from tools.text.safe_text import clean
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.hub.service import SkillHub
@@ -158,7 +159,7 @@ def _snapshot(args: argparse.Namespace) -> int:
     say(
         json.dumps({"file": args.file, "skills": count})
         if args.as_json
-        else f"Wrote {count} skill{'' if count == 1 else 's'} to {clean(args.file)}."
+        else f"Wrote {plural(count, 'skill')} to {clean(args.file)}."
     )
     return int(ExitCode.DONE)
 

@@ -19,6 +19,7 @@ from app.tui.screens.agents.agent_files import AgentKind, limits
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line
+from tools.text.words import shorten
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
@@ -184,7 +185,7 @@ class KindRows(RowList):
         )
         left = Text(" ").append(f"{glyph} ", self.ink(role))
         name = one_line(kind.name)
-        name = name if len(name) <= NAME_CELLS else f"{name[: NAME_CELLS - 1]}…"
+        name = shorten(name, NAME_CELLS)
         left.append(f"{name:<{NAME_CELLS}} ", self.ink("text"))
         words = kind.definition.description if kind.definition else "cannot be sent"
         left.append(one_line(words), self.ink("dim"))

@@ -16,9 +16,9 @@ from agent.core.store.outline import OutlineRow
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line
+from tools.text.words import ago, plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
-from widgets.timeline.paint import ago, count
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class BranchRows(RowList):
         mark, role = ("▶ ", "accent") if index == 0 else ("  ", "text")
         left = Text.assemble(" ", (f"{mark}↳ {one_line(branch.name)}", self.ink(role)))
         left.append(f"   {one_line(branch.last) or 'nothing was said'}", self.ink("dim"))
-        words = f"  {count(branch.said, 'message')}{ago(self._now() - branch.updated):>8} "
+        words = f"  {plural(branch.said, 'message')}{ago(self._now() - branch.updated):>8} "
         return [spread(left, Text(words, self.ink("dim")), width)]
 
 

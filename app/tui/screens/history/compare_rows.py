@@ -13,10 +13,11 @@ from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from app.tui.screens.history.timeline_files import SIGNS
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from tools.text.safe_text import clean
+from tools.text.words import plural
 from widgets.panes import figures
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, one_line, spread
-from widgets.timeline.paint import count, shown_path
+from widgets.timeline.paint import shown_path
 from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
 
 NOTHING = "Nothing was said on either branch since."
@@ -160,7 +161,7 @@ def rows_of(
     for pair in zip_longest(left, right):
         yield CompareMessages(*pair)
     added, removed = sum(f.added or 0 for f in files), sum(f.removed or 0 for f in files)
-    total = f"{count(len(files), 'file')} +{added:,} −{removed:,}" if files else ""
+    total = f"{plural(len(files), 'file')} +{added:,} −{removed:,}" if files else ""
     yield CompareTitle(f"Files, from {compared.left.head} to {compared.right.head}", total)
     if not files:
         yield CompareSentence(SAME_FILES)
@@ -170,7 +171,7 @@ def rows_of(
 def _said(side: BranchSide) -> str:
     asked = sum(node.kind == "user" and node.data.get("origin") != "engine" for node in side.nodes)
     calls = sum(node.kind == "tool" for node in side.nodes)
-    return f"{count(asked, 'message')} of yours · {count(calls, 'call')}"
+    return f"{plural(asked, 'message')} of yours · {plural(calls, 'call')}"
 
 
 def _used(side: BranchSide) -> str:

@@ -14,7 +14,8 @@ from agent.workspace.checkpoints.restore.plan_items import PlanItem, Way
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.history.timeline_words import file_line
 from app.tui.screens.wording import line
-from widgets.timeline.paint import count, shown_path
+from tools.text.words import plural
+from widgets.timeline.paint import shown_path
 
 FEW = 5
 """Files that are changed without a look at them first, as long as nothing is in conflict."""
@@ -80,7 +81,7 @@ def tally(plan: RestorePlan) -> str:
     """`4 files · 2 in conflict · 1 stays`."""
     states = [item.state for item in plan.shown]
     conflicts, lost = states.count("conflict"), states.count("lost")
-    parts = [count(len(states), "file")]
+    parts = [plural(len(states), "file")]
     if conflicts:
         parts.append(f"{conflicts:,} in conflict")
     if lost:
@@ -92,12 +93,12 @@ def overlapping(merged: Merged | None) -> str:
     """What came of a merge."""
     if merged is None:
         return "cannot be merged"
-    return "merge · " + (count(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
+    return "merge · " + (plural(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
 
 
 def some_hunks(taken: int, of: int, words: PlanWords = RESTORE) -> str:
     """How many of the hunks of a file were chosen."""
-    return f"{taken:,} of {count(of, 'hunk')} {words.taken}"
+    return f"{taken:,} of {plural(of, 'hunk')} {words.taken}"
 
 
 def listing(plan: RestorePlan, changes: Sequence[FileDifferenceRow], most: int) -> Content:
@@ -110,7 +111,7 @@ def listing(plan: RestorePlan, changes: Sequence[FileDifferenceRow], most: int) 
     rows: list[Content] = [Content.assemble(("Going back: ", "$text-muted"), (tally(plan), "bold"))]
     rows += [_row(item, change) for item, change in shown]
     if len(shown) < len(pairs):
-        rows.append(Content.assemble((f"… {count(len(pairs) - len(shown), 'more file')}", "$text-muted")))
+        rows.append(Content.assemble((f"… {plural(len(pairs) - len(shown), 'more file')}", "$text-muted")))
     return Content("\n").join(rows)
 
 

@@ -27,10 +27,11 @@ from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.split import PAUSE, PointedRows, SplitPage
 from app.tui.screens.wording import line
+from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 from widgets.timeline.diff_rows import DiffRows
-from widgets.timeline.paint import count, shown_path
+from widgets.timeline.paint import shown_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         words = self.words.conflict[choice]
         merged = self._list.merges.get(item.path)
         if self._list.choice(item) == "merge" and merged is not None and merged.overlaps:
-            words = f"{count(merged.overlaps, 'overlap')}: both versions stand between marks in the file:"
+            words = f"{plural(merged.overlaps, 'overlap')}: both versions stand between marks in the file:"
         return Content.assemble((f"{line(item.reason).capitalize()}.", "$warning"), f"\n{words}")
 
     # What can be done

@@ -24,9 +24,9 @@ from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.split import PAUSE, PointedRows, SplitPage
 from app.tui.screens.wording import Skinned, line
 from tools.text.safe_text import clean
+from tools.text.words import ago, plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, one_line, spread
-from widgets.timeline.paint import ago, count
 
 EMPTY = "You have said nothing on this branch yet. What you send can be taken back here."
 NOT_KEPT = "Files are not kept in this session; only the conversation goes back."
@@ -78,7 +78,7 @@ class SaidRows(PointedRows):
         left = Text.assemble(" ", ("❯ ", self.ink("user")), (one_line(said.text) or "–", self.ink("text")))
         right = Text()
         if said.files:
-            right.append(f"± {count(said.files, 'file')}", self.ink("dim"))
+            right.append(f"± {plural(said.files, 'file')}", self.ink("dim"))
             added, removed = self._lines.get(index, (0, 0))
             right.append(f" +{added:,}" if added else "", self.ink("added"))
             right.append(f" −{removed:,}" if removed else "", self.ink("removed"))
@@ -114,7 +114,7 @@ class RewindScreen(SplitPage[RewindTarget | None]):
             return
         self._said.show(said)
         self.offer(bool(said))
-        self.state(f"{count(len(said), 'message')} of yours on this branch" if said else "")
+        self.state(f"{plural(len(said), 'message')} of yours on this branch" if said else "")
         for index, each in enumerate(said[:COUNTED_ROWS]):
             if each.files:
                 await self._count(index, each)

@@ -27,11 +27,12 @@ from app.tui.screens.history.timeline_words import next_name
 from app.tui.screens.keyline import KeyLine
 from app.tui.screens.page import PAGE_STYLE, Page
 from app.tui.screens.wording import line
+from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.timeline.layout import FILTERS, Drawing, TimelineFilter, lay_out
 from widgets.timeline.minimap import Minimap
 from widgets.timeline.node_tree import BranchTag, BranchTip, NodeRow, plant
-from widgets.timeline.paint import count, steps_of
+from widgets.timeline.paint import steps_of
 from widgets.timeline.view import Timeline
 
 NEARBY = 200
@@ -148,12 +149,12 @@ class TimelineScreen(Page[None]):
         if self.complete and not shown.nodes.rows:
             self.state("")
             return
-        total = count(len(shown.nodes.rows), "message") if self.complete else "reading …"
-        parts = [total, count(len(shown.nodes.tips) or 1, "branch").replace("branchs", "branches")]
+        total = plural(len(shown.nodes.rows), "message") if self.complete else "reading …"
+        parts = [total, plural(len(shown.nodes.tips) or 1, "branch").replace("branchs", "branches")]
         if look.filter != "all":
             parts.insert(0, f"only {FILTERS[look.filter]}")
         if look.needle:
-            parts.insert(0, f"“{look.needle}” in {count(len(shown.found), 'message')}")
+            parts.insert(0, f"“{look.needle}” in {plural(len(shown.found), 'message')}")
         self.state(" · ".join(parts))
 
     def on_timeline_counted(self, event: Timeline.Counted) -> None:

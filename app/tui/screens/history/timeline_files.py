@@ -23,10 +23,11 @@ from app.tui.screens.page import HELP, PAGE_STYLE, Page
 from app.tui.screens.skin_of import palette_of
 from app.tui.screens.wording import line
 from tools.files.diffs import diff_texts
+from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 from widgets.timeline.diff_rows import DiffRows
-from widgets.timeline.paint import count, shown_path
+from widgets.timeline.paint import shown_path
 
 Point = tuple[int, str]
 """A node by its id, and its words."""
@@ -99,7 +100,7 @@ class FilesScreen(Page[None]):
         self._files.show(files)
         added = sum(change.added or 0 for change in files)
         removed = sum(change.removed or 0 for change in files)
-        self.state(f"{count(len(files), 'file')} +{added:,} −{removed:,}" if files else "")
+        self.state(f"{plural(len(files), 'file')} +{added:,} −{removed:,}" if files else "")
 
     def action_swap(self) -> None:
         self._points = (self._points[1], self._points[0])

@@ -11,7 +11,8 @@ from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.sessions.sessions import age
 from app.tui.screens.wording import line
 from tools.text.safe_text import clean
-from widgets.timeline.paint import count, shown_path
+from tools.text.words import plural
+from widgets.timeline.paint import shown_path
 
 KINDS = {
     "user": "You",
@@ -57,10 +58,10 @@ def files(changes: Sequence[FileDifferenceRow], lines: int) -> Content:
     if not changes:
         return Content("")
     shown = changes if len(changes) < lines else changes[: max(lines - 2, 0)]
-    parts: list[Content] = [Content.assemble((f"± {count(len(changes), 'file')}", "bold"))]
+    parts: list[Content] = [Content.assemble((f"± {plural(len(changes), 'file')}", "bold"))]
     parts += [file_line(change) for change in shown]
     if len(shown) < len(changes):
-        parts.append(Content.assemble((f"… {count(len(changes) - len(shown), 'more file')}", "$text-muted")))
+        parts.append(Content.assemble((f"… {plural(len(changes) - len(shown), 'more file')}", "$text-muted")))
     return Content("\n").join(parts)
 
 

@@ -24,6 +24,7 @@ from agent.knowledge.recall.recall import MESSAGES
 from app.tui.screens.wording import line
 from themes.skin import Skin
 from tools.text.safe_text import clean
+from tools.text.words import ago
 from widgets.palette import Palette
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import countable, fit, spread
@@ -240,10 +241,7 @@ def when(created: float, now: float) -> str:
     seconds = now - created
     if seconds >= _MONTH:
         return time.strftime("%Y-%m-%d", time.localtime(created))
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return "now"
+    return ago(seconds)
 
 
 def moment(created: float) -> str:

@@ -29,6 +29,7 @@ from app.tui.screens.marked_list import MarkedList
 from app.tui.screens.page import HELP
 from app.tui.screens.wording import line
 from tools.text.safe_text import clean, truncate
+from tools.text.words import ago
 
 EMPTY = "No sessions yet. What is said in one is kept, and listed here."
 BACK = "esc back"
@@ -257,7 +258,4 @@ def preview(nodes: Sequence[Node]) -> Content:
 
 def age(seconds: float) -> str:
     """`3 min ago`. Pure."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return "just now"
+    return f"{ago(seconds)} ago" if seconds >= 60 else "just now"

@@ -31,6 +31,7 @@ from app.tui.screens.wording import line
 from themes.contrast import ContrastFinding, check, tightest
 from themes.depth import adapted
 from themes.skin import ROLES, Skin
+from tools.text.words import plural
 from widgets.palette import Palette
 from widgets.palette import color_of as rich_color
 from widgets.rows.row_list import RowList
@@ -168,7 +169,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         """Make `draft` the one that is edited, and show it everywhere."""
         self.draft = draft
         count = len(draft.changes)
-        state = f"{count} change{'s' * (count != 1)}, not saved" if count else "nothing changed"
+        state = f"{plural(count, 'change')}, not saved" if count else "nothing changed"
         self._head.say(f"{draft.base.name} · {state}")
         self._roles.show(draft, tightest(draft.skin))
         self._preview.show(self._worn(draft.skin))
@@ -293,7 +294,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
     async def _may_write(self, name: str, taken: bool, same: bool) -> bool:
         if same:
             count = len(self.draft.changes)
-            colours = f"{count} colour{'s' * (count != 1)}"
+            colours = plural(count, "colour")
             question = f"Change {colours} in your skin {name}? The rest of its file stays."
             yes = "Change them"
         elif taken:
@@ -311,6 +312,6 @@ class SkinEditorScreen(ClosableScreen[str | None]):
             self._leave_value(self.draft)
             return
         count = len(self.draft.changes)
-        question = f"{count} change{'s' * (count != 1)} of {self.draft.base.name} are not saved."
+        question = f"{plural(count, 'change')} of {self.draft.base.name} are not saved."
         if not count or await self.app.push_screen_wait(ConfirmDialog(question, "Drop and leave", "Stay")):
             self.dismiss(self._saved)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.trees import TreeEntry, TreeSource
 from tools.kit.files import read_bytes
+from tools.text.words import brief
 
 _MOST_ENTRIES = 20_000
 _PASSED_OVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
@@ -34,7 +35,7 @@ class FolderTree:
         for entry in self._walk():
             found.append(entry)
             if len(found) > _MOST_ENTRIES:
-                raise HubError(f"{quoted(self.root, 200)} has too many files; name the folder of the skill.")
+                raise HubError(f"{brief(self.root, 200)} has too many files; name the folder of the skill.")
         return tuple(found)
 
     @property
@@ -58,7 +59,7 @@ class FolderTree:
                     yield self._entry(Path(entry.path), status)
             except OSError as error:
                 cause = error.strerror or str(error)
-                raise HubError(f"{quoted(folder, 200)} cannot be read: {cause}.") from None
+                raise HubError(f"{brief(folder, 200)} cannot be read: {cause}.") from None
 
     def _entry(self, path: Path, status: os.stat_result) -> TreeEntry:
         name = path.relative_to(self.root).as_posix()
@@ -76,7 +77,7 @@ class FolderTree:
                 found[entry.path] = read_bytes(self.root / entry.path, limit)[0]
             except (OSError, ValueError) as error:
                 cause = getattr(error, "strerror", None) or str(error)
-                raise HubRefusedError(f"{quoted(entry.path)} cannot be taken: {quoted(cause)}.") from None
+                raise HubRefusedError(f"{brief(entry.path)} cannot be taken: {brief(cause)}.") from None
         return found
 
 
@@ -87,11 +88,11 @@ def folder_source(name: str, path: str, base: Path, *, is_builtin: bool = False)
         root = Path(os.path.realpath(base / Path(text).expanduser()))
         is_folder = root.is_dir()
     except (OSError, RuntimeError, ValueError):
-        raise HubMissingError(f"{quoted(path, 200)!r} is no path of a folder.") from None
+        raise HubMissingError(f"{brief(path, 200)!r} is no path of a folder.") from None
     if not is_folder and root.name in ("SKILL.md", "skill.md") and root.is_file():
         root, is_folder = root.parent, True
     if not is_folder:
-        raise HubMissingError(f"There is no folder {quoted(root, 200)}.")
+        raise HubMissingError(f"There is no folder {brief(root, 200)}.")
     tree = FolderTree(root)
     repository = "official" if is_builtin else ""
     return TreeSource(name, "folder", str(root), tree, repository=repository)

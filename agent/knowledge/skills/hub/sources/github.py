@@ -14,9 +14,10 @@ from urllib.parse import quote, urlsplit
 
 from agent.knowledge.skills.hub.bundle import STRICT, Limits
 from agent.knowledge.skills.hub.http import HttpAnswer, HubHttp, HubSession, check_address, host
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer
 from agent.knowledge.skills.hub.trees import TreeEntry, TreeSource
+from tools.text.words import brief
 
 API = "https://api.github.com"
 _RAW = "https://raw.githubusercontent.com"
@@ -61,15 +62,15 @@ def _place(api: str, steps: Sequence[str], ref: str = "") -> GitHubPlace:
     if not steps:
         return GitHubPlace(api)
     if len(steps) < 2:
-        raise HubError(f"{quoted('/'.join(steps))!r} names no repository; write owner/repository.")
+        raise HubError(f"{brief('/'.join(steps))!r} names no repository; write owner/repository.")
     owner, name, *rest = steps
     name = name.removesuffix(".git")
     if not _OWNER.fullmatch(owner) or not _REPOSITORY.fullmatch(name):
-        raise HubError(f"{quoted(f'{owner}/{name}')!r} is no name of a repository.")
+        raise HubError(f"{brief(f'{owner}/{name}')!r} is no name of a repository.")
     if len(rest) > 1 and rest[0] in ("tree", "blob"):
         ref, rest = rest[1], rest[2:]
     if ref and not _REF.fullmatch(ref):
-        raise HubError(f"{quoted(ref)!r} is no name of a branch, tag or commit.")
+        raise HubError(f"{brief(ref)!r} is no name of a branch, tag or commit.")
     return GitHubPlace(api, f"{owner}/{name}", ref, "/".join(rest))
 
 
@@ -137,7 +138,7 @@ class GitHubTree:
         digest = hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False)
         if digest.hexdigest() != entry.id:
             raise HubRefusedError(
-                f"{quoted(entry.path)} of {self.repository} is not the file that its commit names; "
+                f"{brief(entry.path)} of {self.repository} is not the file that its commit names; "
                 "nothing is taken."
             )
         return content
@@ -227,7 +228,7 @@ class GitHubSource:
 
     def _source(self, where: GitHubPlace, version: str) -> TreeSource:
         if version and not _REF.fullmatch(version):
-            raise HubError(f"{quoted(version)!r} is no name of a branch, tag or commit.")
+            raise HubError(f"{brief(version)!r} is no name of a branch, tag or commit.")
         tree = GitHubTree(self.http, where.api, where.repository, version or where.ref)
         is_public = where.api == API
         address = f"https://github.com/{where.repository}" if is_public else f"{where.api}/{where.repository}"

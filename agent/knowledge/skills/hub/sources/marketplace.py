@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.knowledge.skills.hub.bundle import SKILL_FILES, STRICT, Limits
 from agent.knowledge.skills.hub.http import origin
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer, matches
 from agent.knowledge.skills.hub.trees import (
     FileTree,
@@ -24,6 +24,7 @@ from agent.knowledge.skills.hub.trees import (
     skills_in,
     subfolder,
 )
+from tools.text.words import brief
 
 CATALOG = ".claude-plugin/marketplace.json"
 _MANIFEST = ".claude-plugin/plugin.json"
@@ -98,8 +99,8 @@ def _plugin(record: Mapping[str, Any], root: object) -> Plugin | None:
     description, version = record.get("description", ""), record.get("version", "")
     return Plugin(
         name,
-        quoted(description, 1_024) if isinstance(description, str) else "",
-        quoted(version) if isinstance(version, str) else "",
+        brief(description, 1_024) if isinstance(description, str) else "",
+        brief(version) if isinstance(version, str) else "",
         _plugin_place(record.get("source"), root),
         _folders(record.get("skills")),
     )
@@ -160,7 +161,7 @@ class MarketplaceSource:
                 plugin.description,
                 plugin.version,
                 self.address,
-                notes=(f"a plugin in {quoted(plugin.place.repository)}",),
+                notes=(f"a plugin in {brief(plugin.place.repository)}",),
             )
             return [(matches(query, plugin.name, plugin.description), offer)]
         skills = _skills(opened.tree, plugin)
@@ -194,9 +195,7 @@ class MarketplaceSource:
             plugin = next((each for each in plugins if each.name == name), None)
             if plugin is None:
                 names = ", ".join(each.name for each in plugins[:12]) or "none"
-                raise HubMissingError(
-                    f"{quoted(self.address)} has no plugin {quoted(name)!r}; it has {names}."
-                )
+                raise HubMissingError(f"{brief(self.address)} has no plugin {brief(name)!r}; it has {names}.")
             if plugin.place is None:
                 raise HubRefusedError(f"The plugin {name} is delivered in a way that is not taken here.")
             if not plugin.place.repository:
@@ -216,7 +215,7 @@ class MarketplaceSource:
     def _plugins(self, tree: FileTree) -> tuple[Plugin, ...]:
         entry = next((each for each in tree.entries if each.path == CATALOG and each.kind == "file"), None)
         if entry is None or entry.size > _LARGEST:
-            raise HubMissingError(f"{quoted(self.address)} is no marketplace: it has no usable {CATALOG}.")
+            raise HubMissingError(f"{brief(self.address)} is no marketplace: it has no usable {CATALOG}.")
         return parse_catalog(tree.read([entry], _LARGEST)[CATALOG])
 
     def _offer(
@@ -242,7 +241,7 @@ def _check_elsewhere(repository: str, home: str) -> None:
     if "://" in home and repository.startswith("http://") and origin(repository) == origin(home):
         return
     raise HubRefusedError(
-        f"A plugin lies at {quoted(repository, 160)!r}, and only https addresses are followed from there."
+        f"A plugin lies at {brief(repository, 160)!r}, and only https addresses are followed from there."
     )
 
 

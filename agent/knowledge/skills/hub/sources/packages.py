@@ -12,8 +12,9 @@ from urllib.parse import quote, urlencode
 from agent.knowledge.skills.hub.archive import unpack
 from agent.knowledge.skills.hub.bundle import STRICT, Limits, SkillFile, checked
 from agent.knowledge.skills.hub.http import LARGEST_ARCHIVE, HttpAnswer, HubHttp, host
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer
+from tools.text.words import brief
 
 CLAWHUB = "https://clawhub.ai"
 LOBEHUB = "https://market.lobehub.com"
@@ -25,13 +26,13 @@ _REGISTRY_FILES = frozenset({"_meta.json", "skill-card.md"})
 
 def _slug(item: str) -> str:
     if not _SLUG.fullmatch(item):
-        raise HubError(f"{quoted(item)!r} is no name of a skill in a registry.")
+        raise HubError(f"{brief(item)!r} is no name of a skill in a registry.")
     return item.rpartition("/")[2]
 
 
 def _version(version: str) -> str:
     if version and not _VERSION.fullmatch(version):
-        raise HubError(f"{quoted(version)!r} is no version.")
+        raise HubError(f"{brief(version)!r} is no version.")
     return version
 
 
@@ -40,7 +41,7 @@ def _text(record: Any, *keys: str) -> str:
     if isinstance(record, Mapping):
         for key in keys:
             if isinstance(record.get(key), str) and record[key].strip():
-                return quoted(record[key], 1_024)
+                return brief(record[key], 1_024)
     return ""
 
 
@@ -64,7 +65,7 @@ def _packed(answer: HttpAnswer, limits: Limits) -> tuple[SkillFile, ...]:
     if named and named.lower().removeprefix("sha256:") != found:
         raise HubRefusedError(
             f"{host(answer.url)} sent another archive than it says: its SHA-256 is {found[:12]}…, "
-            f"not {quoted(named)[:12]}…; nothing is taken."
+            f"not {brief(named)[:12]}…; nothing is taken."
         )
     return unpack(answer.content, limits)
 
@@ -97,7 +98,7 @@ class ClawHubSource:
         moderation = data.get("moderation")
         if isinstance(moderation, Mapping) and moderation.get("isMalwareBlocked"):
             raise HubRefusedError(
-                f"{host(self.url)} itself blocks {quoted(item)} as malware; it is not taken."
+                f"{host(self.url)} itself blocks {brief(item)} as malware; it is not taken."
             )
         return offer
 
@@ -172,7 +173,7 @@ class LobeHubSource:
         try:
             offer = self.inspect(item)
         except HubMissingError:
-            raise HubMissingError(f"{host(self.url)} has no skill {quoted(item)!r}.") from None
+            raise HubMissingError(f"{host(self.url)} has no skill {brief(item)!r}.") from None
         chosen = _version(version or offer.version)
         query = f"?{urlencode({'version': chosen})}" if chosen else ""
         answer = self.http.get(

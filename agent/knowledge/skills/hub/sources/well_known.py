@@ -21,9 +21,10 @@ from agent.knowledge.skills.hub.bundle import (
     tree_digest,
 )
 from agent.knowledge.skills.hub.http import LARGEST_ARCHIVE, HubHttp, host, origin
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError, quoted
+from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer, matches
 from agent.knowledge.skills.hub.trees import head_of
+from tools.text.words import brief
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 PLACES = ("/.well-known/agent-skills/index.json", "/.well-known/skills/index.json")
@@ -63,10 +64,10 @@ def parse_index(data: Any, url: str) -> tuple[IndexedSkill, ...]:
     schema, version = data.get("$schema"), data.get("version")
     if schema is not None and schema != SCHEMA:
         raise HubError(
-            f"The index at {host(url)} is of a version that is not known here: {quoted(schema, 120)}."
+            f"The index at {host(url)} is of a version that is not known here: {brief(schema, 120)}."
         )
     if isinstance(version, str) and not re.match(r"0\.[12](\.|$)", version) and schema is None:
-        raise HubError(f"The index at {host(url)} is of version {quoted(version)}, which is not known here.")
+        raise HubError(f"The index at {host(url)} is of version {brief(version)}, which is not known here.")
     entries = (_entry(each, url, schema is not None) for each in data["skills"][:_MOST_SKILLS])
     return tuple(entry for entry in entries if entry is not None)
 
@@ -77,7 +78,7 @@ def _entry(record: Any, url: str, is_new: bool) -> IndexedSkill | None:
     name, description = record.get("name"), record.get("description", "")
     if not isinstance(name, str) or len(name) > 64 or not _NAME.fullmatch(name):
         return None
-    text = quoted(description, 1_024) if isinstance(description, str) else ""
+    text = brief(description, 1_024) if isinstance(description, str) else ""
     if is_new:
         return _current(record, url, name, text)
     listed = record.get("files")
@@ -112,7 +113,7 @@ def _hex(digest: object, name: str) -> str:
         return ""
     match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
     if match is None:
-        raise HubError(f"The index gives {quoted(name)} a digest that is no sha256.")
+        raise HubError(f"The index gives {brief(name)} a digest that is no sha256.")
     return match[1]
 
 
@@ -148,7 +149,7 @@ class WellKnownSource:
         named = head_of(text, entry.name)[0]
         if named != entry.name:
             raise HubRefusedError(
-                f"The index calls the skill {entry.name}, but its SKILL.md {quoted(named)}; it is not taken."
+                f"The index calls the skill {entry.name}, but its SKILL.md {brief(named)}; it is not taken."
             )
         return FetchedSkill(self._offer(where, entry), files, () if entry.digest else (_NO_DIGEST,))
 
@@ -200,7 +201,7 @@ class WellKnownSource:
         found = [entry for entry in entries if entry.name == item or (not item and len(entries) == 1)]
         if not found:
             names = ", ".join(entry.name for entry in entries[:12]) or "none"
-            raise HubMissingError(f"{host(self.url)} lists no skill {quoted(item)!r}; it has {names}.")
+            raise HubMissingError(f"{host(self.url)} lists no skill {brief(item)!r}; it has {names}.")
         return found[0]
 
     def _offer(self, where: str, entry: IndexedSkill) -> SkillOffer:
