@@ -19,12 +19,13 @@ from tools.files.failures import explain
 from tools.files.globs import ignore_rules, is_glob, matcher
 from tools.files.hits import MAX_HITS, FileHits
 from tools.files.paths import printable
-from tools.files.searching import Engine, SearchEnding, SearchRequest, place, records
+from tools.files.searching import SearchEnding, SearchRequest, place, records
 from tools.files.suggestions import missing
 from tools.files.threads import in_thread
 from tools.kit.files import entry_status, require_file
 from tools.registry import registry
 from tools.results import Display, TextDetail, ToolError
+from tools.text.words import plural
 
 NAME = "search"
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
@@ -70,7 +71,6 @@ class _Search:
     offset: int
     limit: int
     output_mode: str
-    engine: Engine | None = None
 
 
 async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
@@ -101,7 +101,6 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         offset=args.get("offset", 0),
         limit=min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT),
         output_mode=args.get("output_mode", "content"),
-        engine=ctx.options.get("files.search_engine"),
     )
     try:
         if wants_files:
@@ -150,7 +149,7 @@ def _find_lines(search: _Search, access: Access, stop: threading.Event) -> dict[
         hits.fits = matcher(search.file_glob)
     ending = SearchEnding()
     try:
-        with closing(records(search.request, ending, stop, search.engine)) as stream:
+        with closing(records(search.request, ending, stop)) as stream:
             if not hits.take_all(stream):
                 ending.incomplete = f"it was stopped after {MAX_HITS} hits"
     except ToolError as error:
@@ -175,7 +174,7 @@ def _find_files(search: _Search, pattern: str, access: Access, stop: threading.E
     also = matcher(search.file_glob) if search.file_glob else lambda path: True
     found: list[tuple[int, str]] = []
     ending = SearchEnding()
-    with closing(records(search.request, ending, stop, search.engine)) as stream:
+    with closing(records(search.request, ending, stop)) as stream:
         for record in stream:
             path = os.fsdecode(record).removeprefix("./")
             if path and fits(path) and also(path):
@@ -221,7 +220,7 @@ def _with_notes(
         hints.append(f"{ending.left_out} hits in extremely long lines are not counted.")
     if omitted:
         result["omitted"] = omitted
-        hints.append(f"{_count(omitted, 'hit')} in files with credentials not shown.")
+        hints.append(f"{plural(omitted, 'hit')} in files with credentials not shown.")
     if not available and not hints:
         hints.append("Nothing found. Binary, .git and gitignored files were left out.")
     if hints:
@@ -246,14 +245,10 @@ def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     total = int(result.get("total_count", 0))
     if "files_with_matches" in result:
         files = int(result["files_with_matches"])
-        summary = f"{_count(total, 'hit')} in {_count(files, 'file')}" if total else "no hits"
+        summary = f"{plural(total, 'hit')} in {plural(files, 'file')}" if total else "no hits"
     else:
-        summary = _count(total, "file") if total else "no files"
+        summary = plural(total, "file") if total else "no files"
     return Display("search", subject, summary, TextDetail(_listing(result)))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _listing(result: Mapping[str, Any]) -> str:

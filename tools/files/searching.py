@@ -1,4 +1,4 @@
-"""Running a search as a child process: ripgrep, or our own where it is missing."""
+"""Running a search as a child process: ripgrep, and our own for patterns it does not know."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from tools.files.threads import Stopped
 from tools.kit.children import kill_group
 from tools.results import ToolError
-
-Engine = Literal["ripgrep", "python"]
 
 TIMEOUT = 30.0
 """Seconds a search may take."""
@@ -68,25 +65,22 @@ def find_ripgrep(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def records(
-    request: SearchRequest, ending: SearchEnding, stop: threading.Event, engine: Engine | None = None
+    request: SearchRequest, ending: SearchEnding, stop: threading.Event
 ) -> Generator[bytes, None, None]:
     """The records of a search as they come: JSON lines, or paths. Close the iterator to end it early.
 
-    Without `engine` ripgrep is used if there is one, and Python for patterns
-    only Python knows. Raises `ToolError` for an invalid pattern.
+    Raises `ToolError` for an invalid pattern and where ripgrep is missing.
     """
-    program = None if engine == "python" else find_ripgrep()
-    if engine == "ripgrep" and program is None:
-        raise ToolError("ripgrep (rg) is not installed; install it or reinstall Hermes.")
+    program = find_ripgrep()
     if program is None:
-        yield from _python(request, ending, stop)
-        return
+        raise ToolError("ripgrep (rg) is not installed; install it or reinstall Hermes.")
     try:
         yield from _ripgrep(program, request, ending, stop)
     except ToolError as error:
-        if engine == "ripgrep" or not any(word in str(error) for word in _PYTHON_ONLY):
+        if not any(word in str(error) for word in _PYTHON_ONLY):
             raise
-        yield from _python(request, ending, stop)
+        found = [*_ripgrep(program, replace(request, pattern=None), ending, stop)]
+        yield from _python(request, sorted(found, key=lambda path: path.split(b"/")), ending, stop)
 
 
 def _ripgrep(
@@ -95,8 +89,8 @@ def _ripgrep(
     arguments = [program, "--no-config", "--hidden", "--no-require-git", "--no-ignore-global"]
     arguments += ["--no-messages", "--color=never", "--glob=!.git"]
     folder, target = place(request.root)
-    if not target:
-        arguments += [f"--glob=!{skipped}" for skipped in _skipped(request.root)]
+    if request.root == Path("/"):
+        arguments += [f"--glob=!{skipped}" for skipped in _KERNEL_FOLDERS]
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="hermes-") as rules:
         if request.rules:
             rules.write("\n".join(request.rules) + "\n")
@@ -112,27 +106,23 @@ def _ripgrep(
         yield from _run([*arguments, "--", f"./{target}"], folder, b"", request, ending, stop)
 
 
-def _python(request: SearchRequest, ending: SearchEnding, stop: threading.Event) -> Iterator[bytes]:
-    folder, target = place(request.root)
+def _python(
+    request: SearchRequest, files: list[bytes], ending: SearchEnding, stop: threading.Event
+) -> Iterator[bytes]:
     order = {
-        "file": target,
+        "files": [os.fsdecode(path) for path in files],
         "pattern": request.pattern,
-        "rules": list(request.rules),
         "context": request.context,
         "multiline": request.multiline,
-        "skipped": list(_skipped(request.root)),
     }
     arguments = [sys.executable, "-I", "-W", "ignore", str(_CHILD)]
+    folder = place(request.root)[0]
     yield from _run(arguments, folder, json.dumps(order).encode(), request, ending, stop)
 
 
 def place(root: Path) -> tuple[Path, str]:
     """The folder to search in and the one file to search there, empty for all."""
     return (root, "") if root.is_dir() else (root.parent, root.name)
-
-
-def _skipped(root: Path) -> tuple[str, ...]:
-    return _KERNEL_FOLDERS if root == Path("/") else ()
 
 
 def _run(
