@@ -15,15 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.core.messages import ToolCall
-from agent.knowledge.learnings.call_form import COMMAND_TOOLS, CallForm, CallPlace, call_form
+from agent.knowledge.learnings.calls import COMMAND_TOOLS, CallForm, CallPlace, call_form
 from agent.knowledge.learnings.environment import LearningEnvironment
-from agent.knowledge.learnings.failures import TIMED_OUT_KIND, Failure, failure_of, is_run
-from agent.knowledge.learnings.learning import Learning, short
-from agent.knowledge.learnings.learning_store import LearningStore
-from agent.knowledge.learnings.lines import held_back, with_failure
-from agent.knowledge.learnings.signature import Signature, signature
+from agent.knowledge.learnings.failures import (
+    TIMED_OUT_KIND,
+    Failure,
+    Signature,
+    failure_of,
+    is_run,
+    signature,
+)
+from agent.knowledge.learnings.learning import Learning, held_back, short, speaks_of, with_failure
+from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.learnings.what_worked import Fix, MadeCall, same_aim, what_worked
-from agent.knowledge.learnings.words import speaks_of
 from tools.text.redact import redact
 
 LARGE = 4_000

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.knowledge.learnings.commands import CommandForm, SingleCommand
+from agent.knowledge.learnings.calls import CallForm, CommandForm, SingleCommand
 from tools.text.safe_text import clean
 from tools.text.words import one_line, shorten
 
@@ -206,3 +207,35 @@ def _reports(command: SingleCommand, code: int) -> bool:
     if any(code in _REPORTS.get(name, ()) for name in names):
         return True
     return code in _REPORTING_SUBCOMMANDS.get((command.kin, command.subcommand), ())
+
+
+EVERYWHERE = ""
+"""The project of what holds in every one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The same for failures of one cause."""
+
+    tool: str
+    program: str
+    """Without its version; empty for tools that run none."""
+    subcommand: str
+    error: str
+    """Normalised."""
+    project: str
+    """Id of the project, as in the list of trusted ones; empty for what holds everywhere."""
+
+    @property
+    def key(self) -> str:
+        """A digest of all but the project, under which rows are found."""
+        parts = "\0".join((self.tool, self.program, self.subcommand, self.error))
+        return hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def signature(call: CallForm, failure: Failure, project: str) -> Signature:
+    """The signature of a call that failed."""
+    main = call.command.main if call.command is not None else None
+    if main is None:
+        return Signature(call.tool, "", "", failure.error, project)
+    return Signature(call.tool, main.kin, main.subcommand, failure.error, project)

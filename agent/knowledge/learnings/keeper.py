@@ -9,13 +9,18 @@ from dataclasses import dataclass, field, replace
 
 from agent.errors import HermesError
 from agent.knowledge.learnings.at_calls import CallLearnings, SeenFailure, calls_of
-from agent.knowledge.learnings.dependencies import of_any_project
-from agent.knowledge.learnings.environment import LearningEnvironment
-from agent.knowledge.learnings.failures import normalise
-from agent.knowledge.learnings.learning import MOST_TAGS, Learning, short
-from agent.knowledge.learnings.learning_store import LearningStore
-from agent.knowledge.learnings.notes import LearningRefusedError, call_key, checked, written
-from agent.knowledge.learnings.signature import EVERYWHERE
+from agent.knowledge.learnings.environment import LearningEnvironment, of_any_project
+from agent.knowledge.learnings.failures import EVERYWHERE, normalise
+from agent.knowledge.learnings.learning import (
+    MOST_TAGS,
+    Learning,
+    LearningRefusedError,
+    call_key,
+    checked,
+    short,
+    written,
+)
+from agent.knowledge.learnings.store import LearningStore
 from tools.results import ToolError
 from tools.services.learning_notes import LearningNote, LearningView
 from tools.text.redact import redact

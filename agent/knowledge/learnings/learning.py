@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
 
-from agent.knowledge.learnings.failures import normalise
+from agent.errors import ExitCode, HermesError
+from agent.knowledge.injection import scan
+from agent.knowledge.learnings.calls import CallPlace, call_form
+from agent.knowledge.learnings.failures import Failure, Signature, normalise
 from agent.knowledge.learnings.what_worked import FixKind
-from tools.text.words import shorten
+from tools.services.learning_notes import LearningNote
+from tools.text.redact import redact
+from tools.text.words import one_line, shorten
 
 Status = Literal["candidate", "learning", "retired", "stale"]
 STATUSES: tuple[Status, ...] = ("candidate", "learning", "retired", "stale")
@@ -31,7 +39,7 @@ class Learning:
 
     id: int = 0
     key: str
-    """That of its signature; see `agent.knowledge.learnings.signature`."""
+    """That of its signature; see `agent.knowledge.learnings.failures`."""
     project: str
     """Id of the project it holds in; empty: everywhere."""
     status: Status
@@ -156,3 +164,145 @@ def short(name: str, text: str) -> str:
     line = " ".join(text.split())
     most = LONGEST[name]
     return shorten(line, most)
+
+
+def mark(learning: Learning) -> str:
+    """What every line about it begins with."""
+    name = "Candidate" if learning.status == "candidate" else "Learning"
+    return f"[{name} {learning.id}]"
+
+
+def what_worked(learning: Learning) -> str:
+    """The fix, with when it matters."""
+    context = f" ({learning.context})" if learning.context else ""
+    return one_line(f"{learning.fix}{context}")
+
+
+def held_back(learning: Learning, others: Sequence[Learning] = ()) -> str:
+    """Why a call was not run."""
+    also = "".join(f" {mark(each)} Or: {what_worked(each)}." for each in others)
+    return (
+        f"{mark(learning)} Not run: this call failed before ({one_line(learning.error_type)}). "
+        f"What worked: {what_worked(learning)}.{also} To run it all the same, make it again unchanged."
+    )
+
+
+def with_failure(learning: Learning) -> str:
+    """What is said beside a failure that is known."""
+    if learning.status == "candidate":
+        return (
+            f"{mark(learning)} The same failure went away once with: {what_worked(learning)}. "
+            f"If that holds, keep it: save_learning(candidate={learning.id})."
+        )
+    since = " before something it depends on changed" if learning.status == "stale" else ""
+    return f"{mark(learning)} This failure is known. What worked{since}: {what_worked(learning)}."
+
+
+def entries(learnings: Sequence[Learning]) -> tuple[str, ...]:
+    """The learnings in force as the system prompt shows them, a line each; orders are left out."""
+    lines = (
+        f"- `{one_line(each.pattern)}` ({one_line(each.error_type)}): {what_worked(each)}"
+        for each in learnings
+    )
+    return tuple(line for line in lines if not scan(line))
+
+
+class LearningRefusedError(HermesError):
+    """A learning that is not taken; the message says why."""
+
+    exit_code = ExitCode.USAGE
+
+
+def checked(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
+    """A note with its texts on one line, cut and without secrets. Refuses orders."""
+    texts = {
+        name: short(name, redact(getattr(note, name), secrets))
+        for name in ("pattern", "error_type", "fix", "context")
+    }
+    tags = tuple(dict.fromkeys(" ".join(tag.split())[:40] for tag in note.tags if tag.strip()))
+    findings = scan("\n".join([*texts.values(), *tags]))
+    if findings:
+        names = ", ".join(dict.fromkeys(each.rule for each in findings))
+        raise LearningRefusedError(
+            f"This reads like an instruction to an agent ({names}: {findings[0].excerpt[:80]!r}), which "
+            "learnings do not take; write what fails and what works."
+        )
+    return replace(note, **texts, tags=tags[:MOST_TAGS])
+
+
+def written(note: LearningNote, project: str, origin: Origin, session: str = "") -> Learning:
+    """A learning in somebody's words, about a failure that was not seen."""
+    error = normalise(note.error_type or note.pattern)
+    sign = Signature("terminal", "", "", error, project)
+    now = time.time()
+    return Learning(
+        key=sign.key,
+        project=project,
+        status="learning",
+        origin=origin,
+        tool=sign.tool,
+        error=error,
+        pattern=note.pattern,
+        error_type=note.error_type or "failed",
+        fix=note.fix,
+        context=note.context,
+        tags=note.tags,
+        created_at=now,
+        updated_at=now,
+        session=session,
+    )
+
+
+def call_key(pattern: str, workspace: Path) -> str:
+    """The key of the call that a pattern is, read as a command in the workspace."""
+    place = CallPlace(str(workspace), str(workspace))
+    return call_form("terminal", {"command": pattern.strip().strip("`")}, place).key
+
+
+def standing(learning: Learning) -> str:
+    """How sure one is, in a word.
+
+    `candidate`, `stale` and `retired` as they count; one in force is `confirmed` or `refuted` by what
+    happened more often, and `learning` while nothing has.
+    """
+    if learning.status != "learning" or not (learning.confirmed or learning.refuted):
+        return learning.status
+    return "confirmed" if learning.confirmed > learning.refuted else "refuted"
+
+
+def record(learning: Learning) -> dict[str, Any]:
+    """What is handed on of one; the time is in UTC."""
+    return {
+        "pattern": learning.pattern,
+        "error_type": learning.error_type,
+        "fix": learning.fix,
+        "context": learning.context,
+        "tags": list(learning.tags),
+        "created_at": datetime.fromtimestamp(learning.created_at, UTC).isoformat(timespec="seconds"),
+        "times_used": learning.times_used,
+        "confirmed": learning.confirmed,
+        "refuted": learning.refuted,
+    }
+
+
+SHORTEST = 6
+"""Characters that a text needs to tell one error from others."""
+_COMMON = frozenset(
+    {"error", "failed", "failure", "exit <n>", "exception", "unknown", "timed out", "not found"}
+)
+"""What errors are called that says nothing about them."""
+_LOOKED_AT = 20_000
+"""Characters at the end of an output that are looked through."""
+
+
+def speaks_of(learning: Learning, failure: Failure, output: str) -> bool:
+    """Whether the error that a learning names stands in what a call said when it failed."""
+    said = f"{normalise(failure.line)}\n{failure.kind.lower()}"
+    whole = output[-_LOOKED_AT:].lower()
+    for text in (learning.error_type, learning.pattern):
+        named = normalise(text)
+        if len(named) < SHORTEST or named in _COMMON:
+            continue
+        if named in said or text.lower() in whole:
+            return True
+    return False

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from agent.knowledge.learnings.call_form import CallForm
-from agent.knowledge.learnings.commands import SingleCommand, names
+from agent.knowledge.learnings.calls import CallForm, SingleCommand, names
 from agent.knowledge.learnings.failures import TIMED_OUT_KIND, Failure, is_unknown_command
 
 FixKind = Literal["instead", "first", "words"]

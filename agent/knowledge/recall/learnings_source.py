@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.core.store.store import Store
 from agent.errors import StoreError
 from agent.knowledge.learnings.learning import Learning, Status
-from agent.knowledge.learnings.learning_store import LearningStore
+from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.knowledge.recall.sources import Passage
 

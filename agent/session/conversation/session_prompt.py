@@ -147,8 +147,8 @@ async def _learned(session: LiveSession, workspace: Path, settings: Settings) ->
     """What is known of failures in the project, a line each."""
     if not settings.learnings.enabled:
         return ()
-    from agent.knowledge.learnings.learning_store import LearningStore
-    from agent.knowledge.learnings.lines import entries
+    from agent.knowledge.learnings.learning import entries
+    from agent.knowledge.learnings.store import LearningStore
 
     project = await asyncio.to_thread(lambda: project_id(project_root(workspace)))
     store = LearningStore(session.store.database, project)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.knowledge.learnings.at_calls import CallLearnings
 from agent.knowledge.learnings.environment import LearningEnvironment
 from agent.knowledge.learnings.keeper import SessionLearnings
-from agent.knowledge.learnings.learning_store import LearningStore
+from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.session.conversation.live_session import LiveSession
 from agent.session.wiring.absent import NO_LEARNINGS, AtCalls, NothingLearned

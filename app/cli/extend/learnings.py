@@ -17,8 +17,8 @@ from app.cli.sessions.output import say
 from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from agent.knowledge.learnings.book import LearningBook
     from agent.knowledge.learnings.learning import Learning
+    from agent.knowledge.learnings.store import LearningBook
 
 _STATUSES = ("candidate", "learning", "stale", "retired")
 _LOOKS = ("list", "search", "export")
@@ -88,7 +88,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
     from agent.core.config.known_secrets import secrets_of_home
     from agent.core.config.loader import load
     from agent.core.store.store import Store
-    from agent.knowledge.learnings.book import learning_book
+    from agent.knowledge.learnings.store import learning_book
 
     here = Path.cwd()
     settings = (await asyncio.to_thread(load, home, dict(os.environ), here)).settings
@@ -103,7 +103,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace, found: Sequence[Learning]) -> None:
-    from agent.knowledge.learnings.record import record
+    from agent.knowledge.learnings.learning import record
 
     if args.action == "export":
         # Escaped throughout: some characters beyond ASCII steer terminals.
@@ -154,7 +154,7 @@ async def _change(book: LearningBook, args: argparse.Namespace) -> None:
 
 def as_json(learning: Learning) -> dict[str, Any]:
     """One as an object: what is handed on of it, its number, how it stands and where it came from. Pure."""
-    from agent.knowledge.learnings.record import record, standing
+    from agent.knowledge.learnings.learning import record, standing
 
     return {
         "id": learning.id,
@@ -170,7 +170,7 @@ def as_json(learning: Learning) -> dict[str, Any]:
 
 
 def _row(learning: Learning) -> str:
-    from agent.knowledge.learnings.record import standing
+    from agent.knowledge.learnings.learning import standing
 
     counts = f"told {learning.times_used}, confirmed {learning.confirmed}, refuted {learning.refuted}"
     context = f" ({learning.context})" if learning.context else ""

@@ -21,7 +21,7 @@ async def _learnings(app: LearningsPorts, argument: str) -> None:
     from agent.core.config.loader import load
     from agent.core.home import Home
     from agent.core.store.store import Store
-    from agent.knowledge.learnings.book import learning_book
+    from agent.knowledge.learnings.store import learning_book
     from app.tui.conversation.open_search_hit import show_place
     from app.tui.screens.learnings import LearningsScreen
 

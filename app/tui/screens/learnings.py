@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
-from agent.knowledge.learnings.record import standing
+from agent.knowledge.learnings.learning import standing
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.sessions.sessions import age
@@ -22,8 +22,8 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.knowledge.learnings.book import LearningBook, LearningChange
     from agent.knowledge.learnings.learning import Learning, Status
+    from agent.knowledge.learnings.store import LearningBook, LearningChange
 
 MEANS = {
     "candidate": "Seen once; nobody vouches for it yet. c makes it a learning.",

@@ -23,7 +23,7 @@ from agent.core.config.schema import LearningSettings
 from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.integrations.extras import ExtrasChange
-from agent.knowledge.learnings.book import learning_book
+from agent.knowledge.learnings.store import learning_book
 from agent.knowledge.memory.service import MemoryFiles
 from agent.model.detect import DetectedServer
 from agent.model.local.weights import STANDARD

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 
 from agent.core.config.schema import LearningSettings
 from agent.core.store.store import Store
-from agent.knowledge.learnings.book import LearningBook, learning_book
 from agent.knowledge.learnings.learning import Learning
+from agent.knowledge.learnings.store import LearningBook, learning_book
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.learnings import LearningSource, LearningsScreen

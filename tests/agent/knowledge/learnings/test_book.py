@@ -9,9 +9,8 @@ import pytest
 
 from agent.core.config.schema import LearningSettings
 from agent.core.store.store import Store
-from agent.knowledge.learnings.book import LearningBook, LearningChange, UnknownLearningError, learning_book
-from agent.knowledge.learnings.notes import LearningRefusedError, call_key
-from agent.knowledge.learnings.record import standing
+from agent.knowledge.learnings.learning import LearningRefusedError, call_key, standing
+from agent.knowledge.learnings.store import LearningBook, LearningChange, UnknownLearningError, learning_book
 from tests.agent.knowledge.learnings.test_store import learning
 from tools.services.learning_notes import LearningNote
 

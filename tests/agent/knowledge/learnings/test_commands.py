@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agent.knowledge.learnings.command_words import words, written
-from agent.knowledge.learnings.commands import command_form
+from agent.knowledge.learnings.calls import command_form, words, written
 
 
 def form(text: str, cwd: str = "/w") -> tuple[str, str]:

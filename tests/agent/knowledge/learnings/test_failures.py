@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agent.knowledge.learnings.commands import command_form
+from agent.knowledge.learnings.calls import command_form
 from agent.knowledge.learnings.failures import failure_of, normalise, telling_line
 
 CASES = [

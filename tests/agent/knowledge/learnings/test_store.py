@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from agent.core.store.store import Store
-from agent.knowledge.learnings import learning_table as table
+from agent.knowledge.learnings import store as table
 from agent.knowledge.learnings.learning import Learning, after_use, merged, same
-from agent.knowledge.learnings.learning_store import LearningStore
+from agent.knowledge.learnings.store import LearningStore
 
 
 def learning(**given: Any) -> Learning:
@@ -167,7 +167,7 @@ async def test_the_look_up_before_a_call_uses_the_index(store: Store) -> None:
 _CHILD = """
 import asyncio, sys
 from pathlib import Path
-from agent.knowledge.learnings.learning_store import LearningStore
+from agent.knowledge.learnings.store import LearningStore
 from agent.core.store.store import Store
 from tests.agent.knowledge.learnings.test_store import learning
 

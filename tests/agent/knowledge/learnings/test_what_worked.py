@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.knowledge.learnings.call_form import CallForm, CallPlace, call_form
+from agent.knowledge.learnings.calls import CallForm, CallPlace, call_form
 from agent.knowledge.learnings.failures import failure_of
 from agent.knowledge.learnings.what_worked import Fix, MadeCall, what_worked
 

@@ -11,9 +11,9 @@ from agent.core.home import Home
 from agent.core.store.filters import Filters
 from agent.core.store.importing import NodeRecord, SessionRecord
 from agent.core.store.store import Store
+from agent.knowledge.learnings.failures import EVERYWHERE
 from agent.knowledge.learnings.learning import Learning
-from agent.knowledge.learnings.learning_store import LearningStore
-from agent.knowledge.learnings.signature import EVERYWHERE
+from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.memory.entries import MemoryOperation
 from agent.knowledge.memory.origins import Origin
 from agent.knowledge.memory.scopes import project_id, project_root

@@ -19,7 +19,7 @@ from agent.integrations.hooks import session_hooks
 from agent.integrations.hooks.consent import HookConsent
 from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.knowledge.learnings.at_calls import CallLearnings
-from agent.knowledge.learnings.learning_store import LearningStore
+from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.recall.recall import Recall
 from agent.knowledge.skills.capabilities import CapabilitiesInForce
 from agent.knowledge.skills.keeper import SessionSkills

@@ -1,13 +1,144 @@
-"""Commands as learnings compare them: which program, which of its subcommands, and what is essential."""
+"""Calls and shell texts as learnings compare them: calls with one key say essentially the same."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from agent.knowledge.learnings.command_words import CommandWord, simple_commands, words, written
+from tools.text.words import shorten
+
+LONGEST = 20_000
+"""Characters of a text that are told apart; the rest is one word."""
+
+_SPACE = re.compile(r"(?:[^\S\n]|\\\n)+")
+_COMMENT = re.compile(r"#[^\n]*")
+_REDIRECT = re.compile(r"\d*(?:<<<|<<-?|>\||>>|<>|>&|<&|>|<)(?:(?<=&)[\d-]+)?|&>>?")
+_OPERATOR = re.compile(r"&&|\|\||\|&|;;|[;&|()\n]")
+_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]*")
+"""Text that means the same with quotes and without."""
+_PLAIN = re.compile(r"[^\s'\"\\;&|()<>]+")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_SINGLE = re.compile(r"'([^']*)(?:'|\Z)")
+_DOUBLE = re.compile(r'"((?:\\.|[^"\\])*)(?:"|\\?\Z)', re.DOTALL)
+_IN_DOUBLE = re.compile(r'\\(["\\$`\n])')
+_EXPANDED = re.compile(r"(?<!\\)(?:\\\\)*[$`]")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandWord:
+    """One word: `text` as it is written here, `value` what it says without quotes."""
+
+    text: str
+    value: str
+    is_operator: bool = False
+    """Whether it stands between commands, or leads input and output elsewhere."""
+
+
+def words(text: str) -> tuple[CommandWord, ...]:
+    """The words of a shell text, in order. Never raises; its work is linear."""
+    told = text[:LONGEST].replace("\r\n", "\n")
+    found = list(_words(told))
+    if rest := text[LONGEST:]:
+        found.append(CommandWord(_literal(rest), rest))
+    return tuple(found)
+
+
+def written(sequence: Sequence[CommandWord]) -> str:
+    """The words as one text."""
+    return " ".join(word.text for word in sequence)
+
+
+def simple_commands(sequence: Sequence[CommandWord]) -> tuple[tuple[CommandWord, ...], ...]:
+    """The single commands among the words; targets of redirections are no part of them."""
+    found: list[tuple[CommandWord, ...]] = []
+    now: list[CommandWord] = []
+    is_target = False
+    for word in sequence:
+        if not word.is_operator:
+            if not is_target:
+                now.append(word)
+            is_target = False
+        elif _REDIRECT.fullmatch(word.text):
+            is_target = not word.text[-1:].isdigit() and not word.text.endswith("&-")
+        else:
+            is_target = False
+            found.append(tuple(now))
+            now = []
+    found.append(tuple(now))
+    return tuple(each for each in found if each)
+
+
+def _words(text: str) -> Iterator[CommandWord]:
+    at = 0
+    while at < len(text):
+        if space := _SPACE.match(text, at):
+            at = space.end()
+        elif comment := _COMMENT.match(text, at):
+            at = comment.end()
+        elif operator := _REDIRECT.match(text, at) or _OPERATOR.match(text, at):
+            mark = ";" if operator[0] == "\n" else operator[0]
+            yield CommandWord(mark, mark, is_operator=True)
+            at = operator.end()
+        else:
+            word, at = _word(text, at)
+            yield word
+
+
+def _word(text: str, at: int) -> tuple[CommandWord, int]:
+    """The word that begins at `at`, and where it ends."""
+    pieces: list[tuple[str, str, str]] = []  # kind, as written, value
+    while at < len(text):
+        if single := _SINGLE.match(text, at):
+            pieces.append(("literal", "", single[1]))
+            at = single.end()
+        elif double := _DOUBLE.match(text, at):
+            pieces.append(_double(double[1]))
+            at = double.end()
+        elif text[at] == "\\":
+            pieces.append(("literal", "", text[at + 1 : at + 2] or "\\"))
+            at += 2
+        elif not pieces and (name := _ASSIGNED.match(text, at)):
+            # In quotes it would be no assignment any more.
+            pieces.append(("active", name[0], name[0]))
+            at = name.end()
+        elif plain := _PLAIN.match(text, at):
+            kind = "literal" if _SAFE.fullmatch(plain[0]) else "active"
+            pieces.append((kind, plain[0], plain[0]))
+            at = plain.end()
+        else:
+            break
+    return _joined(pieces), min(at, len(text))
+
+
+def _double(inner: str) -> tuple[str, str, str]:
+    if _EXPANDED.search(inner):
+        return "active", f'"{inner}"', inner
+    return "literal", "", _IN_DOUBLE.sub(lambda match: match[1].replace("\n", ""), inner)
+
+
+def _joined(pieces: Sequence[tuple[str, str, str]]) -> CommandWord:
+    shown: list[str] = []
+    literal = ""
+    for kind, raw, value in [*pieces, ("end", "", "")]:
+        if kind == "literal":
+            literal += value
+            continue
+        if literal:
+            shown.append(_literal(literal))
+        shown.append(raw)
+        literal = ""
+    return CommandWord("".join(shown) or "''", "".join(value for _, _, value in pieces))
+
+
+def _literal(text: str) -> str:
+    if text and _SAFE.fullmatch(text):
+        return text
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def names(text: str) -> frozenset[str]:
@@ -247,3 +378,98 @@ def _subcommand(program: str, arguments: Sequence[str]) -> str:
         return ""
     rest = _behind(list(arguments), valued)
     return rest[0] if rest else ""
+
+
+LONGEST_SHOWN = 400
+"""Characters of a call that are kept for people to read."""
+COMMAND_TOOLS: Mapping[str, str] = {"terminal": "command"}
+"""Tools that run a shell text, and which argument it is."""
+_HOW_LONG = frozenset({"timeout", "notify_on_complete", "watch_patterns", "limit", "offset", "char_limit"})
+"""Arguments that say how much is waited for or shown, not what is done."""
+_PATHS = frozenset({"path", "workdir", "cwd", "folder", "file"})
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlace:
+    """Where a call is made. Both folders are absolute."""
+
+    workspace: str
+    cwd: str
+    """The folder of the shell; that of the workspace for tools without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """One call, as far as it counts."""
+
+    tool: str
+    text: str
+    """What is essential of its arguments, written one way."""
+    shown: str
+    """The call as it was made, for people: a command, or arguments."""
+    key: str
+    """The same for calls that are essentially the same."""
+    timed_key: str
+    """The same where the time that it is given is equal, too."""
+    command: CommandForm | None = None
+    """For tools that run one."""
+    options: str = ""
+    """What is given beside the command: `workdir=sub, background`."""
+
+
+def call_form(tool: str, arguments: Mapping[str, Any], place: CallPlace) -> CallForm:
+    """What is essential of a call. Pure; its work is in proportion to the arguments."""
+    name = COMMAND_TOOLS.get(tool, "")
+    given = {
+        key: value
+        for key, value in arguments.items()
+        if key not in _HOW_LONG and value not in (None, False, "", [], {})
+    }
+    command, options = None, ""
+    if name and isinstance(given.get(name), str):
+        shown = str(given.pop(name))
+        options = _listed(given)
+        cwd = posixpath.normpath(posixpath.join(place.cwd, str(given.pop("workdir", ""))))
+        command = command_form(shown, cwd, place.workspace)
+        text = "\0".join([command.place, command.text, _canonical(given, place)])
+    else:
+        text = _canonical(given, place)
+        shown = _listed(given)
+    digest = hashlib.sha256(f"{tool}\0{text}".encode("utf-8", "replace")).hexdigest()[:32]
+    timeout = arguments.get("timeout")
+    timed = hashlib.sha256(f"{digest}\0{timeout}".encode()).hexdigest()[:32]
+    return CallForm(tool, text, _short(shown), digest, timed, command, _short(options))
+
+
+def _canonical(given: Mapping[str, Any], place: CallPlace) -> str:
+    if not given:
+        return ""
+    plain = {key: _value(key, value, place) for key, value in given.items()}
+    return json.dumps(plain, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _value(key: str, value: Any, place: CallPlace) -> Any:
+    if not isinstance(value, str):
+        return value
+    if key in _PATHS:
+        path = posixpath.normpath(posixpath.join(place.workspace, value.strip()))
+        inside = path == place.workspace or path.startswith(f"{place.workspace}/")
+        return posixpath.relpath(path, place.workspace) if inside else path
+    return "\n".join(line.rstrip() for line in value.strip().splitlines())
+
+
+def _listed(given: Mapping[str, Any]) -> str:
+    """Arguments for people: `path=src, pattern=x`."""
+    return ", ".join(
+        key if value is True else f"{key}={value if isinstance(value, str) else _json(value)}"
+        for key, value in given.items()
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return shorten(line, LONGEST_SHOWN)

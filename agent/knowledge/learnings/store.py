@@ -1,0 +1,492 @@
+"""Learnings in the store: those of one project as rows, and the book in which a person changes them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from sqlite3 import Connection
+from typing import TYPE_CHECKING, Any
+
+from agent.core.store.connection import Database
+from agent.core.store.nodes import storable
+from agent.errors import HermesError
+from agent.knowledge.learnings.environment import restamped
+from agent.knowledge.learnings.failures import EVERYWHERE
+from agent.knowledge.learnings.learning import (
+    LONGEST,
+    Learning,
+    LearningRefusedError,
+    Status,
+    after_use,
+    call_key,
+    checked,
+    merged,
+    same,
+    written,
+)
+from agent.knowledge.memory.scopes import project_id, project_root
+from tools.services.learning_notes import LearningNote
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import LearningSettings
+
+_NAMES = tuple(field.name for field in fields(Learning))
+_COLUMNS = ", ".join(_NAMES)
+_MARKS = ", ".join("?" * (len(_NAMES) - 1))
+_SETS = ", ".join(f"{name} = ?" for name in _NAMES[1:])
+_SCANNED = 500
+"""Rows that are looked through for one in words."""
+_TEXTS = ("pattern", "error_type", "fix", "context", "error", "program", "subcommand", "session")
+_TITLES = {"pattern": "pattern", "error_type": "name of the error", "fix": "fix", "context": "context"}
+
+
+class LearningStore:
+    """What is known in a project, and everywhere. Each method is one transaction; all raise `StoreError`."""
+
+    def __init__(
+        self, database: Database, project: str, *, promote_after: int = 2, most_candidates: int = 300
+    ) -> None:
+        """`promote_after` is how often a candidate has to work to become a learning by itself (0: never)."""
+        self._database = database
+        self.project = project
+        self._promote_after = promote_after
+        self._most_candidates = most_candidates
+
+    async def for_calls(self, calls: Sequence[str]) -> list[Learning]:
+        """What is known of calls with these keys, the surest first; retired ones left out."""
+        return await self._database.read(lambda c: for_calls(c, calls, self.project))
+
+    async def for_failure(self, key: str) -> list[Learning]:
+        """What is known of failures with this signature, the surest first; retired ones left out."""
+        query = (
+            "WHERE key = ? AND project IN (?, ?) AND status != 'retired' "
+            "ORDER BY status = 'learning' DESC, confirmed DESC, id DESC"
+        )
+        return await self._database.read(lambda c: _select(c, query, (key, self.project, EVERYWHERE)))
+
+    async def of_program(self, programs: Sequence[str]) -> list[Learning]:
+        """Learnings in force about these programs, those that somebody wrote down."""
+        query = (
+            f"WHERE project IN (?, ?) AND program IN ({_marks(programs)}) AND status = 'learning' "
+            "AND origin != 'observed' ORDER BY confirmed DESC, id DESC LIMIT ?"
+        )
+        values = (self.project, EVERYWHERE, *programs, _SCANNED)
+        return await self._database.read(lambda c: _select(c, query, values))
+
+    async def keep(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:
+        """Write one down, or add it to what says the same. `calls` are the keys of calls that failed so."""
+        keys = tuple(calls)
+
+        def work(connection: Connection) -> Learning:
+            kept = _keep(connection, learning, keys, self._promote_after)
+            if kept.status == "candidate":
+                self._thin_out(connection, kept.project)
+            return kept
+
+        return await self._database.write(work)
+
+    def _thin_out(self, connection: Connection, project: str) -> None:
+        """Forget the oldest candidates of a project beyond as many as may be kept."""
+        rows = connection.execute(
+            "SELECT id FROM learnings WHERE project = ? AND status = 'candidate' "
+            "ORDER BY updated_at DESC, id DESC LIMIT -1 OFFSET ?",
+            (project, self._most_candidates),
+        )
+        for (learning,) in rows.fetchall():
+            _remove(connection, learning)
+
+    async def replace(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:
+        """Write one down in place of what has its number, and of what says the same."""
+        keys = tuple(calls)
+
+        def work(connection: Connection) -> Learning:
+            _link(connection, learning, keys)
+            whole = learning
+            for other in _alike(connection, learning):
+                whole = merged(whole, other)
+                also = _calls(connection, other.id)
+                _remove(connection, other.id)
+                _link(connection, whole, also)
+            _update(connection, whole)
+            return whole
+
+        return await self._database.write(work)
+
+    async def happened(
+        self,
+        learning: int,
+        *,
+        used: int = 0,
+        confirmed: int = 0,
+        refuted: int = 0,
+        depends: Mapping[str, str] | None = None,
+    ) -> Learning | None:
+        """Add to what happened with one; None if it is gone. `depends` are new stamps, if there are."""
+
+        def change(known: Learning) -> Learning:
+            counts = {"used": used, "confirmed": confirmed, "refuted": refuted}
+            changed = after_use(known, **counts, promote_after=self._promote_after)
+            if depends is not None:
+                changed = replace(changed, depends=depends)
+            return replace(changed, updated_at=time.time()) if confirmed or refuted else changed
+
+        return await self._database.write(lambda c: _change(c, learning, change))
+
+    async def set_status(self, learning: int, status: Status) -> Learning | None:
+        """Change what one counts as; None if it is gone. One in force again begins without refutations."""
+
+        def change(known: Learning) -> Learning:
+            refuted = 0 if status == "learning" else known.refuted
+            return replace(known, status=status, refuted=refuted, updated_at=time.time())
+
+        return await self._database.write(lambda c: _change(c, learning, change))
+
+    async def get(self, learning: int) -> Learning | None:
+        """One by its number, if it holds here."""
+        found = await self._database.read(lambda c: _get(c, learning))
+        return found if found is not None and found.project in (self.project, EVERYWHERE) else None
+
+    async def listed(
+        self, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 1_000
+    ) -> list[Learning]:
+        """Those that hold here (or all there are), the surest and newest first; -1 is no limit."""
+        where, values = ["1"], list[Any]()
+        projects = None if all_projects else (self.project, EVERYWHERE)
+        for name, wanted in (("project", projects), ("status", statuses or None)):
+            if wanted is not None:
+                where.append(f"{name} IN ({_marks(wanted)})")
+                values += wanted
+        query = (
+            f"WHERE {' AND '.join(where)} ORDER BY status = 'learning' DESC, status = 'candidate' DESC, "
+            "confirmed DESC, updated_at DESC, id DESC LIMIT ?"
+        )
+        return await self._database.read(lambda c: _select(c, query, (*values, limit)))
+
+    async def search(
+        self, query: str, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 10
+    ) -> list[Learning]:
+        """Those in which most words of `query` occur, best first; all of them for an empty one."""
+        found = await self.listed(statuses, all_projects=all_projects)
+        return matching(found, query)[:limit]
+
+    async def remove(self, learning: int) -> bool:
+        """Forget one; False if there is none of that number."""
+        return await self._database.write(lambda c: _remove(c, learning))
+
+
+def matching(learnings: Sequence[Learning], query: str) -> list[Learning]:
+    """Learnings by how many words of the query they hold; equal ones in their order. Pure."""
+    wanted = query.lower().split()
+    if not wanted:
+        return list(learnings)
+    scored = [(sum(word in text for word in wanted), each) for each in learnings for text in [_text(each)]]
+    return [each for score, each in sorted(scored, key=lambda pair: -pair[0]) if score]
+
+
+def _text(learning: Learning) -> str:
+    parts = (
+        *(learning.pattern, learning.error_type, learning.fix, learning.context, learning.program),
+        *(learning.subcommand, learning.error, *learning.tags),
+    )
+    return " ".join(parts).lower()
+
+
+class UnknownLearningError(HermesError):
+    """There is no learning of that number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"There is no learning {number}; `hermes learnings list` shows what there is.")
+
+
+@dataclass(frozen=True, slots=True)
+class LearningChange:
+    """One change, so that it can be taken back."""
+
+    before: Learning | None
+    """None for one that is new."""
+    after: Learning | None
+    """None for one that is gone."""
+    calls: tuple[str, ...] = ()
+    """The keys of its calls before."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearningBook:
+    """The learnings of all projects, opened in one. All methods raise `HermesError`."""
+
+    database: Database
+    workspace: Path
+    root: Path
+    """The root of the project."""
+    store: LearningStore
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Values that are masked in what is written down, by name."""
+
+    async def look(
+        self, query: str = "", statuses: Sequence[Status] = (), *, all_projects: bool = False
+    ) -> list[Learning]:
+        """Those that hold here, or in all projects: the surest first, with a query those that answer it."""
+        return matching(await self.store.listed(statuses, all_projects=all_projects, limit=-1), query)
+
+    async def get(self, number: int) -> Learning:
+        """One of any project."""
+        found = await self.database.read(lambda c: _get(c, number))
+        if found is None:
+            raise UnknownLearningError(number)
+        return found
+
+    async def add(self, note: LearningNote) -> LearningChange:
+        """Write one down in the person's words; what says the same already becomes it."""
+        note = self._checked(note)
+        if not note.pattern or not note.fix:
+            raise LearningRefusedError("Say what fails, and what works instead; both are needed.")
+        project = EVERYWHERE if note.everywhere else self.store.project
+        new, call = written(note, project, "person"), call_key(note.pattern, self.workspace)
+
+        def work(connection: Connection) -> LearningChange:
+            query = "WHERE key = ? AND project = ?"
+            known = {each.id: each for each in _select(connection, query, (new.key, project))}
+            calls = {number: _calls(connection, number) for number in known}
+            kept = _keep(connection, new, [call])
+            if kept.refuted:
+                kept = replace(kept, refuted=0)
+                _update(connection, kept)
+            return LearningChange(known.get(kept.id), kept, calls.get(kept.id, ()))
+
+        return await self.database.write(work)
+
+    async def reword(self, number: int, fix: str) -> LearningChange:
+        """Say in other words what works."""
+        note = self._checked(LearningNote(fix=fix))
+        if not note.fix:
+            raise LearningRefusedError("Say what works; an empty fix helps nobody.")
+        known = await self.get(number)
+        if note.fix == known.fix:
+            return LearningChange(known, known)
+        # In words, what was seen to work is no longer what it says.
+        changed = replace(known, fix=note.fix, fix_kind="words", fix_key="", origin="person")
+        return await self._changed(known, replace(changed, updated_at=time.time()))
+
+    async def confirm(self, number: int) -> LearningChange:
+        """Vouch for one: it is told, and calls are held back for it, with what there is now."""
+        known = await self.get(number)
+        changed = replace(
+            known,
+            status="learning",
+            origin="person",
+            confirmed=known.confirmed + 1,
+            refuted=0,
+            updated_at=time.time(),
+            depends=await asyncio.to_thread(restamped, known.depends, self.root),
+        )
+        return await self._changed(known, changed)
+
+    async def remove(self, number: int) -> LearningChange:
+        """Forget one."""
+
+        def work(connection: Connection) -> LearningChange:
+            known, calls = _get(connection, number), _calls(connection, number)
+            if known is None:
+                raise UnknownLearningError(number)
+            _remove(connection, number)
+            return LearningChange(known, None, calls)
+
+        return await self.database.write(work)
+
+    async def take_back(self, change: LearningChange) -> None:
+        """Let it be as it was before a change."""
+
+        def work(connection: Connection) -> None:
+            if change.after is not None:
+                _remove(connection, change.after.id)
+            if change.before is not None:
+                _insert(connection, change.before)
+                _link(connection, change.before, change.calls)
+
+        await self.database.write(work)
+
+    async def _changed(self, known: Learning, changed: Learning) -> LearningChange:
+        def work(connection: Connection) -> LearningChange:
+            calls = _calls(connection, known.id)
+            _update(connection, changed)
+            return LearningChange(known, changed, calls)
+
+        return await self.database.write(work)
+
+    def _checked(self, note: LearningNote) -> LearningNote:
+        """A person hears of what is too long, where the agent's words are cut."""
+        for name, most in LONGEST.items():
+            if (size := len(" ".join(getattr(note, name).split()))) > most:
+                raise LearningRefusedError(
+                    f"The {_TITLES[name]} has {size:,} characters; at most {most:,} are kept."
+                )
+        return checked(note, self.secrets)
+
+
+def learning_book(
+    database: Database, workspace: Path, settings: LearningSettings, secrets: Mapping[str, str]
+) -> LearningBook:
+    """The book as it is open in a workspace. Looks where the root of its project is."""
+    root = project_root(workspace)
+    store = LearningStore(
+        database, project_id(root), promote_after=settings.promote_after, most_candidates=settings.candidates
+    )
+    return LearningBook(database, workspace, root, store, secrets)
+
+
+# Rows
+
+
+def for_calls(connection: Connection, calls: Sequence[str], project: str) -> list[Learning]:
+    """What is known of calls with these keys in a project, retired ones left out."""
+    query = (
+        f"WHERE id IN (SELECT learning FROM learning_calls WHERE call IN ({_marks(calls)}) "
+        "AND project IN (?, ?)) AND status != 'retired' "
+        "ORDER BY status = 'learning' DESC, confirmed DESC, id DESC"
+    )
+    return _select(connection, query, (*calls, project, EVERYWHERE))
+
+
+def _select(connection: Connection, query: str, values: Sequence[Any]) -> list[Learning]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM learnings {query}", values)
+    return [_learning(row) for row in rows]
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _get(connection: Connection, learning: int) -> Learning | None:
+    return next(iter(_select(connection, "WHERE id = ?", (learning,))), None)
+
+
+def _calls(connection: Connection, learning: int) -> tuple[str, ...]:
+    """The keys of the calls that one is about."""
+    rows = connection.execute("SELECT call FROM learning_calls WHERE learning = ? ORDER BY call", (learning,))
+    return tuple(call for (call,) in rows)
+
+
+def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_after: int = 0) -> Learning:
+    """Write a learning down, or add it to the one that says the same; what is kept then.
+
+    `calls` are the keys of the calls that failed so. A candidate that was seen to work for the
+    `promote_after`-th time becomes a learning (0: never).
+    """
+    new, keys = _storable(new), [call for call in calls if call]
+    known = _known(connection, new, keys)
+    if known is None:
+        kept = _insert(connection, new)
+    else:
+        kept = merged(known, new)
+        if new.origin == "observed":
+            kept = after_use(kept, confirmed=1, promote_after=promote_after)
+        _update(connection, kept)
+    _link(connection, kept, keys)
+    return kept
+
+
+def _known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learning | None:
+    """What says the same as `new` already.
+
+    Where nobody vouches for either, one that was observed of the same call says the same, whatever worked:
+    what works is then different each time, as a free port is.
+    """
+    if alike := _alike(connection, new):
+        return alike[0]
+    if new.origin != "observed":
+        return None
+    query = (
+        "WHERE key = ? AND project = ? AND origin = 'observed' "
+        f"AND id IN (SELECT learning FROM learning_calls WHERE call IN ({_marks(calls)})) ORDER BY id"
+    )
+    return next(iter(_select(connection, query, (new.key, new.project, *calls))), None)
+
+
+def _alike(connection: Connection, learning: Learning) -> list[Learning]:
+    """The others of the project that say the same, oldest first."""
+    others = _select(connection, "WHERE project = ? AND id != ? ORDER BY id", (learning.project, learning.id))
+    return [each for each in others if same(each, learning)]
+
+
+def _insert(connection: Connection, learning: Learning) -> Learning:
+    """Write a row, under its number if it has one."""
+    values = _row(_storable(learning))
+    cursor = connection.execute(
+        f"INSERT INTO learnings ({', '.join(_NAMES)}) VALUES (?, {_MARKS})",
+        (learning.id or None, *values[1:]),
+    )
+    assert cursor.lastrowid is not None
+    return replace(learning, id=cursor.lastrowid)
+
+
+def _link(connection: Connection, learning: Learning, calls: Iterable[str]) -> None:
+    """Note that calls with these keys are what fails."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO learning_calls (call, project, learning) VALUES (?, ?, ?)",
+        [(call, learning.project, learning.id) for call in calls if call],
+    )
+
+
+def _change(connection: Connection, number: int, change: Callable[[Learning], Learning]) -> Learning | None:
+    known = _get(connection, number)
+    if known is None:
+        return None
+    changed = change(known)
+    _update(connection, changed)
+    return changed
+
+
+def _update(connection: Connection, learning: Learning) -> None:
+    """Write what has changed of a learning that is kept; its calls are found where it holds."""
+    connection.execute(
+        f"UPDATE learnings SET {_SETS} WHERE id = ?", (*_row(_storable(learning))[1:], learning.id)
+    )
+    connection.execute(
+        "UPDATE learning_calls SET project = ? WHERE learning = ? AND project != ?",
+        (learning.project, learning.id, learning.project),
+    )
+
+
+def _remove(connection: Connection, learning: int) -> bool:
+    connection.execute("DELETE FROM learning_calls WHERE learning = ?", (learning,))
+    return connection.execute("DELETE FROM learnings WHERE id = ?", (learning,)).rowcount > 0
+
+
+def _row(learning: Learning) -> tuple[Any, ...]:
+    return tuple(_cell(getattr(learning, name)) for name in _NAMES)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return json.dumps(list(value), ensure_ascii=False)
+    return value if isinstance(value, (str, int, float)) or value is None else json.dumps(dict(value))
+
+
+def _learning(row: Sequence[Any]) -> Learning:
+    values = dict(zip(_NAMES, row, strict=True))
+    return Learning(
+        **values
+        | {
+            "tags": tuple(map(str, _parsed(values["tags"], []))),
+            "evidence": _parsed(values["evidence"], {}),
+            "depends": _parsed(values["depends"], {}),
+        }
+    )
+
+
+def _parsed(text: Any, otherwise: Any) -> Any:
+    """JSON of a row; a damaged one counts as empty."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError):
+        return otherwise
+    return found if isinstance(found, type(otherwise)) else otherwise
+
+
+def _storable(learning: Learning) -> Learning:
+    texts = {name: storable(getattr(learning, name)) for name in _TEXTS}
+    return replace(learning, **texts, tags=tuple(map(storable, learning.tags)))
