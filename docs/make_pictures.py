@@ -27,8 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from agent.api.local.stored import LocalStored
 from agent.api.session import AgentConversation
 from agent.core.config.schema import Settings
+from agent.core.home import Home
 from agent.core.store.nodes import Node
 from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QueueChanged, TextAdded
 from agent.knowledge.context.compaction import CompactionPlan
@@ -165,7 +167,8 @@ async def sessions(app: Staged, pilot: Pilot[Any]) -> None:
         async with await shelf.filled(Path(folder, "state.db"), shelf.SESSIONS[1:]) as store:
             newest = await store.latest_session()
             assert newest is not None
-            app.push_screen(SessionsScreen(store, newest.id, Path(folder), lambda: shelf.NOW))
+            stored = LocalStored(store, Home(Path(folder)))
+            app.push_screen(SessionsScreen(stored, newest.id, lambda: shelf.NOW))
             await pilot.pause(SETTLING)
 
 
