@@ -282,24 +282,21 @@ async def editor(app: Staged, pilot: Pilot[Any]) -> None:
     app.run_worker(app.actions.run_slash("skin-editor moss"))
 
 
-FOUR = ("night", "paper", "amber", "contrast-light")
-THREE = ("night", "paper", "contrast-light")
 PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
-    ("session", session, TALL, FOUR),
-    ("session-80x24", done, NARROW, ("night", "amber")),
+    ("session", session, TALL, ("night", "paper", "amber", "contrast-light")),
+    ("session-80x24", done, NARROW, ("night",)),
     ("session-59x24", under_way, BARE, ("night",)),
-    ("clarify", over(clarify), NARROW, FOUR),
-    ("approval", over(approval), NARROW, FOUR),
-    ("forecast", over(forecast), NARROW, ("night", "paper")),
-    ("ceiling", over(ceiling), NARROW, ("night", "paper")),
-    ("first-model", DIALOGS["onboarding"], NARROW, THREE),
-    ("first-server", DIALOGS["onboarding-server"], NARROW, ("night",)),
-    ("first-key", DIALOGS["onboarding-refused"], NARROW, THREE),
-    ("first-held", DIALOGS["onboarding-held"], NARROW, THREE),
-    ("sessions", over(sessions), NARROW, FOUR),
-    ("skins", over(keys("ctrl+t")), WIDE, FOUR),
+    ("clarify", over(clarify), NARROW, ("night",)),
+    ("approval", over(approval), NARROW, ("night",)),
+    ("forecast", over(forecast), NARROW, ("night",)),
+    ("ceiling", over(ceiling), NARROW, ("night",)),
+    ("first-model", DIALOGS["onboarding"], NARROW, ("night",)),
+    ("first-key", DIALOGS["onboarding-refused"], NARROW, ("night",)),
+    ("first-held", DIALOGS["onboarding-held"], NARROW, ("night", "paper", "contrast-light")),
+    ("sessions", over(sessions), NARROW, ("night",)),
+    ("skins", over(keys("ctrl+t")), WIDE, ("night",)),
     ("skin-editor", over(editor), WIDE, ("night",)),
-    ("settings", over(keys("f2")), NARROW, FOUR),
+    ("settings", over(keys("f2")), NARROW, ("night",)),
     ("models", over(models), NARROW, ("night",)),
     ("context", over(context), NARROW, ("night",)),
     ("memory", over(memory), NARROW, ("night",)),
@@ -313,7 +310,7 @@ PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
     ("web-search", web_stage.on_the_web(1), TALL, ("night",)),
     ("web-page", web_stage.on_the_web(2), TALL, ("night",)),
     ("browser", over(web_stage.browser), NARROW, ("night",)),
-    ("error", error, NARROW, ("night", "paper")),
+    ("error", error, NARROW, ("night",)),
 ]
 """Name, what happens, size of the terminal, skins; the first skin needs no mention in the file's name."""
 
