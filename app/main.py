@@ -95,9 +95,7 @@ def _run(arguments: list[str]) -> int:
 
     start_logging()
     if args.command:
-        from app.cli.command_line import module_of
-
-        return int(module_of(args.command).run(args))
+        return int(vars(args)["do"](args) or ExitCode.DONE)
     if args.resume and args.resume_last:
         raise ConfigError("--resume and --continue exclude each other; give one of them.")
     if args.here and not args.resume:

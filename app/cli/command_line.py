@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from types import ModuleType
-from typing import Any
 
 from agent.core.modes import NAMES
 from agent.errors import ExitCode
+from app.cli.frame import positive
 from app.tui.startup import skeleton
 
 SUBCOMMANDS = {
@@ -126,18 +126,20 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument(
         "--effort", metavar="LEVEL", help="how much the model thinks: off, low, medium, high or tokens"
     )
-    parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
+    parser.add_argument("--max-turns", type=positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")
     named = next((word for word in arguments if word in SUBCOMMANDS), None)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for name, summary in SUBCOMMANDS.items():
         if name == named:
-            module_of(name).add_parser(subparsers)
-            _list_when_bare(subparsers.choices[name])
+            module = module_of(name)
+            chosen = subparsers.add_parser(name, help=summary, description=module.DESCRIPTION)
+            module.declare(chosen)
+            _list_when_bare(chosen)
         else:
             subparsers.add_parser(name, help=summary)
     if named is None and arguments and not arguments[0].startswith("-"):
-        _add_command_of_plugin(subparsers, arguments[0])
+        module_of("plugin_command").add_registered(subparsers, arguments[0])
     return parser
 
 
@@ -147,18 +149,15 @@ def _list_when_bare(parser: argparse.ArgumentParser) -> None:
         if not isinstance(group, argparse._SubParsersAction) or not group.required:
             continue
         for name in LISTS:
-            if (action := group.choices.get(name)) is not None and not _needs_more(action):
+            action = group.choices.get(name)
+            if action is not None and not any(
+                each.required or (not each.option_strings and each.nargs not in ("?", "*"))
+                for each in action._actions
+                if each.dest != "help"
+            ):
                 group.required = False
                 parser.set_defaults(**{**vars(action.parse_args([])), group.dest: name})
                 return
-
-
-def _needs_more(parser: argparse.ArgumentParser) -> bool:
-    return any(
-        each.required or (not each.option_strings and each.nargs not in ("?", "*"))
-        for each in parser._actions
-        if each.dest != "help"
-    )
 
 
 def _guessed(message: str) -> str:
@@ -170,24 +169,9 @@ def _guessed(message: str) -> str:
     return f"{message}. Did you mean {near[0]}?" if near else f"{message}."
 
 
-def _add_command_of_plugin(subparsers: Any, word: str) -> None:
-    """Declare the command that a plugin registered under a word, if one did."""
-    from app.cli.extend.plugin_command import add_parser, registered
-
-    summary = registered(word)
-    if summary is not None:
-        add_parser(subparsers, word, summary)
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         skeleton.leave()
         from tools.text.safe_text import clean
 
         self.exit(int(ExitCode.USAGE), f"hermes: {clean(_guessed(message))} See `{self.prog} --help`.\n")
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, load_settings, say, say_json
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -20,87 +20,62 @@ if TYPE_CHECKING:
 
 MASK = "••••••"
 
-_ACTIONS = """\
-show     every setting, its value and where it comes from
-get      one setting
-set      change one setting in config.yaml; comments and layout stay
-path     where config.yaml is
-check    say what is wrong with all settings; exit code 2 if anything is
-trust    show what the project's settings would do, and use them from now on
-untrust  use the project's settings no longer
-"""
+DESCRIPTION = "Show and change settings."
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "config",
-        help="show and change settings",
-        description="Show and change settings.",
-        epilog=_ACTIONS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    actions = add_actions(parser)
+    show = add_action(
+        actions, "show", "every setting, its value and where it comes from", _show, json="print JSON"
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="every setting, its value and where it comes from")
-    show.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
     show.add_argument(
         "--defaults", action="store_true", help="the built-in values, whatever files and variables say"
     )
-    get = actions.add_parser("get", help="one setting")
+    get = add_action(actions, "get", "one setting", _get, json="")
     get.add_argument("key", metavar="KEY")
-    change = actions.add_parser("set", help="change one setting in config.yaml")
+    change = add_action(
+        actions, "set", "change one setting in config.yaml; comments and layout stay", _set, json=""
+    )
     change.add_argument("key", metavar="KEY")
     change.add_argument("value", metavar="VALUE", help="lists: a,b,c; `null` unsets what may be unset")
-    actions.add_parser("path", help="where config.yaml is")
-    actions.add_parser("check", help="say what is wrong; exit code 2 if anything is")
-    for name, summary in (("trust", "use the project's settings"), ("untrust", "use them no longer")):
-        action = actions.add_parser(name, help=summary)
+    add_action(actions, "path", "where config.yaml is", lambda args: say(str(Home.locate().config)), json="")
+    add_action(
+        actions, "check", "say what is wrong with all settings; exit code 2 if anything is", _check, json=""
+    )
+    for name, summary, do in (
+        ("trust", "show what the project's settings would do, and use them from now on", _trust),
+        ("untrust", "use the project's settings no longer", _untrust),
+    ):
+        action = add_action(actions, name, summary, do, json="")
         action.add_argument("folder", metavar="PATH", nargs="?", default=".", help="a folder of the project")
-    return parser
-
-
-def run(args: argparse.Namespace) -> int:
-    """Carry out the action. Raises `ConfigError`."""
-    home = Home.locate()
-    match args.action:
-        case "show":
-            return _show(home, _workspace(args), args.as_json, args.defaults)
-        case "get":
-            return _get(home, _workspace(args), args.key)
-        case "set":
-            return _set(home, args.key, args.value)
-        case "path":
-            say(str(home.config))
-            return ExitCode.DONE
-        case "check":
-            return _check(home, _workspace(args))
-        case "trust":
-            return _trust(home, Path(args.folder))
-        case _:
-            return _untrust(home, Path(args.folder))
 
 
 def _workspace(args: argparse.Namespace) -> Path:
     return Path(getattr(args, "cwd", None) or ".").expanduser()
 
 
-def _show(home: Home, workspace: Path, as_json: bool, defaults: bool) -> int:
-    from agent.core.config.loader import LoadedSettings, load
-    from agent.core.config.problem import dotted
-    from agent.core.config.schema import Settings
+def _loaded(args: argparse.Namespace) -> LoadedSettings:
+    return load_settings(Home.locate(), _workspace(args))
 
-    loaded = LoadedSettings(Settings()) if defaults else load(home, os.environ, workspace)
+
+def _show(args: argparse.Namespace) -> None:
+    from agent.api.config import LoadedSettings, Settings, dotted
+
+    loaded = LoadedSettings(Settings()) if args.defaults else _loaded(args)
     rows = [(dotted(path), _displayed(path, value), _source(loaded, path)) for path, value in _values(loaded)]
-    if as_json:
+    if args.as_json:
         data = {key: {"value": value, "source": source} for key, value, source in rows}
-        print(json.dumps(data, ensure_ascii=True, indent=2))
-        return ExitCode.DONE
+        say_json(data, 2)
+        return
     width = max(len(key) for key, _, _ in rows)
     for key, value, source in rows:
         shown = '""' if value == "" else _text(value)
         say(f"{key:{width}}  {shown}" + ("" if source == "default" else f"   ({source})"))
-    _tell(loaded)
-    return ExitCode.DONE
+    if loaded.project == "untrusted":
+        say("This project brings settings that are not used; see `hermes config trust`.", file=sys.stderr)
+    for problem in loaded.problems:
+        say(f"✗ {problem}", file=sys.stderr)
 
 
 def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
@@ -140,47 +115,35 @@ def _text(value: Any) -> str:
     return "unset" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _tell(loaded: LoadedSettings) -> None:
-    """What a person should know beside the values, on stderr."""
-    if loaded.project == "untrusted":
-        say("This project brings settings that are not used; see `hermes config trust`.", file=sys.stderr)
-    for problem in loaded.problems:
-        say(f"✗ {problem}", file=sys.stderr)
+def _get(args: argparse.Namespace) -> None:
+    from agent.api.config import lookup, setting_names
 
-
-def _get(home: Home, workspace: Path, key: str) -> int:
-    from agent.core.config import setting_names
-    from agent.core.config.layers import lookup
-    from agent.core.config.loader import load
-
-    path = setting_names.split(key)
-    loaded = load(home, os.environ, workspace)
+    path = setting_names.split(args.key)
+    loaded = _loaded(args)
     try:
         value = lookup(loaded.settings.model_dump(), path)
     except KeyError:
-        raise ConfigError(f"`{key}` is not set.") from None
+        raise ConfigError(f"`{args.key}` is not set.") from None
     value = _displayed(path, value)
     say(json.dumps(value, indent=2) if isinstance(value, dict) else _text(value))
-    return ExitCode.DONE
 
 
-def _set(home: Home, key: str, text: str) -> int:
-    from agent.core.config import setting_names
-    from agent.core.config.edit import set_setting
-    from agent.core.config.environment import OVERRIDES
+def _set(args: argparse.Namespace) -> None:
+    from agent.api.config import OVERRIDES, set_setting, setting_names
 
-    value = _displayed(setting_names.split(key), set_setting(home, key, text))
+    home, key = Home.locate(), args.key
+    value = _displayed(setting_names.split(key), set_setting(home, key, args.value))
     say(f"{key} = {_text(value)}   ({home.config})")
     for variable, path in OVERRIDES.items():
         if path == setting_names.split(key) and os.environ.get(variable):
             say(f"{variable} is set and overrides it for now.")
-    return ExitCode.DONE
 
 
-def _check(home: Home, workspace: Path) -> int:
-    from agent.core.config.loader import load
+def _check(args: argparse.Namespace) -> int:
+    from agent.api.config import load
 
-    loaded = load(home, os.environ, workspace, thorough=True)
+    home = Home.locate()
+    loaded = load(home, os.environ, _workspace(args), thorough=True)
     for problem in loaded.problems:
         say(f"✗ {problem}")
     if loaded.problems:
@@ -191,13 +154,10 @@ def _check(home: Home, workspace: Path) -> int:
     return ExitCode.DONE
 
 
-def _trust(home: Home, folder: Path) -> int:
-    from agent.core.config import trust
-    from agent.core.config.document import parse
-    from agent.core.config.layers import leaves, lookup
-    from agent.core.config.loader import PROJECT_FILE
-    from agent.core.config.problem import dotted
-    from agent.core.config.settings_file import UnreadableSettingsError
+def _trust(args: argparse.Namespace) -> None:
+    from agent.api.config import PROJECT_FILE, UnreadableSettingsError, dotted, leaves, lookup, parse, trust
+
+    home, folder = Home.locate(), Path(args.folder)
 
     try:
         project = trust.read_project(home, folder)
@@ -206,7 +166,7 @@ def _trust(home: Home, folder: Path) -> int:
     brings_skills = _trust_skills(home, folder)
     if project is None:
         if brings_skills:
-            return ExitCode.DONE
+            return
         raise ConfigError(f"{trust.project_root(folder)} brings no settings or skills; nothing to trust.")
     allowed = trust.restrict(parse(project.config or b"", PROJECT_FILE), PROJECT_FILE)
     say(f"{project.root / trust.FOLDER} may now set:")
@@ -229,7 +189,6 @@ def _trust(home: Home, folder: Path) -> int:
         _say_agents(project)
     trust.trust(home, project)
     say("Trust ends when one of these files changes, or with `hermes config untrust`.")
-    return ExitCode.DONE
 
 
 def _trust_skills(home: Home, folder: Path) -> bool:
@@ -270,10 +229,9 @@ def _say_agents(project: ProjectSettings) -> None:
         say(f"  ✗ agents/{name}: it is not read: {reason}.")
 
 
-def _untrust(home: Home, folder: Path) -> int:
-    from agent.core.config import trust
+def _untrust(args: argparse.Namespace) -> None:
+    from agent.api.config import trust
 
-    root = trust.project_root(folder)
-    known = trust.untrust(home, root)
+    root = trust.project_root(Path(args.folder))
+    known = trust.untrust(Home.locate(), root)
     say(f"{root} is no longer trusted." if known else f"{root} was not trusted.")
-    return ExitCode.DONE

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.events import AgentStarted, Asked, Event
-from app.cli.sessions.output import say
+from app.cli.frame import say
 from app.tui.questions.approval_words import one_line
 from app.tui.questions.question_kind import kind_of
 

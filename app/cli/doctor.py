@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ExitCode
-from app.cli.sessions.output import say, supports_glyphs
+from app.cli.frame import add_json, say, say_json, supports_glyphs
 
 if TYPE_CHECKING:
     from app.cli.health.check import Check, HealthFinding
@@ -23,15 +22,13 @@ _GLYPHS = {"ok": "✓", "warn": "▲", "fail": "✗"}
 _WORDS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = "Check that everything Hermes needs is in order. Nothing is changed."
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "doctor",
-        help="check that everything Hermes needs is in order",
-        description="Check that everything Hermes needs is in order. Nothing is changed.",
-    )
-    parser.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
-    return parser
+    add_json(parser)
+    parser.set_defaults(do=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     subject = HealthSubject(Home.locate(), dict(os.environ), workspace)
     findings = examine(checks(), subject, SECONDS)
     if args.as_json:
-        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+        say_json([dataclasses.asdict(finding) for finding in findings], 2)
     else:
         for line in lines(findings, supports_glyphs()):
             say(line)

@@ -4,62 +4,70 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import io
+import socket
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from agent.core.home import Home
-from agent.errors import ExitCode
+from agent.api.home import Home
 from app.cli.extend.extras import require
-from app.cli.sessions.output import say
+from app.cli.frame import (
+    ONE_OBJECT,
+    add_action,
+    add_json,
+    answer,
+    minute_of,
+    say,
+    say_json,
+    supports_glyphs,
+    whole_number,
+)
+from app.running_service import running_service
 from tools.command_name import as_called
 
+if TYPE_CHECKING:
+    from app.service.credentials import Credentials
+
 PORT = 8787
+DEFAULT = f"http://127.0.0.1:{PORT}"
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "Host sessions in the foreground for browsers, phones and other programs, which come in "
+    "with a token of their own."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "serve",
-        help="host sessions for the browser, the phone and other programs",
-        description="Host sessions in the foreground for browsers, phones and other programs, which come in "
-        "with a token of their own.",
-    )
     parser.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen at")
-    parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"port ({PORT}; 0 = any)")
+    parser.add_argument(
+        "--port", type=whole_number(0, 65_535), default=PORT, metavar="N", help=f"port ({PORT}; 0 = any)"
+    )
     parser.add_argument("--tls-cert", metavar="F", help="certificate; needed for addresses others reach")
     parser.add_argument("--tls-key", metavar="F", help="its key")
     parser.add_argument(
         "--insecure", action="store_true", help="let others reach it without TLS; they can read along"
     )
-    _as_json(parser)
-    parser.set_defaults(action=None)
+    add_json(parser, ONE_OBJECT)
+    parser.set_defaults(action=None, do=run)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    pair = actions.add_parser("pair", help="show a code that lets one device in", description=_PAIR)
+    pair = add_action(actions, "pair", "show a code that lets one device in", _pair)
+    pair.description = _PAIR
     pair.add_argument("--scope", choices=("look", "talk", "approve"), default="talk", help=_SCOPE)
     pair.add_argument("--name", default="", metavar="N", help="what to call the device")
-    _as_json(pair)
-    _as_json(actions.add_parser("devices", help="list the devices that may come in"))
-    revoke = actions.add_parser("revoke", help="let a device in no longer")
+    add_action(actions, "devices", "list the devices that may come in", _list)
+    revoke = add_action(actions, "revoke", "let a device in no longer", _revoke)
     revoke.add_argument("device", metavar="DEVICE", help="its id, or its name")
-    _as_json(revoke)
-    return parser
 
 
 _PAIR = "Show a code, an address and a QR code that let one device in, once, within ten minutes."
 _SCOPE = "what it may do: look, talk (write messages), approve (say yes); talk without it"
 
 
-def _as_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Carry it out. Raises `HermesError`."""
-    if args.action is not None:
-        from app.cli.serve_devices import run as run_devices
-
-        return run_devices(args)
+def run(args: argparse.Namespace) -> None:
+    """Host sessions until it is stopped. Raises `HermesError`."""
     require("serve", "`hermes serve`")
     from app.service.service import ServiceOptions, run_service
 
@@ -73,15 +81,75 @@ def run(args: argparse.Namespace) -> int:
     )
 
     def ready(url: str) -> None:
-        print(json.dumps({"url": url}) if args.as_json else f"hermes serve: {url}", flush=True)
+        answer(args, {"url": url}, f"hermes serve: {url}")
         if sys.stdout.isatty() and not args.as_json:
             say(as_called("For a browser: `hermes serve pair --scope approve` shows a link."))
 
     asyncio.run(run_service(options, Home.locate(), ready))
-    return int(ExitCode.DONE)
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) < 65_536):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a whole number from 0 to 65535")
-    return int(text)
+def _credentials() -> Credentials:
+    from app.service.credentials import Credentials
+
+    return Credentials(Home.locate().root / "serve")
+
+
+def _revoke(args: argparse.Namespace) -> None:
+    device = _credentials().revoke(args.device)
+    answer(args, {"revoked": device.id}, f"{device.name} ({device.id}) is let in no longer.")
+
+
+def _pair(args: argparse.Namespace) -> None:
+    running = running_service(Home.locate().root / "serve")
+    base = _reachable(str(running["url"]) if running else DEFAULT)
+    code, expires = _credentials().make_code(args.scope, args.name)
+    # Behind the mark, so that it stands in no log and is sent nowhere.
+    url = f"{base}/#pair={code}"
+    if args.as_json:
+        say_json({"code": code, "url": url, "scope": args.scope, "expires": expires})
+        return
+    if running is None:
+        say("No service runs yet: start one with `hermes serve`.", sys.stderr)
+    until = minute_of(expires)[-5:]
+    say(f"Code: {code}   (once, until {until}; may {args.scope})")
+    say(f"Page: {url}")
+    if supports_glyphs() and (picture := qr(url)):
+        print(picture)
+
+
+def qr(text: str) -> str:
+    """A QR code in half blocks; empty where the package for it is missing."""
+    try:
+        import segno
+    except ImportError:
+        return ""
+    out = io.StringIO()
+    segno.make(text, error="m", micro=False).terminal(out, compact=True, border=2)
+    return out.getvalue().rstrip("\n")
+
+
+def _reachable(url: str) -> str:
+    """The address with a name that other machines can use, where the service listens at all addresses."""
+    parts = urlsplit(url)
+    if parts.hostname not in ("0.0.0.0", "::"):
+        return url
+    try:
+        # No packet leaves: this only asks which address would be used.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))
+            host = str(probe.getsockname()[0])
+    except OSError:
+        host = "127.0.0.1"
+    return f"{parts.scheme}://{host}:{parts.port}"
+
+
+def _list(args: argparse.Namespace) -> None:
+    devices = _credentials().devices()
+    if args.as_json:
+        fields = ("id", "name", "scope", "created", "seen", "address")
+        say_json({"devices": [{name: getattr(each, name) for name in fields} for each in devices]})
+        return
+    if not devices:
+        say("No device is paired yet; `hermes serve pair` shows a code for one.")
+    for each in devices:
+        say(f"{each.id}  {each.scope:7}  {minute_of(each.seen)}  {each.address:15}  {each.name}")

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.core.home import Home
+from agent.api.home import Home
+from app.cli.frame import say
 from app.cli.safety.folder import workspace
-from app.cli.sessions.output import say
 from app.tui.application import HermesApp
 from app.tui.conversation.mentions import agents_of, files_of
 from app.tui.conversation.saved_layout import SavedLayout

@@ -160,7 +160,7 @@ class HermesApp(App[None], inherit_bindings=False):
     def history_actions(self) -> HistoryActions:
         from app.tui.commands.history_actions import HistoryActions
 
-        return HistoryActions(self)
+        return HistoryActions(self, self.shown)
 
     @late
     def agents(self) -> AgentActions:

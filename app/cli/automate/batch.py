@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import os
 import signal
@@ -14,54 +13,62 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ExitCode
 from app.cli.automate.batch_lines import line_of
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, positive, say, say_json, whole_number
 
 if TYPE_CHECKING:
     from agent.automation.batch.run import BatchProgress
 
 _RUNNERS = ("local", "docker", "ssh", "ray")
-_MOST_JOBS = 256
 _APPROVE = ("careful", "normal", "plan", "yolo", "deny")
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = "Work on many tasks from a file, each in a session and a folder of its own."
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "batch",
-        help="work on many tasks from a file",
-        description="Work on many tasks from a file, each in a session and a folder of its own.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    run = actions.add_parser(
+    actions = add_actions(parser)
+    run_parser = add_action(
+        actions,
         "run",
-        help="work on the tasks of a file; the same line again goes on where it was stopped",
-        description="Work on the tasks of FILE (.jsonl, .csv or .yaml). The same line again goes on where it "
-        "was stopped: what has an answer is not asked again.",
+        "work on the tasks of a file; the same line again goes on where it was stopped",
+        run,
+        json="print each result as a line of JSON",
     )
-    run.add_argument("file", metavar="FILE", type=Path)
-    run.add_argument("-o", "--out", metavar="DIR", type=Path, help="folder of the results (FILE-results)")
-    run.add_argument("--jobs", type=jobs, default=4, metavar="N", help="tasks at once (4; at most 256)")
-    run.add_argument(
-        "--retries", type=_count, default=2, metavar="N", help="further tries of one that failed (2)"
+    run_parser.description = (
+        "Work on the tasks of FILE (.jsonl, .csv or .yaml). The same line again goes on where it "
+        "was stopped: what has an answer is not asked again."
     )
-    run.add_argument("--max-tokens", type=number, metavar="N", help="tokens all tasks may use together")
-    run.add_argument("--max-cost", type=_money, metavar="USD", help="US dollars all tasks may use together")
-    run.add_argument(
+    run_parser.add_argument("file", metavar="FILE", type=Path)
+    run_parser.add_argument(
+        "-o", "--out", metavar="DIR", type=Path, help="folder of the results (FILE-results)"
+    )
+    run_parser.add_argument(
+        "--jobs", type=jobs, default=4, metavar="N", help="tasks at once (4; at most 256)"
+    )
+    run_parser.add_argument(
+        "--retries", type=whole_number(), default=2, metavar="N", help="further tries of one that failed (2)"
+    )
+    run_parser.add_argument(
+        "--max-tokens", type=positive, metavar="N", help="tokens all tasks may use together"
+    )
+    run_parser.add_argument(
+        "--max-cost", type=_money, metavar="USD", help="US dollars all tasks may use together"
+    )
+    run_parser.add_argument(
         "--runner", choices=_RUNNERS, default="local", help="where commands or tasks run (local)"
     )
-    run.add_argument("--address", default="", metavar="ADDRESS", help="of a Ray cluster, with --runner ray")
-    run.add_argument("--model", default="", metavar="NAME", help="the model of tasks that name none")
-    run.add_argument(
+    run_parser.add_argument(
+        "--address", default="", metavar="ADDRESS", help="of a Ray cluster, with --runner ray"
+    )
+    run_parser.add_argument("--model", default="", metavar="NAME", help="the model of tasks that name none")
+    run_parser.add_argument(
         "--distribution",
         default="",
         metavar="CHANCES",
         help="chance in percent of each toolset, such as file=100,web=60, for tasks that name none",
     )
-    run.add_argument("--approve", choices=_APPROVE, help="what happens to actions; nobody is asked")
-    run.add_argument(
-        "--json", action="store_true", dest="as_json", help="print each result as a line of JSON"
-    )
-    return parser
+    run_parser.add_argument("--approve", choices=_APPROVE, help="what happens to actions; nobody is asked")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -161,7 +168,7 @@ class _Lines:
         if result is None:
             return
         if self._as_json:
-            print(json.dumps(result.to_json()), flush=True)
+            say_json(result.to_json())
         else:
             width = len(str(progress.total))
             say(f"{progress.ended:>{width}}/{progress.total}  {line_of(result)}")
@@ -178,26 +185,8 @@ def progress_view(*, as_json: bool = False, quiet: bool = False) -> Any:
     return LiveTable()
 
 
-def number(text: str) -> int:
-    """A whole number above 0, of an option."""
-    value = _count(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("has to be 1 or more")
-    return value
-
-
-def jobs(text: str) -> int:
-    """How many tasks are worked on or made at once, of an option."""
-    value = number(text)
-    if value > _MOST_JOBS:
-        raise argparse.ArgumentTypeError(f"has to be {_MOST_JOBS} or less")
-    return value
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise argparse.ArgumentTypeError("has to be a whole number")
-    return int(text)
+jobs = whole_number(1, 256)
+"""How many tasks are worked on or made at once, of an option."""
 
 
 def _money(text: str) -> float:

@@ -11,65 +11,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
-from app.cli.automate.batch import jobs, number, progress_view
+from app.cli.automate.batch import jobs, progress_view
 from app.cli.automate.eval_words import calibration_lines, print_comparison, print_result
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, positive, say, say_json
 from app.version import version
 
 if TYPE_CHECKING:
     from agent.automation.evaluation.figures import SuiteResult
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = "Run suites of tasks, compare two results, and see how far a judge agrees with people."
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "eval",
-        help="run suites of tasks, compare results, check a judge",
-        description="Run suites of tasks, compare two results, and see how far a judge agrees with people.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    run = _action(actions, "run", "run the tasks of a suite; the same line again goes on")
+    actions = add_actions(parser)
+    run = add_action(actions, "run", "run the tasks of a suite; the same line again goes on", _run)
     run.add_argument("suite", metavar="SUITE", help="a folder, or the name of one that ships")
-    run.add_argument("--runs", type=number, metavar="K", help="how often each task runs")
+    run.add_argument("--runs", type=positive, metavar="K", help="how often each task runs")
     run.add_argument("--seed", type=int, default=0, metavar="N", help="for the intervals (0)")
     run.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder of the results (SUITE-results)")
     run.add_argument(
         "--jobs", type=jobs, default=4, metavar="N", help="tasks at once (4; 1 with a local model)"
     )
-    run.add_argument("--max-tokens", type=number, metavar="N", help="tokens all tasks may use together")
+    run.add_argument("--max-tokens", type=positive, metavar="N", help="tokens all tasks may use together")
     run.add_argument("--model", default="", metavar="NAME", help="the model that is tried")
     run.add_argument("--judge", default="", metavar="NAME", help="the model of checks that judge")
     run.add_argument("--no-skills", action="store_false", dest="skills", help="sessions without skills")
     run.add_argument("--no-memory", action="store_false", dest="memory", help="sessions without your notes")
-    compare = _action(actions, "compare", "tell whether B is better than A")
+    compare = add_action(actions, "compare", "tell whether B is better than A", _compare)
     compare.add_argument("first", type=Path, metavar="A", help="result.json, or its folder")
     compare.add_argument("second", type=Path, metavar="B")
     compare.add_argument("--seed", type=int, default=0, metavar="N", help="for the interval (0)")
-    judge = _action(actions, "judge", "ask a judge about pairs that people have labelled")
+    judge = add_action(actions, "judge", "ask a judge about pairs that people have labelled", _judge)
     judge.add_argument(
         "pairs", type=Path, nargs="?", help="lines of JSON: id, prompt, a, b, label (100 that ship)"
     )
     judge.add_argument("--model", default="", metavar="NAME", help="the judge")
     judge.add_argument("--seed", type=int, default=0, metavar="N", help="for the interval (0)")
-    export = _action(actions, "export", "write a result for another program, offline")
+    export = add_action(actions, "export", "write a result for another program, offline", _export)
     export.add_argument("result", type=Path, metavar="RUN", help="result.json, or its folder")
     export.add_argument("--format", choices=("inspect", "wandb"), default="inspect", dest="layout")
     export.add_argument("-o", "--out", type=Path, metavar="PATH", help="file of the log, folder of the run")
-    _action(actions, "list", "the suites that ship")
-    return parser
-
-
-def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-    return parser
-
-
-def run(args: argparse.Namespace) -> int:
-    """Carry the subcommand out."""
-    return {"run": _run, "compare": _compare, "judge": _judge, "export": _export, "list": _list}[args.action](
-        args
-    )
+    add_action(actions, "list", "the suites that ship", _list)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -114,7 +98,7 @@ def _run(args: argparse.Namespace) -> int:
         say("Stopped; the same command goes on.", sys.stderr)
         return int(ExitCode.INTERRUPTED)
     if args.as_json:
-        print(json.dumps(result.to_json()))
+        say_json(result.to_json())
     else:
         print_result(result, folder / "report.html")
     # A share that passed is a figure; none at all is most often a model or a check that does not work.
@@ -132,51 +116,45 @@ def _tell_asking(model: str, done: int, pairs: int) -> None:
         )
 
 
-def _compare(args: argparse.Namespace) -> int:
-    from agent.automation.evaluation.comparison import compare
-    from agent.automation.evaluation.figures import read_result
+def _compare(args: argparse.Namespace) -> None:
+    from agent.api.evaluation import compare, read_result
 
     found = compare(read_result(args.first), read_result(args.second), args.seed)
     if args.as_json:
-        print(json.dumps(found.to_json()))
+        say_json(found.to_json())
     else:
         print_comparison(found)
-    return int(ExitCode.DONE)
 
 
-def _judge(args: argparse.Namespace) -> int:
-    from agent.automation.evaluation.agreement import pairs_in
-    from agent.automation.evaluation.calibration import calibrate
+def _judge(args: argparse.Namespace) -> None:
+    from agent.api.evaluation import calibrate, pairs_in
 
     pairs = None if args.pairs is None else pairs_in(args.pairs)
     found = asyncio.run(
         calibrate(args.model, pairs, dict(os.environ), seed=args.seed, anew=True, told=_tell_asking)
     )
     if args.as_json:
-        print(json.dumps(found.to_json()))
-        return int(ExitCode.DONE)
+        say_json(found.to_json())
+        return
     for text in calibration_lines(found):
         say(text)
     if doubt := found.agreement.doubt():
         say(doubt)
-    return int(ExitCode.DONE)
 
 
-def _list(args: argparse.Namespace) -> int:
-    from agent.automation.evaluation.suite import bundled, read_suite
+def _list(args: argparse.Namespace) -> None:
+    from agent.api.evaluation import bundled, read_suite
 
     suites = [read_suite(name) for name in bundled()]
     if args.as_json:
-        print(json.dumps([{"name": each.name, "tasks": len(each.tasks)} for each in suites]))
+        say_json([{"name": each.name, "tasks": len(each.tasks)} for each in suites])
     else:
         for each in suites:
             say(f"{each.name:<14} {len(each.tasks):>3} tasks  {each.description}")
-    return int(ExitCode.DONE)
 
 
-def _export(args: argparse.Namespace) -> int:
-    from agent.automation.evaluation.figures import read_result
-    from agent.automation.evaluation.wandb_run import write_run
+def _export(args: argparse.Namespace) -> None:
+    from agent.api.evaluation import read_result, write_run
 
     result = read_result(args.result)
     folder = args.result if args.result.is_dir() else args.result.parent
@@ -186,7 +164,6 @@ def _export(args: argparse.Namespace) -> int:
         place = args.out or folder / "inspect.json"
         _write_log(place, asyncio.run(_inspect_log(result, folder)))
     print(json.dumps({"path": str(place)})) if args.as_json else say(f"Written to {place}.")
-    return int(ExitCode.DONE)
 
 
 async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from app.cli.sessions.output import say
+from app.cli.frame import say
 from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:

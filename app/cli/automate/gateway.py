@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
 import sys
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode
+from agent.api.home import Home
+from agent.errors import ConfigError
 from app.cli.automate import gateway_setup
 from app.cli.extend.extras import require
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, answer, load_settings, minute_of, open_store, say, say_json
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -25,53 +21,32 @@ if TYPE_CHECKING:
 NOBODY = "no service runs; start it with `hermes gateway run`"
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = "Let messengers talk to sessions of the service of this home."
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "gateway",
-        help="talk to sessions from messengers, and say who may",
-        description="Let messengers talk to sessions of the service of this home.",
+    actions = add_actions(parser)
+    run_parser = add_action(
+        actions, "run", "run the enabled messengers, with the service they belong to", _run, json=""
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    run = actions.add_parser("run", help="run the enabled messengers, with the service they belong to")
-    run.add_argument("--port", type=int, default=0, metavar="N", help="port of the service (0 = any)")
+    run_parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the service (0 = any)")
     gateway_setup.declare(actions)
-    _as_json(actions.add_parser("status", help="how each messenger stands"))
-    pair = actions.add_parser("pair", help="let in the person who was told a code")
+    add_action(actions, "status", "how each messenger stands", _with_book)
+    pair = add_action(actions, "pair", "let in the person who was told a code", _with_book)
     pair.add_argument("code", metavar="CODE")
     scopes = ("look", "talk", "approve")
     pair.add_argument("--scope", choices=scopes, default="talk", help="what they may; talk without it")
-    _as_json(pair)
-    _as_json(actions.add_parser("list", help="people who may talk, and who holds a code"))
-    revoke = actions.add_parser("revoke", help="let somebody in no longer")
+    add_action(actions, "list", "people who may talk, and who holds a code", _with_book)
+    revoke = add_action(actions, "revoke", "let somebody in no longer", _with_book)
     revoke.add_argument("person", metavar="ID", help="id, GATEWAY:ID, or name")
-    _as_json(revoke)
-    return parser
 
 
-def _as_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Carry it out. Raises `HermesError`."""
-    from agent.core.config.loader import load
+def _run(args: argparse.Namespace) -> None:
+    from agent.api.gateways import gateway_kinds
 
     home = Home.locate()
-    loaded = load(home, dict(os.environ), Path.cwd())
-    match args.action:
-        case "run":
-            _run(home, loaded, args)
-        case "setup":
-            gateway_setup.run(home, args)
-        case _:
-            asyncio.run(_with_book(home, loaded, args))
-    return int(ExitCode.DONE)
-
-
-def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
-    from agent.integrations.gateways.kinds import gateway_kinds
-
+    loaded = load_settings(home)
     kinds = gateway_kinds()
     enabled = [name for name in kinds if getattr(loaded.settings.gateways, name).enabled]
     if not enabled:
@@ -104,11 +79,15 @@ def _run(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
     asyncio.run(run_service(options, home, ready))
 
 
-async def _with_book(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
-    from agent.core.store.store import Store
-    from agent.integrations.gateways.book import GatewayBook
+def _with_book(args: argparse.Namespace) -> None:
+    home = Home.locate()
+    asyncio.run(_work(home, load_settings(home), args))
 
-    async with await Store.open(home.database) as store:
+
+async def _work(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
+    from agent.api.gateways import GatewayBook
+
+    async with await open_store(home) as store:
         book = GatewayBook(store.database)
         match args.action:
             case "status":
@@ -117,20 +96,13 @@ async def _with_book(home: Home, loaded: LoadedSettings, args: argparse.Namespac
                 person = await book.pair(args.code, args.scope)
                 told = {"gateway": person.gateway, "person": person.id, "name": person.name}
                 words = f"{person.name or person.id} at {person.gateway} may {person.scope} now."
-                _told({**told, "scope": person.scope}, words, args.as_json)
+                answer(args, {**told, "scope": person.scope}, words)
             case "revoke":
                 person = await book.revoke(args.person)
                 words = f"{person.name or person.id} at {person.gateway} is let in no longer."
-                _told({"revoked": person.id, "gateway": person.gateway}, words, args.as_json)
+                answer(args, {"revoked": person.id, "gateway": person.gateway}, words)
             case _:
                 await _list(loaded, book, args.as_json)
-
-
-def _told(data: dict[str, Any], words: str, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(data))
-    else:
-        say(words)
 
 
 async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
@@ -163,7 +135,7 @@ async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json
             }
         )
     if as_json:
-        print(json.dumps({"service": is_running, "gateways": rows}))
+        say_json({"service": is_running, "gateways": rows})
         return
     for row in rows:
         counted = ", ".join(
@@ -191,12 +163,11 @@ async def _list(loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> Non
             for e in people
         ]
         settings = [{"gateway": name, "person": id, "scope": scope} for name, id, scope in named]
-        print(json.dumps({"people": paired, "settings": settings}))
+        say_json({"people": paired, "settings": settings})
         return
     if not people and not named:
         say("Nobody may talk yet; write to the bot, then `hermes gateway pair CODE`.")
     for each in people:
-        since = datetime.fromtimestamp(each.at).astimezone().strftime("%Y-%m-%d %H:%M")
-        say(f"{each.gateway:9}  {each.scope or 'code':8}  {since}  {each.id}  {each.name}")
+        say(f"{each.gateway:9}  {each.scope or 'code':8}  {minute_of(each.at)}  {each.id}  {each.name}")
     for name, id, scope in named:
         say(f"{name:9}  {scope:8}  {'settings':16}  {id}")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
-import json
 import os
 import secrets as chance
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError
 from app.cli.extend.extras import require
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, answer, load_settings, say, say_json
 
 if TYPE_CHECKING:
     from agent.core.home import Home
@@ -24,11 +22,12 @@ if TYPE_CHECKING:
 
 def declare(actions: Any) -> None:
     """Declare the action."""
-    setup = actions.add_parser(
-        "setup",
-        help="set a messenger up: ask for its token, try it, keep it, enable it",
-        description="Without NAME, list the messengers. Where nobody types, secrets come from variables "
-        "that are set or from standard input, one a line.",
+    setup = add_action(
+        actions, "setup", "set a messenger up: ask for its token, try it, keep it, enable it", run
+    )
+    setup.description = (
+        "Without NAME, list the messengers. Where nobody types, secrets come from variables "
+        "that are set or from standard input, one a line."
     )
     setup.add_argument("name", nargs="?", default="", metavar="NAME", help="telegram, signal, webhook, …")
     setup.add_argument(
@@ -41,21 +40,21 @@ def declare(actions: Any) -> None:
     )
     setup.add_argument("--unchecked", action="store_true", help="ask the platform nothing; for later use")
     setup.add_argument("--off", action="store_true", help="disable it; token and people stay")
-    setup.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
 
-def run(home: Home, args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Carry it out. Raises `HermesError`; then nothing has changed."""
     from agent.core.config.edit import set_setting
     from agent.integrations.gateways.kinds import gateway_kind
 
+    home = Home.locate()
     if not args.name:
         _list(home, args.as_json)
         return
     kind = gateway_kind(args.name)
     if args.off:
         set_setting(home, f"gateways.{kind.name}.enabled", "false")
-        _told(args.as_json, {"gateway": kind.name, "enabled": False}, f"{kind.title} is off.")
+        answer(args, {"gateway": kind.name, "enabled": False}, f"{kind.title} is off.")
         return
     if kind.extra:
         require(kind.extra, kind.title)
@@ -97,7 +96,7 @@ def _said(home: Home, kind: GatewayKind, args: argparse.Namespace, kept: Mapping
     running = running_service(home.root / "serve") is not None
     if args.as_json:
         told = {"gateway": kind.name, "enabled": True, "checked": not args.unchecked, "who": who}
-        print(json.dumps({**told, "kept": sorted(kept), "shadowed": shadowed, "restart": running}))
+        say_json({**told, "kept": sorted(kept), "shadowed": shadowed, "restart": running})
         return
     if kept:
         say(f"{', '.join(kept)}: kept in {home.env} (0600).")
@@ -110,9 +109,7 @@ def _said(home: Home, kind: GatewayKind, args: argparse.Namespace, kept: Mapping
 
 def _as_they_are(home: Home, kind: GatewayKind) -> tuple[Any, Mapping[str, str]]:
     """The settings of a messenger and the variables, as they are."""
-    from agent.core.config.loader import load
-
-    loaded = load(home, dict(os.environ), Path.cwd())
+    loaded = load_settings(home)
     return getattr(loaded.settings.gateways, kind.name), loaded.environ
 
 
@@ -182,16 +179,9 @@ def _list(home: Home, as_json: bool) -> None:
         lost = list(missing(kind, settings, environ))
         rows.append({"name": name, "enabled": settings.enabled, "missing": lost, "needs": needs})
     if as_json:
-        print(json.dumps({"gateways": rows}))
+        say_json({"gateways": rows})
         return
     for row in rows:
         state = "off" if not row["enabled"] else "incomplete" if row["missing"] else "on"
         say(f"{row['name']:9}  {state:10}  {'; '.join(row['needs'])}")
     say("Set one up with `hermes gateway setup NAME`.")
-
-
-def _told(as_json: bool, data: Mapping[str, Any], words: str) -> None:
-    if as_json:
-        print(json.dumps(data))
-    else:
-        say(words)

@@ -4,83 +4,62 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, say
 
 if TYPE_CHECKING:
     from app.tui.screens.agents.agent_files import AgentKind
 
-_ACTIONS = """\
-list     every kind of agent that can be sent here
-show     what one kind may do, and its instructions
-check    say what is wrong with kinds of agents; exit code 2 if anything is
-new      write the file of a kind of your own, with every part explained
-path     where your own kinds are
-"""
+DESCRIPTION = "List, show, check and begin kinds of agents."
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "agents",
-        help="list, show, check and begin kinds of agents",
-        description="List, show, check and begin kinds of agents.",
-        epilog=_ACTIONS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("list", help="every kind of agent")
-    show = actions.add_parser("show", help="one kind with its instructions")
+    actions = add_actions(parser)
+    add_action(actions, "list", "every kind of agent that can be sent here", _list, json="")
+    show = add_action(actions, "show", "what one kind may do, and its instructions", _show, json="")
     show.add_argument("name", metavar="NAME")
-    check = actions.add_parser("check", help="what is wrong")
+    check = add_action(
+        actions,
+        "check",
+        "say what is wrong with kinds of agents; exit code 2 if anything is",
+        _check,
+        json="",
+    )
     check.add_argument("agent", metavar="NAME|PATH", nargs="?", help="default: all kinds")
-    new = actions.add_parser("new", help="write the file of a kind of your own")
+    new = add_action(
+        actions, "new", "write the file of a kind of your own, with every part explained", _new, json=""
+    )
     new.add_argument("name", metavar="NAME")
     new.add_argument("--from", dest="based_on", metavar="NAME", help="the kind to start from")
-    actions.add_parser("path", help="where your own kinds are")
-    return parser
+    add_action(
+        actions, "path", "where your own kinds are", lambda args: say(str(Home.locate().agents)), json=""
+    )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Carry out the action. Raises `ConfigError`."""
-    home = Home.locate()
-    match args.action:
-        case "list":
-            return _list(home)
-        case "show":
-            return _show(home, args.name)
-        case "check":
-            return _check(home, args.agent)
-        case "new":
-            return _new(home, args.name, args.based_on)
-        case _:
-            say(str(home.agents))
-            return ExitCode.DONE
-
-
-def _read(home: Home) -> tuple[list[AgentKind], str]:
+def _read() -> tuple[list[AgentKind], str]:
     from app.cli.safety.folder import workspace
     from app.tui.screens.agents.agent_files import read_kinds
 
-    return read_kinds(home, workspace(None))
+    return read_kinds(Home.locate(), workspace(None))
 
 
-def _named(home: Home, name: str) -> AgentKind:
+def _named(name: str) -> AgentKind:
     """The kind called `name`. Raises `ConfigError` when there is none."""
     from themes.skin_problem import nearest
 
-    kinds = {kind.name: kind for kind in _read(home)[0]}
+    kinds = {kind.name: kind for kind in _read()[0]}
     wanted = name.removeprefix("@")
     if wanted not in kinds:
         raise ConfigError(f"There is no kind of agent `{wanted[:60]}`{nearest(wanted, list(kinds))}")
     return kinds[wanted]
 
 
-def _list(home: Home) -> int:
-    kinds, problem = _read(home)
+def _list(args: argparse.Namespace) -> None:
+    kinds, problem = _read()
     width = max((len(kind.name) for kind in kinds), default=0)
     for kind in kinds:
         about = (
@@ -91,13 +70,12 @@ def _list(home: Home) -> int:
         say(f"{kind.name:{width}}  {about}" + (f"   ({'; '.join(notes)})" if notes else ""))
     if problem:
         say(problem)
-    return ExitCode.DONE
 
 
-def _show(home: Home, name: str) -> int:
+def _show(args: argparse.Namespace) -> int:
     from app.tui.screens.agents.agent_files import limits
 
-    kind = _named(home, name)
+    kind = _named(args.name)
     say(f"{kind.name} ({kind.source}): {kind.path}")
     if kind.hides:
         say(f"takes the place of: {', '.join(kind.hides)}")
@@ -109,10 +87,11 @@ def _show(home: Home, name: str) -> int:
     return _complain(kind)
 
 
-def _check(home: Home, agent: str | None) -> int:
+def _check(args: argparse.Namespace) -> int:
+    agent: str | None = args.agent
     if agent is not None and (agent.endswith(".md") or "/" in agent):
         return _check_file(Path(agent).expanduser())
-    kinds, problem = ([_named(home, agent)], "") if agent is not None else _read(home)
+    kinds, problem = ([_named(agent)], "") if agent is not None else _read()
     bad = [kind for kind in kinds if _complain(kind) != ExitCode.DONE]
     for kind in kinds:
         if kind not in bad:
@@ -142,12 +121,12 @@ def _complain(kind: AgentKind) -> int:
     return ExitCode.DONE if kind.sound else ExitCode.USAGE
 
 
-def _new(home: Home, name: str, based_on: str | None) -> int:
+def _new(args: argparse.Namespace) -> None:
     from app.tui.screens.agents.agent_files import create, new_text, read_text, renamed, valid_name
 
+    name = args.name
     text = new_text(name)
-    if based_on is not None:
-        text = renamed(read_text(_named(home, based_on).path), valid_name(name))
-    path = create(home, name, text)
+    if args.based_on is not None:
+        text = renamed(read_text(_named(args.based_on).path), valid_name(name))
+    path = create(Home.locate(), name, text)
     say(f"{path}   (edit it, then `hermes agents check {valid_name(name)}`)")
-    return ExitCode.DONE

@@ -3,58 +3,58 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from agent.errors import ConfigError, ExitCode, HermesError
-from app.cli.sessions.output import say
+from agent.errors import ConfigError, HermesError
+from app.cli.frame import YES, add_action, add_json, say, say_json
 from tools.extras import EXTRAS, is_installed, missing
 
+DESCRIPTION = (
+    "List what can be added to the program, add it to the environment Hermes runs from, or "
+    "remove it. The command that does it is shown before it runs."
+)
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "extras",
-        help="list, add and remove what can be added to the program",
-        description="List what can be added to the program, add it to the environment Hermes runs from, or "
-        "remove it. The command that does it is shown before it runs.",
-    )
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    parser.set_defaults(action="list")
+    add_json(parser)
+    parser.set_defaults(do=_list)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    listing = actions.add_parser("list", help="every extra, what it brings, and whether it is there")
-    listing.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    for action, about in (("add", "install extras"), ("remove", "remove what only these extras need")):
-        each = actions.add_parser(action, help=about)
+    add_action(
+        actions, "list", "every extra, what it brings, and whether it is there", _list, json="print JSON"
+    )
+    for action, about, do in (
+        ("add", "install extras", _add_named),
+        ("remove", "remove what only these extras need", _remove),
+    ):
+        each = add_action(actions, action, about, do, json="print the result as JSON")
         each.add_argument("names", metavar="NAME", nargs="+")
-        each.add_argument("--yes", action="store_true", help="do not ask")
-        each.add_argument("--json", action="store_true", dest="as_json", help="print the result as JSON")
-    return parser
+        each.add_argument("--yes", action="store_true", help=YES)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Carry out the action. Raises `HermesError`."""
-    from agent.integrations.extras import checked, removing
+def _add_named(args: argparse.Namespace) -> None:
+    from agent.api.extras import checked
 
-    if (args.action or "list") == "list":
-        return _list(args.as_json)
     names = checked(args.names)
-    if args.action == "add":
-        _add(names, ask=not args.yes)
+    _add(names, ask=not args.yes)
+    if args.as_json:
+        _list(args, names)
+
+
+def _remove(args: argparse.Namespace) -> None:
+    from agent.api.extras import checked, removing
+
+    names = checked(args.names)
+    change = removing(names)
+    if change.command:
+        _carry_out(change.command, change.obstacle, change.line, 0, ask=not args.yes)
     else:
-        change = removing(names)
-        if change.command:
-            _carry_out(change.command, change.obstacle, change.line, 0, ask=not args.yes)
-        else:
-            say(
-                "Nothing is removed: none is installed, or something else needs what they brought.",
-                sys.stderr,
-            )
-    return _list(as_json=True, names=names) if args.as_json else int(ExitCode.DONE)
+        say("Nothing is removed: none is installed, or something else needs what they brought.", sys.stderr)
+    if args.as_json:
+        _list(args, names)
 
 
 def require(name: str, what: str) -> None:
@@ -122,18 +122,17 @@ def _agreed(question: str) -> bool:
         return False
 
 
-def _list(as_json: bool, names: Sequence[str] = ()) -> int:
+def _list(args: argparse.Namespace, names: Sequence[str] = ()) -> None:
     from dataclasses import asdict
 
     from agent.integrations.extras import states
 
     listed = [each for each in states() if not names or each.name in names]
-    if as_json:
-        print(json.dumps([asdict(each) for each in listed], indent=2))
-        return int(ExitCode.DONE)
+    if args.as_json:
+        say_json([asdict(each) for each in listed], 2)
+        return
     width = max(len(each.name) for each in listed)
     for each in listed:
         mark = "✓" if each.installed else "·"
         size = "" if each.installed else f"  about {each.size / 1e6:.0f} MB"
         say(f"{mark} {each.name:<{width}}  {each.brings}{size}")
-    return int(ExitCode.DONE)

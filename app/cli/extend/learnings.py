@@ -4,42 +4,37 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
-import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.core.home import Home
-from agent.errors import ExitCode
-from app.cli.sessions.output import say
-from tools.text.words import one_line
+from agent.api.home import Home
+from app.cli.frame import add_action, add_actions, answer, load_settings, one_line, open_store, say, say_json
 
 if TYPE_CHECKING:
-    from agent.knowledge.learnings.learning import Learning
-    from agent.knowledge.learnings.store import LearningBook
+    from agent.api.learnings import Learning, LearningBook, LearningChange
 
 _STATUSES = ("candidate", "learning", "stale", "retired")
 _LOOKS = ("list", "search", "export")
 _MOST_DIGITS = 15
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "List, search, add, confirm, remove and export what failed and what worked, in the "
+    "project of this folder and everywhere. NUMBER is that of the list."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "learnings",
-        help="list, search, add and export what failed and what worked",
-        description="List, search, add, confirm, remove and export what failed and what worked, in the "
-        "project of this folder and everywhere. NUMBER is that of the list.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     _look(actions, "list", "all of them, the surest first")
     _look(actions, "search", "those in which most of the words occur").add_argument(
         "query", nargs="+", metavar="WORD"
     )
     _look(actions, "export", "one line of JSON each")
-    add = _action(actions, "add", "write one down")
+    add = add_action(actions, "add", "write one down", _change)
     add.add_argument("pattern", metavar="PATTERN", help="the command that fails; it is held back once")
     add.add_argument("fix", metavar="FIX", help="what works: a command, or a sentence")
     add.add_argument("--error", default="", metavar="TEXT", help="what the error is called")
@@ -47,18 +42,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be given several times")
     add.add_argument("--everywhere", action="store_true", help="it holds in every project")
     for name, text in (("confirm", "vouch for one: calls are held back for it"), ("remove", "forget one")):
-        _action(actions, name, text).add_argument("number", type=_number, metavar="NUMBER")
-    return parser
-
-
-def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-    return parser
+        add_action(actions, name, text, _change).add_argument("number", type=_number, metavar="NUMBER")
 
 
 def _look(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
-    parser = _action(actions, name, text)
+    parser = add_action(actions, name, text, _show)
     parser.add_argument(
         "--status", action="append", choices=_STATUSES, help="only those that count as this (default: all)"
     )
@@ -72,50 +60,41 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Carry it out. Raises `HermesError`."""
-    home = Home.locate()
-    if args.action in _LOOKS and not home.keeps_sessions():
+@asynccontextmanager
+async def _open_book() -> AsyncIterator[LearningBook]:
+    from agent.api.learnings import learning_book
+
+    home, here = Home.locate(), Path.cwd()
+    settings = (await asyncio.to_thread(load_settings, home, here)).settings
+    async with await open_store(home) as store:
+        yield await asyncio.to_thread(learning_book, store.database, here, settings.learnings, store.secrets)
+
+
+async def _found(args: argparse.Namespace) -> Sequence[Learning]:
+    if not Home.locate().keeps_sessions():
         # Looking must not make a store.
-        _show(args, [])
-    else:
-        asyncio.run(_with_book(home, args))
-    sys.stdout.flush()
-    return int(ExitCode.DONE)
+        return ()
+    async with _open_book() as book:
+        query = " ".join(args.query) if args.action == "search" else ""
+        return await book.look(query, args.status or (), all_projects=args.all_projects)
 
 
-async def _with_book(home: Home, args: argparse.Namespace) -> None:
-    from agent.core.config.known_secrets import secrets_of_home
-    from agent.core.config.loader import load
-    from agent.core.store.store import Store
-    from agent.knowledge.learnings.store import learning_book
+def _show(args: argparse.Namespace) -> None:
+    from agent.api.learnings import record
 
-    here = Path.cwd()
-    settings = (await asyncio.to_thread(load, home, dict(os.environ), here)).settings
-    secrets = secrets_of_home()
-    async with await Store.open(home.database, secrets=secrets) as store:
-        book = await asyncio.to_thread(learning_book, store.database, here, settings.learnings, secrets)
-        if args.action in _LOOKS:
-            query = " ".join(args.query) if args.action == "search" else ""
-            _show(args, await book.look(query, args.status or (), all_projects=args.all_projects))
-        else:
-            await _change(book, args)
-
-
-def _show(args: argparse.Namespace, found: Sequence[Learning]) -> None:
-    from agent.knowledge.learnings.learning import record
+    found = asyncio.run(_found(args))
 
     if args.action == "export":
         # Escaped throughout: some characters beyond ASCII steer terminals.
         records = [record(each) for each in found]
         if args.as_json:
-            print(json.dumps({"learnings": records}))
+            say_json({"learnings": records})
             return
         for each in records:
-            print(json.dumps(each))
+            say_json(each)
         return
     if args.as_json:
-        print(json.dumps({"learnings": [as_json(each) for each in found]}))
+        say_json({"learnings": [as_json(each) for each in found]})
         return
     for each in found:
         say(_row(each))
@@ -123,33 +102,31 @@ def _show(args: argparse.Namespace, found: Sequence[Learning]) -> None:
         say("Nothing found." if args.action == "search" or args.status else "Nothing was learned yet.")
 
 
-async def _change(book: LearningBook, args: argparse.Namespace) -> None:
-    from tools.services.learning_notes import LearningNote
+def _change(args: argparse.Namespace) -> None:
+    from agent.api.learnings import LearningNote
 
-    match args.action:
-        case "add":
-            note = LearningNote(
-                pattern=args.pattern,
-                error_type=args.error,
-                fix=args.fix,
-                context=args.context,
-                tags=tuple(args.tag),
-                everywhere=args.everywhere,
-            )
-            change = await book.add(note)
-            done = "Learned"
-        case "confirm":
-            change = await book.confirm(args.number)
-            done = "Confirmed"
-        case _:
-            change = await book.remove(args.number)
-            done = "Forgotten"
+    async def change_of(action: str) -> tuple[LearningChange, str]:
+        async with _open_book() as book:
+            match action:
+                case "add":
+                    note = LearningNote(
+                        pattern=args.pattern,
+                        error_type=args.error,
+                        fix=args.fix,
+                        context=args.context,
+                        tags=tuple(args.tag),
+                        everywhere=args.everywhere,
+                    )
+                    return await book.add(note), "Learned"
+                case "confirm":
+                    return await book.confirm(args.number), "Confirmed"
+                case _:
+                    return await book.remove(args.number), "Forgotten"
+
+    change, done = asyncio.run(change_of(args.action))
     changed = change.after or change.before
     assert changed is not None
-    if args.as_json:
-        print(json.dumps({args.action: as_json(changed)}))
-    else:
-        say(f"{done}: {_row(changed).strip()}")
+    answer(args, {args.action: as_json(changed)}, f"{done}: {_row(changed).strip()}")
 
 
 def as_json(learning: Learning) -> dict[str, Any]:

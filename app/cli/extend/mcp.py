@@ -7,52 +7,46 @@ from typing import Any
 
 from agent.core.home import Home
 from app.cli.extend.mcp_arguments import KEY_VALUE
+from app.cli.frame import add_action, add_actions
+
+DESCRIPTION = "List, add and remove MCP servers, see what they offer, and call their tools."
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "mcp",
-        help="list, add, check and call servers that bring tools",
-        description="List, add and remove MCP servers, see what they offer, and call their tools.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _action(actions, "list", "all servers, and what is known of each")
+    actions = add_actions(parser)
+    add_action(actions, "list", "all servers, and what is known of each", run)
     _add_add(actions)
-    _action(actions, "remove", "take a server out of the settings").add_argument("name", metavar="NAME")
-    probe = _action(actions, "probe", "connect to a server and show what it offers")
+    add_action(actions, "remove", "take a server out of the settings", run).add_argument(
+        "name", metavar="NAME"
+    )
+    probe = add_action(actions, "probe", "connect to a server and show what it offers", run)
     probe.add_argument("server", metavar="NAME|URL")
     _add_connection(probe)
-    call = _action(actions, "call", "call a tool of a server")
+    call = add_action(actions, "call", "call a tool of a server", run)
     call.add_argument("server", metavar="NAME|URL")
     call.add_argument("tool", metavar="TOOL")
     call.add_argument(
         "--args", default="{}", metavar="JSON", help="arguments as a JSON object; - reads stdin"
     )
     _add_connection(call)
-    trust = _action(actions, "trust", "agree to a server of this project, and to tools that wait for you")
+    trust = add_action(
+        actions, "trust", "agree to a server of this project, and to tools that wait for you", run
+    )
     trust.add_argument("name", metavar="NAME")
     trust.add_argument("--yes", action="store_true", help="do not ask")
-    login = _action(actions, "login", "sign in to a server")
+    login = add_action(actions, "login", "sign in to a server", run)
     login.add_argument("name", metavar="NAME")
     login.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
-    _action(actions, "logout", "forget what signing in gave").add_argument("name", metavar="NAME")
-    actions.add_parser(
-        "serve",
-        help="offer the sessions of this home to other agents, on stdin and stdout",
-        description="Be an MCP server on stdin and stdout: list, search and read sessions, send messages.",
+    add_action(actions, "logout", "forget what signing in gave", run).add_argument("name", metavar="NAME")
+    serve = add_action(
+        actions, "serve", "offer the sessions of this home to other agents, on stdin and stdout", run, json=""
     )
-    return parser
-
-
-def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-    return parser
+    serve.description = "Be an MCP server on stdin and stdout: list, search and read sessions, send messages."
 
 
 def _add_add(actions: Any) -> None:
-    add = _action(actions, "add", "add a server to the settings and connect to it once")
+    add = add_action(actions, "add", "add a server to the settings and connect to it once", run)
     add.add_argument("name", metavar="NAME")
     add.add_argument("--url", metavar="URL", help="address of a server, instead of a command")
     add.add_argument("--transport", choices=("stdio", "http", "sse"), help="how it is spoken to")
@@ -94,7 +88,7 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="print the address to sign in at")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     """Carry it out. Raises `HermesError`."""
     home = Home.locate()
     match args.action:
@@ -106,4 +100,4 @@ def run(args: argparse.Namespace) -> int:
             from app.cli.extend import mcp_settings as part
         case _:
             from app.cli.extend import mcp_connection as part
-    return int(getattr(part, f"run_{args.action}")(home, args))
+    return getattr(part, f"run_{args.action}")(home, args)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
 from app.cli.extend.mcp_arguments import servers_of
-from app.cli.sessions.output import say
+from app.cli.frame import answer, say, say_json
 from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from agent.integrations.mcp.server_config import ServerConfig
 
 
-def run_probe(home: Home, args: argparse.Namespace) -> int:
+def run_probe(home: Home, args: argparse.Namespace) -> None:
     """Connect, and show what the server offers."""
     found = probed(home, _declared(home, args.server), args)
     if args.as_json:
-        say(json.dumps(found, ensure_ascii=False))
-        return int(ExitCode.DONE)
+        say_json(found)
+        return
     about = " ".join(filter(None, [found["server"]["name"], found["server"]["version"]])) or "without a name"
     say(f"{found['name']}: {about}, protocol {found['protocol']}, {found['seconds']:.1f} s")
     for tool in found["tools"]:
@@ -44,7 +44,6 @@ def run_probe(home: Home, args: argparse.Namespace) -> int:
         say(f"  ✗ {problem}")
     if any(tool["standing"] != "ready" for tool in found["tools"]):
         say(f"What is marked ▲ waits for you: `hermes mcp trust {found['name']}`.")
-    return int(ExitCode.DONE)
 
 
 def run_call(home: Home, args: argparse.Namespace) -> int:
@@ -66,7 +65,7 @@ def run_call(home: Home, args: argparse.Namespace) -> int:
     result = _with_server(home, _declared(home, args.server), args, work)
     failed = "error" in result
     if args.as_json:
-        say(json.dumps(result, ensure_ascii=False))
+        say_json(result)
     elif failed:
         say(str(result["error"]), sys.stderr)
     else:
@@ -74,7 +73,7 @@ def run_call(home: Home, args: argparse.Namespace) -> int:
     return int(ExitCode.FAILED if failed else ExitCode.DONE)
 
 
-def run_login(home: Home, args: argparse.Namespace) -> int:
+def run_login(home: Home, args: argparse.Namespace) -> None:
     """Sign in anew."""
     declared = servers_of(home).named(args.name)
     if not declared.config.url:
@@ -84,8 +83,7 @@ def run_login(home: Home, args: argparse.Namespace) -> int:
         return await server.connect()
 
     _with_server(home, declared, args, work, renew=True)
-    say(json.dumps({"signed_in": args.name}) if args.as_json else f"Signed in to {args.name}.")
-    return int(ExitCode.DONE)
+    answer(args, {"signed_in": args.name}, f"Signed in to {args.name}.")
 
 
 def probed(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.extend.mcp_arguments import parsed_pairs, servers_of
-from app.cli.sessions.output import say
+from app.cli.frame import agreed_by, answer, say, say_json
 from tools.text.safe_text import clean, reveal
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ MOST_LINES = 400
 """Lines of a tool that nobody agreed to yet that are shown."""
 
 
-def run_list(home: Home, args: argparse.Namespace) -> int:
+def run_list(home: Home, args: argparse.Namespace) -> None:
     """All servers, without connecting to any."""
     from agent.integrations.mcp.catalog import load_catalog
 
@@ -30,8 +29,8 @@ def run_list(home: Home, args: argparse.Namespace) -> int:
     known = [(each, load_catalog(home.servers, each.config)) for each in declared.servers]
     if args.as_json:
         shown = [_as_data(each, catalog) for each, catalog in known]
-        say(json.dumps({"servers": shown, "problems": list(declared.problems)}))
-        return int(ExitCode.DONE)
+        say_json({"servers": shown, "problems": list(declared.problems)})
+        return
     _complain(declared)
     for each, catalog in known:
         say(_line(each, catalog))
@@ -39,7 +38,6 @@ def run_list(home: Home, args: argparse.Namespace) -> int:
             say(f"    ▲ {tool.name} waits for `hermes mcp trust {each.config.name}`")
     if not known:
         say("There are no MCP servers; add one with `hermes mcp add NAME -- COMMAND` or `--url URL`.")
-    return int(ExitCode.DONE)
 
 
 def run_add(home: Home, args: argparse.Namespace) -> int:
@@ -68,7 +66,7 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
     server_config(args.name, McpServerSettings.model_validate(entry))
     put_entry(home, ("mcp_servers", args.name), {key: value for key, value in entry.items() if value != []})
     if args.no_probe:
-        say(json.dumps({"added": args.name}) if args.as_json else f"Added {args.name}.")
+        answer(args, {"added": args.name}, f"Added {args.name}.")
         return int(ExitCode.DONE)
     from app.cli.extend.mcp_connection import probed
 
@@ -78,15 +76,11 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
         say(f"Added {args.name}, but: {error}", sys.stderr)
         return int(error.exit_code)
     count = len(found["tools"])
-    say(
-        json.dumps({"added": args.name, **found})
-        if args.as_json
-        else f"Added {args.name}, with {count} tools."
-    )
+    answer(args, {"added": args.name, **found}, f"Added {args.name}, with {count} tools.")
     return int(ExitCode.DONE)
 
 
-def run_remove(home: Home, args: argparse.Namespace) -> int:
+def run_remove(home: Home, args: argparse.Namespace) -> None:
     """Take a server out of config.yaml, and forget what is kept of it."""
     from agent.core.config.edit import drop_entry
     from agent.integrations.mcp.catalog import forget_catalog
@@ -102,8 +96,7 @@ def run_remove(home: Home, args: argparse.Namespace) -> int:
     drop_entry(home, ("mcp_servers", args.name))
     forget_catalog(home.servers, server.config)
     _tokens(home, server).forget()
-    say(json.dumps({"removed": args.name}) if args.as_json else f"Removed {args.name}.")
-    return int(ExitCode.DONE)
+    answer(args, {"removed": args.name}, f"Removed {args.name}.")
 
 
 def run_trust(home: Home, args: argparse.Namespace) -> int:
@@ -115,15 +108,13 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
     catalog = load_catalog(home.servers, server.config)
     parked = catalog.parked() if catalog is not None else ()
     if server.agreed and not parked:
-        say(
-            json.dumps({"trusted": args.name, "tools": [], "differences": {}})
-            if args.as_json
-            else f"{args.name} waits for nothing."
+        answer(
+            args, {"trusted": args.name, "tools": [], "differences": {}}, f"{args.name} waits for nothing."
         )
         return int(ExitCode.DONE)
     if not args.as_json:
         _show(server, catalog)
-    if not args.yes and not _confirmed():
+    if not agreed_by(args, "Agree?", "Nobody is there to be asked; add --yes to agree."):
         say("Nothing was agreed to.")
         return int(ExitCode.DENIED)
     if not server.agreed and server.root is not None:
@@ -133,20 +124,19 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
     names = [tool.name for tool in parked]
     changed = dict(catalog.differences) if catalog is not None else {}
     done = f"Agreed to {args.name}" + (f" and {len(names)} of its tools" if names else "")
-    say(
-        json.dumps({"trusted": args.name, "tools": names, "differences": changed})
-        if args.as_json
-        else f"{done}, from the next session on."
+    answer(
+        args,
+        {"trusted": args.name, "tools": names, "differences": changed},
+        f"{done}, from the next session on.",
     )
     return int(ExitCode.DONE)
 
 
-def run_logout(home: Home, args: argparse.Namespace) -> int:
+def run_logout(home: Home, args: argparse.Namespace) -> None:
     """Forget what signing in gave."""
     forgot = _tokens(home, servers_of(home).named(args.name)).forget()
     text = f"Signed out of {args.name}." if forgot else f"Nobody was signed in to {args.name}."
-    say(json.dumps({"signed_out": forgot}) if args.as_json else text)
-    return int(ExitCode.DONE)
+    answer(args, {"signed_out": forgot}, text)
 
 
 def _tokens(home: Home, server: DeclaredServer) -> Any:
@@ -177,15 +167,6 @@ def _told(tool: ToolDefinition, catalog: ServerCatalog | None) -> list[str]:
     lines = reveal(tool.told).splitlines()
     cut = [f"… {len(lines) - MOST_LINES:,} more lines"] if len(lines) > MOST_LINES else []
     return [f"  {line}" for line in (*lines[:MOST_LINES], *cut)]
-
-
-def _confirmed() -> bool:
-    if not sys.stdin.isatty():
-        raise ConfigError("Nobody is there to be asked; add --yes to agree.")
-    try:
-        return input("Agree? [y/N] ").strip().lower() in ("y", "yes")
-    except (EOFError, KeyboardInterrupt):
-        return False
 
 
 def _as_data(server: DeclaredServer, catalog: ServerCatalog | None) -> dict[str, Any]:

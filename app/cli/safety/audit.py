@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
-from tools.text.words import one_line
+from agent.api.home import Home
+from agent.errors import ExitCode
+from app.cli.frame import add_json, answer, moment, one_line, positive, say, say_json
 
 if TYPE_CHECKING:
     from agent.safety.audit.check import AuditReport
@@ -20,48 +17,39 @@ if TYPE_CHECKING:
 MARKS = {"allowed": "✓", "denied": "⊘", "expired": "⊘", "cancelled": "■", "nobody": "⊘"}
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "Show what was allowed and refused, or check with --verify that the log is as it was "
+    "written. --verify exits with 1 when lines were changed, removed or moved."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "audit",
-        help="show and check the log of what was allowed and refused",
-        description="Show what was allowed and refused, or check with --verify that the log is as it was "
-        "written. --verify exits with 1 when lines were changed, removed or moved.",
-    )
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON, one line each")
+    add_json(parser, "print JSON, one line each")
+    parser.set_defaults(do=run)
     parser.add_argument("--verify", action="store_true", help="check the whole log instead")
     parser.add_argument("--session", metavar="ID", help="only this session: its id or the start of it")
     parser.add_argument("--agent", metavar="NAME", help="only this agent: its name or its id")
     parser.add_argument("--tool", metavar="NAME", help="only this tool")
     parser.add_argument("--outcome", choices=tuple(MARKS), help="only what ended so", metavar="|".join(MARKS))
     parser.add_argument("--since", metavar="TIME", help="not before: 7d, 12h, or an ISO date or time")
-    parser.add_argument("--limit", type=_count, default=50, metavar="N", help="the last N (default: 50)")
-    return parser
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(text)
+    parser.add_argument("--limit", type=positive, default=50, metavar="N", help="the last N (default: 50)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    home = Home.locate()
     if args.verify:
         from agent.safety.audit.check import verify
 
-        code = _tell(verify(home.audit), as_json=args.as_json)
-    else:
-        code = _list(home, args)
-    sys.stdout.flush()
-    return int(code)
+        return _tell(verify(Home.locate().audit), as_json=args.as_json)
+    _list(Home.locate(), args)
+    return ExitCode.DONE
 
 
-def _list(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.safety.audit.record import newest
+def _list(home: Home, args: argparse.Namespace) -> None:
+    from agent.api.permissions import newest
 
-    since = _moment(args.since)
+    since = moment(args.since, end=False)
 
     def wanted(entry: AuditEntry) -> bool:
         return (
@@ -75,10 +63,9 @@ def _list(home: Home, args: argparse.Namespace) -> ExitCode:
     found = newest(home.audit, args.limit, wanted)
     for entry in found:
         # Escaped throughout: some characters beyond ASCII steer terminals.
-        say(json.dumps(entry.record) if args.as_json else line(entry))
+        answer(args, entry.record, line(entry))
     if not found and not args.as_json:
         say("Nothing was asked of the gate yet." if since is None else "Nothing was found.")
-    return ExitCode.DONE
 
 
 def line(entry: AuditEntry) -> str:
@@ -88,9 +75,10 @@ def line(entry: AuditEntry) -> str:
     from agent.safety.audit.record import asker
 
     who = f"{entry.outcome} by {entry.judge}" if entry.judge else entry.outcome or "note"
-    headline = one_line(f"{called}: {entry.headline}" if (called := asker(entry)) else entry.headline)
+    agent = f"{called}: " if (called := asker(entry)) else ""
     reasons = f"  ({one_line('; '.join(entry.reasons))})" if entry.reasons else ""
-    return f"{moment} {mark} {one_line(who):<19} {one_line(entry.tool):<11} {headline}{reasons}"
+    head = f"{moment} {mark} {one_line(who):<19} {one_line(entry.tool):<11}"
+    return f"{head} {one_line(agent + entry.headline)}{reasons}"
 
 
 def _tell(report: AuditReport, *, as_json: bool) -> ExitCode:
@@ -102,7 +90,7 @@ def _tell(report: AuditReport, *, as_json: bool) -> ExitCode:
             "problems": [_finding(each) for each in report.problems],
             "notes": [_finding(each) for each in report.notes],
         }
-        say(json.dumps(found))
+        say_json(found)
     else:
         for each in (*report.notes, *report.problems):
             place = f"{each.file}:{each.line}" if each.line else each.file
@@ -114,13 +102,3 @@ def _tell(report: AuditReport, *, as_json: bool) -> ExitCode:
 
 def _finding(finding: Any) -> dict[str, object]:
     return {"file": finding.file, "line": finding.line, "what": finding.sentence}
-
-
-def _moment(text: str | None) -> float | None:
-    from tools.results import ToolError
-    from tools.session_search_tool import parse_time
-
-    try:
-        return None if text is None else parse_time(text, end=False, now=time.time())
-    except ToolError as error:
-        raise ConfigError(str(error)) from None

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import ConfigError, ExitCode
-from agent.safety.verdict import Verdict
-from app.cli.sessions.output import say
+from agent.api.permissions import Verdict
+from agent.errors import ConfigError
+from app.cli.frame import say
 
 if TYPE_CHECKING:
     from agent.safety.gate import Gate
@@ -25,13 +25,12 @@ LONGEST = 4_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `explain`."""
-    parser.add_argument("--json", action="store_true", dest="as_json", help="one line of JSON per command")
     parser.add_argument("--stdin", action="store_true", help="read commands from stdin, one a line")
     parser.add_argument("--cwd", metavar="D", default=None, help="folder the commands would run in")
     parser.add_argument("shell", nargs="*", metavar="CMD", help="the command, behind --")
 
 
-def explain(args: argparse.Namespace) -> int:
+def explain(args: argparse.Namespace) -> None:
     """Print the verdict on one command or on many. Raises `ConfigError`."""
     words: list[str] = list(args.shell)
     if args.stdin == bool(words):
@@ -43,12 +42,11 @@ def explain(args: argparse.Namespace) -> int:
     show = _print_json if args.as_json else _print_text
     if not args.stdin:
         # A single argument is a command line as it is; several are its words.
-        command = words[0] if len(words) == 1 else _joined(words)
+        command = words[0] if len(words) == 1 else shlex.join(words)
         show(command, decide(command))
-        return int(ExitCode.DONE)
+        return
     for command, problem in _lines():
         show(command, Verdict("ask", (problem,)) if problem else decide(command))
-    return int(ExitCode.DONE)
 
 
 def decider(cwd: Path) -> Callable[[str], Verdict]:
@@ -160,12 +158,6 @@ def _decoded(line: str) -> str:
     except (ValueError, RecursionError):
         return line
     return decoded if isinstance(decoded, str) else line
-
-
-def _joined(words: list[str]) -> str:
-    import shlex
-
-    return shlex.join(words)
 
 
 def _print_json(command: str, verdict: Verdict) -> None:

@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.core.home import Home
-from agent.errors import ExitCode, HermesError
-from app.cli.sessions.output import say
+from agent.api.home import Home
+from agent.errors import HermesError
+from app.cli.frame import add_action, add_actions, answer, say, say_json
 from app.service.credentials import Credentials
 from tools.text.safe_text import clean
 from tools.text.words import one_line
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
     from agent.api.trust import TrustEntry
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "List everything you agreed to (hooks, plugins, servers, settings and skills of "
+    "projects, edited skills, passages, actions, browser profiles, people, jobs, devices), "
+    "show one, or take it back."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "trust",
-        help="list, show and take back everything you agreed to",
-        description="List everything you agreed to (hooks, plugins, servers, settings and skills of "
-        "projects, edited skills, passages, actions, browser profiles, people, jobs, devices), "
-        "show one, or take it back.",
-    )
     parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    parser.set_defaults(do=run)
+    actions = add_actions(parser)
     for name, text in (
         ("list", "everything you agreed to"),
         ("show", "all that is known of one, such as the texts of a plugin"),
         ("revoke", "take one back"),
     ):
-        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        action = add_action(actions, name, text, run, json="")
         if name != "list":
             action.add_argument("id", metavar="ID", help="its id, as `hermes trust` lists it")
         # Said before or after the action, it holds.
         action.add_argument(
             "--json", action="store_true", dest="as_json", default=argparse.SUPPRESS, help="print JSON"
         )
-    return parser
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Carry it out. Raises `HermesError`."""
     entries = _entries(Home.locate())
     if args.action == "list":
@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
         return _show(entry, args.as_json)
     where = f" in {entry.where}" if entry.where else ""
     words = f"Your yes to {entry.words} {_line(entry.name)}{_line(where, ' ')} is taken back."
-    say(json.dumps({"revoked": entry.id}) if args.as_json else words)
-    return int(ExitCode.DONE)
+    return answer(args, {"revoked": entry.id}, words)
 
 
 def _entries(home: Home) -> list[TrustEntry]:
@@ -95,27 +94,25 @@ def _entries(home: Home) -> list[TrustEntry]:
     return found
 
 
-def _list(entries: list[TrustEntry], as_json: bool) -> int:
+def _list(entries: list[TrustEntry], as_json: bool) -> None:
     if as_json:
-        say(json.dumps([_record(each) for each in entries]))
-        return int(ExitCode.DONE)
+        say_json([_record(each) for each in entries])
+        return
     for each in entries:
         since = f"  since {_time(each.since)[:10]}" if each.since is not None else ""
         place = f"  ({_line(each.where)})" if each.where else ""
         say(f"{each.id:<19}  {_line(each.name)[:100]}{place}{since}")
     if not entries:
         say("You agreed to nothing yet.")
-    return int(ExitCode.DONE)
 
 
-def _show(entry: TrustEntry, as_json: bool) -> int:
+def _show(entry: TrustEntry, as_json: bool) -> None:
     record = _record(entry) | {"details": _cleaned(entry.read())}
     if as_json:
-        say(json.dumps(record))
-        return int(ExitCode.DONE)
+        say_json(record)
+        return
     for line in _lines(record, ""):
         say(line)
-    return int(ExitCode.DONE)
 
 
 def _record(entry: TrustEntry) -> dict[str, Any]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ExitCode
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, answer, say, say_json
 
 if TYPE_CHECKING:
     from agent.core.config.schema import CheckpointSettings
@@ -24,27 +22,25 @@ DAY = 86_400.0
 _ALL = 1 << 31
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "Show how much is kept of what steps did to files, check that it is as it was "
+    "written, or remove what is too old or too much. verify exits with 1 when something is "
+    "damaged or missing; gc when something was left because the store was in use."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "checkpoints",
-        help="show, check and clear what is kept to take steps back",
-        description="Show how much is kept of what steps did to files, check that it is as it was "
-        "written, or remove what is too old or too much. verify exits with 1 when something is "
-        "damaged or missing; gc when something was left because the store was in use.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     for name, summary in (
         ("status", "how much is kept, and the limits"),
         ("verify", "read everything and name what is damaged or missing"),
         ("gc", "remove what is above the limits, and what nothing needs any more"),
     ):
-        action = actions.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        action.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    return parser
+        add_action(actions, name, summary, run, json="print JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     """Carry it out. Raises `HermesError`."""
     from agent.core.config.loader import load
     from agent.safety.sandbox.caches import sweep_over
@@ -56,21 +52,17 @@ def run(args: argparse.Namespace) -> int:
     swept = sweep_over(home, loaded.sandbox) if args.action == "gc" else None
     if not home.checkpoints.exists():
         record = {"kept": False} | ({} if swept is None else {"cache_bytes_freed": swept.freed})
-        say(json.dumps(record) if args.as_json else "No checkpoints are kept yet.")
-        return int(ExitCode.DONE)
+        return answer(args, record, "No checkpoints are kept yet.")
     store = CheckpointStore(home.checkpoints)
     if args.action == "status":
-        code = _status(store, settings, as_json=args.as_json)
-    elif args.action == "verify":
-        code = _verify(store, as_json=args.as_json)
-    else:
-        code = _collect(store, settings, home, swept, as_json=args.as_json)
-    sys.stdout.flush()
-    return int(code)
+        return _status(store, settings, as_json=args.as_json)
+    if args.action == "verify":
+        return _verify(store, as_json=args.as_json)
+    return _collect(store, settings, home, swept, as_json=args.as_json)
 
 
-def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bool) -> ExitCode:
-    from agent.workspace.checkpoints.garbage_collection import status
+def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bool) -> None:
+    from agent.api.checkpoints import status
 
     found = status(store)
     if as_json:
@@ -86,8 +78,8 @@ def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bo
             "max_age_days": settings.max_age_days,
             "enabled": settings.enabled,
         }
-        say(json.dumps(record))
-        return ExitCode.DONE
+        say_json(record)
+        return
     say(f"{_count(found.steps, 'step')} of {_count(found.sessions, 'session')}, {_since(found.oldest)}")
     say(f"{_megabytes(found.size)} of {settings.max_total_mb:,} MB in {_count(found.objects, 'object')}")
     say(f"Steps are kept for {settings.max_age_days:g} days, files up to {settings.max_file_mb:,} MB.")
@@ -95,7 +87,6 @@ def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bo
         say("Nothing is added: `checkpoints.enabled` is off.")
     if found.flaws:
         say(f"▲ {_count(found.flaws, 'record')} cannot be used; `hermes checkpoints verify` names them.")
-    return ExitCode.DONE
 
 
 def _verify(store: CheckpointStore, *, as_json: bool) -> ExitCode:
@@ -111,7 +102,7 @@ def _verify(store: CheckpointStore, *, as_json: bool) -> ExitCode:
             "problems": [_record(finding) for finding in report.problems],
             "notes": [_record(finding) for finding in report.notes],
         }
-        say(json.dumps(record))
+        say_json(record)
     else:
         for finding in (*report.notes, *report.problems):
             say(f"{'▲' if finding in report.problems else '·'} {finding.place}: {finding.sentence}")
@@ -145,7 +136,7 @@ def _collect(
             "cache_bytes_freed": 0 if swept is None else swept.freed,
             "left_because_busy": done.busy,
         }
-        say(json.dumps(record))
+        say_json(record)
     else:
         parts = (
             _count(done.steps, "step"),

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError
+from app.cli.frame import ONE_OBJECT, add_action, add_json, load_settings, open_store, say, say_json
 from app.cli.safety.folder import workspace
-from app.cli.sessions.output import say
 from tools.text.safe_text import clean
 
 LEAST = 6
@@ -23,61 +21,46 @@ if TYPE_CHECKING:
     from agent.knowledge.context.context_table import ContextLayer, ContextTable
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "Show what a new session in this folder sends before its first message: layers, files, "
+    "tokens (estimated), budgets, and what is left out. No model is asked."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "context",
-        help="show what a session begins with, layer by layer",
-        description="Show what a new session in this folder sends before its first message: layers, files, "
-        "tokens (estimated), budgets, and what is left out. No model is asked.",
-    )
     parser.add_argument("--model", metavar="MODEL", help="the model, as in `hermes --model`")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    add_json(parser, ONE_OBJECT)
+    parser.set_defaults(do=_show)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    _action(actions, "allow", "let in a passage that is kept back, from the next session on")
-    _action(actions, "forbid", "keep back again what was let in")
-    return parser
+    for name, text, do in (
+        ("allow", "let in a passage that is kept back, from the next session on", _allow),
+        ("forbid", "keep back again what was let in", _forbid),
+    ):
+        action = add_action(actions, name, text, do, json="")
+        action.add_argument("hash", metavar="HASH", help="its hash, or how that begins")
 
 
-def _action(actions: Any, name: str, text: str) -> None:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
-    parser.add_argument("hash", metavar="HASH", help="its hash, or how that begins")
+def _allow(args: argparse.Namespace) -> None:
+    from agent.api.context import let_in, passages_here
 
-
-def run(args: argparse.Namespace) -> int:
-    """Carry it out. Raises `HermesError`."""
-    match args.action:
-        case "allow":
-            return _allow(Home.locate(), args.hash)
-        case "forbid":
-            return _forbid(Home.locate(), args.hash)
-        case _:
-            return _show(args)
-
-
-def _allow(home: Home, wanted: str) -> int:
-    from agent.core.config.loader import load
-    from agent.knowledge.context.allowed_passages import let_in
-    from agent.knowledge.context.passages_here import passages_here
-
-    here = workspace(None)
-    limit = load(home, dict(os.environ), here).settings.context.file_chars
+    home, here = Home.locate(), workspace(None)
+    limit = load_settings(home, here).settings.context.file_chars
     found = {each.digest: each for each in passages_here(home, here, limit)}
-    passage = found[_chosen(wanted, found, "passage that is kept back here")]
+    passage = found[_chosen(args.hash, found, "passage that is kept back here")]
     let_in(home, passage)
     say(f"{clean(passage.place)} is let in, from the next session on:")
     say(_indented(passage.text))
-    return 0
 
 
-def _forbid(home: Home, wanted: str) -> int:
-    from agent.knowledge.context.allowed_passages import allowed_places, keep_back
+def _forbid(args: argparse.Namespace) -> None:
+    from agent.api.context import allowed_places, keep_back
 
+    home = Home.locate()
     places = allowed_places(home)
-    digest = _chosen(wanted, places, "passage that was let in")
+    digest = _chosen(args.hash, places, "passage that was let in")
     keep_back(home, digest)
     say(f"{clean(places[digest]) or digest} is kept back, from the next session on.")
-    return 0
 
 
 def _chosen(wanted: str, digests: Iterable[str], what: str) -> str:
@@ -96,12 +79,12 @@ def _indented(text: str) -> str:
     return "\n".join(f"      {line}" for line in clean(text).split("\n"))
 
 
-def _show(args: argparse.Namespace) -> int:
-    from agent.knowledge.context.quarantine import SHORT
+def _show(args: argparse.Namespace) -> None:
+    from agent.api.context import SHORT
 
     table = asyncio.run(_table(Home.locate(), args.model))
     if args.as_json:
-        say(json.dumps(as_json(table)))
+        say_json(as_json(table))
     else:
         for layer in table.layers:
             say(_line(layer))
@@ -112,19 +95,15 @@ def _show(args: argparse.Namespace) -> int:
         told = " (told by the server)" if table.window_told else ""
         window = f" of {table.window:,}{told}" if table.window else ""
         say(f"{'all':<20}{table.used:>8,}{window} tokens, {clean(table.model)}")
-    sys.stdout.flush()
-    return 0
 
 
 async def _table(home: Home, model: str | None) -> ContextTable:
     """The table of a session that is opened for it and leaves nothing behind."""
+    from agent.api.canvas import CanvasDocuments
+    from agent.api.checkpoints import drop_sessions
     from agent.api.opening import open_session
-    from agent.core.config.known_secrets import secrets_of_home
-    from agent.core.store.store import Store
-    from agent.knowledge.canvas.documents import CanvasDocuments
-    from agent.session.conversation.script_journal import discard
-    from agent.session.options import Options
-    from agent.workspace.checkpoints.garbage_collection import drop_sessions
+    from agent.api.options import Options
+    from agent.api.sessions import discard
 
     options = Options(workspace=workspace(None), model=model, surface="json")
     client = await open_session(options, environ=os.environ)
@@ -132,7 +111,7 @@ async def _table(home: Home, model: str | None) -> ContextTable:
         return await client.context()
     finally:
         await client.aclose()
-        async with await Store.open(home.database, secrets=secrets_of_home()) as store:
+        async with await open_store(home) as store:
             deleted = await store.delete(client.id)
         await asyncio.to_thread(discard, home.scripts, deleted)
         await asyncio.to_thread(CanvasDocuments(home.canvas).discard, deleted)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
+from app.cli.frame import ONE_OBJECT, add_json, agreed_by, say, say_json
 from tools.text.safe_text import clean, truncate
 
 if TYPE_CHECKING:
@@ -34,14 +32,14 @@ WORDS: dict[Part, str] = {
 }
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "Show what another agent keeps on this machine and, after a yes, take it over. Nothing "
+    "of it is changed there, nothing of yours is replaced here, and what is here already is left out."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "import",
-        help="take over sessions, memory, skills, servers and permissions of another agent",
-        description="Show what another agent keeps on this machine and, after a yes, take it over. Nothing "
-        "of it is changed there, nothing of yours is replaced here, and what is here already is left out.",
-    )
     parser.add_argument("agent", metavar="AGENT", help="claude, codex, opencode or hermes")
     parser.add_argument("--from", dest="folder", default="", metavar="DIR", help="where it keeps its things")
     parser.add_argument(
@@ -51,8 +49,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help=f"only these, parted by commas: {', '.join(WORDS)}",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-    return parser
+    add_json(parser, ONE_OBJECT)
+    parser.set_defaults(do=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,17 +62,18 @@ def run(args: argparse.Namespace) -> int:
     findings = look(args.agent, args.folder, home.root, dict(os.environ))
     wanted: list[Part] = [part for part in parts if findings.count(part)]
     if args.as_json and not args.yes:
-        say(json.dumps(_record(findings, parts), ensure_ascii=True, indent=2))
+        say_json(_record(findings, parts), 2)
         return ExitCode.DONE
     if not args.as_json:
         _show(findings, parts)
-    if wanted and not args.yes and not _agreed():
+    nobody = "Nobody is there to confirm it; look at the list and add --yes."
+    if wanted and not agreed_by(args, "Take this over?", nobody):
         say("Nothing was taken over.")
         return ExitCode.DENIED
     taken = asyncio.run(_take(home, findings, wanted, quiet=args.as_json)) if wanted else []
     if args.as_json:
         results = {"results": [asdict(each) for each in taken]}
-        say(json.dumps(_record(findings, parts) | results, ensure_ascii=True, indent=2))
+        say_json(_record(findings, parts) | results, 2)
     elif not wanted:
         say("There is nothing to take over.")
     else:
@@ -108,13 +107,6 @@ async def _take(home: Home, findings: Findings, parts: list[Part], *, quiet: boo
                 note = f": {each.note}" if each.note else ""
                 say(f"  {mark} {clean(each.name)}{clean(note)}")
     return taken
-
-
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        raise ConfigError("Nobody is there to confirm it; look at the list and add --yes.")
-    say("Take this over? [y/N]")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _show(findings: Findings, parts: list[Part]) -> None:

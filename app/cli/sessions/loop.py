@@ -23,9 +23,9 @@ from agent.events import (
 )
 from agent.model.providers import NoModelError
 from app.cli.console import Console
+from app.cli.frame import say
 from app.cli.lines import call_line
 from app.cli.options import options_of
-from app.cli.sessions.output import say
 from app.tui.screens.models.first_model import begin_tour
 from app.tui.startup.fast_args import FastOptions
 from tools.text.safe_text import clean, printable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,19 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
-from app.cli.sessions.output import say
-from app.cli.sessions.rollback_words import change_of_git, moment, outcome, outcome_record, step_record, words
+from app.cli.frame import add_json, agrees, answer, minute_of, one_line, say, say_json
 from tools.text.safe_text import clean
 from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
-    from agent.core.store.store import Store
-    from agent.workspace.checkpoints.entries import Step
-    from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice
-    from agent.workspace.checkpoints.step_log import StepLog
-    from agent.workspace.checkpoints.store import CheckpointStore
+    from agent.api.checkpoints import CheckpointStore, Choice, PlanItem, Restored, RestorePlan, Step, StepLog
+    from agent.api.sessions import Store
 
+NAMED = 20
+"""Paths that stay and are named one by one; the others are counted."""
 CHOICES = ("mine", "checkpoint", "merge")
 
 
@@ -44,16 +40,16 @@ class _Session:
     """Whether another process works on the session right now."""
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = (
+    "Show the steps of a session, what changed in files since one of them, or take files "
+    "back to how they stood after it. N is the number of a step (0: before the first) or the name of a "
+    "checkpoint. Files that somebody else changed since stay as they are unless --conflicts says "
+    "otherwise. Exits with 1 when something stays that nobody chose to keep, with 4 when you said no."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "rollback",
-        help="show what steps did to files, and take files back",
-        description="Show the steps of a session, what changed in files since one of them, or take files "
-        "back to how they stood after it. N is the number of a step (0: before the first) or the name of a "
-        "checkpoint. Files that somebody else changed since stay as they are unless --conflicts says "
-        "otherwise. Exits with 1 when something stays that nobody chose to keep, with 4 when you said no.",
-    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="the steps (the default)")
     what.add_argument("--to", metavar="N", help="take files back to how they stood after step N")
@@ -69,11 +65,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--conflicts", choices=CHOICES, help="what becomes of files that others changed since (default: mine)"
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    return parser
+    add_json(parser)
+    parser.set_defaults(do=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     """Carry it out. Raises `HermesError`."""
     from agent.workspace.checkpoints.store import CheckpointStore
 
@@ -88,13 +84,10 @@ def run(args: argparse.Namespace) -> int:
     session = asyncio.run(_session(home, store, args.session))
     line = store.line(session.id)
     if args.to is not None:
-        code = _back(home, store, line, session, args, finished, hunks)
-    elif args.diff is not None:
-        code = _diff(home, store, line, session, args)
-    else:
-        code = _list(line, session, args)
-    sys.stdout.flush()
-    return int(code)
+        return _back(home, store, line, session, args, finished, hunks)
+    if args.diff is not None:
+        return _diff(home, store, line, session, args)
+    return _list(line, session, args)
 
 
 def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
@@ -223,8 +216,8 @@ def _plan(
         )
 
 
-def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCode:
-    from agent.workspace.checkpoints.git_words import step_apart
+def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> None:
+    from agent.api.checkpoints import step_apart
 
     wanted = _paths(args.file, session.root)
     steps = [step for step in line.steps() if wanted is None or _touches(step, wanted)]
@@ -235,10 +228,10 @@ def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCod
             "first": line.floor,
             "last": line.last,
             "checkpoints": session.names,
-            "steps": [step_record(step) for step in steps],
+            "steps": [_step_record(step) for step in steps],
         }
-        print(json.dumps(record))
-        return ExitCode.DONE
+        say_json(record)
+        return
     names: dict[int, list[str]] = {}
     for name, position in session.names.items():
         names.setdefault(position, []).append(name)
@@ -248,14 +241,13 @@ def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCod
         count = len(step_apart(step).files)
         files = plural(count, "file")
         mark = "".join(f"  ⚑ {one_line(name)}" for name in names.get(step.number, ()))
-        say(f"{step.number:>{width}}  {moment(step.created)}  {files:>9}  {one_line(step.label)}{mark}")
+        say(f"{step.number:>{width}}  {minute_of(step.created)}  {files:>9}  {one_line(step.label)}{mark}")
         if step.git:
             say(f"{'':>{width}}  {'':>16}  {'':>9}  {one_line(step.git)}")
     if not steps:
         say("No step changed anything." if wanted is None else "No step changed that.")
     if line.floor:
         say(f"Steps up to {line.floor} are no longer kept.")
-    return ExitCode.DONE
 
 
 def _touches(step: Step, wanted: Sequence[str]) -> bool:
@@ -268,10 +260,9 @@ def _touches(step: Step, wanted: Sequence[str]) -> bool:
 
 def _diff(
     home: Home, store: CheckpointStore, line: StepLog, session: _Session, args: argparse.Namespace
-) -> ExitCode:
-    from agent.session.export.patch import patch_between
-    from agent.workspace.checkpoints.entries import PathChange
-    from agent.workspace.checkpoints.restore.hunk_restore import numbered
+) -> None:
+    from agent.api.checkpoints import PathChange, numbered
+    from agent.api.export import patch_between
 
     position = _position(args.diff, line, session)
     plan = _plan(home, store, line, session, position, args)
@@ -285,16 +276,15 @@ def _diff(
     body = b"".join(numbered(items[file.path], file.data, store.objects) for file in patch.files)
     text = clean(body.decode("utf-8", "replace"))
     if args.as_json:
-        print(json.dumps(_plan_record(session, plan) | {"diff": text}))
-        return ExitCode.DONE
+        say_json(_plan_record(session, plan) | {"diff": text})
+        return
     if text:
         say(text.removesuffix("\n"))
-    git = {item.path: change_of_git(item) for item in plan.shown}
+    git = {item.path: _change_of_git(item) for item in plan.shown}
     for item in patch.left_out:
         say(f"· {one_line(item.path)}: {git.get(item.path) or one_line(item.reason)}")
     if not plan.items:
         say(f"All files are as they were after step {position}.")
-    return ExitCode.DONE
 
 
 def _back(
@@ -312,11 +302,8 @@ def _back(
     plan = _plan(home, store, line, session, position, args)
     told = {"finished_before": list(finished)}
     if not plan.items:
-        _say_or_print(
-            args,
-            f"All files are as they were after step {position}.",
-            _plan_record(session, plan) | told | {"units": [], "coverage": "full"},
-        )
+        record = _plan_record(session, plan) | told | {"units": [], "coverage": "full"}
+        answer(args, record, f"All files are as they were after step {position}.")
         return ExitCode.DONE
     choice = args.conflicts or "mine"
     choices: dict[str, Choice] = {item.path: choice for item in plan.having("conflict")}
@@ -342,9 +329,8 @@ def _back(
         session=session.id,
         label=f"back to step {position}",
     )
-    _say_or_print(
-        args, outcome(restored), _plan_record(session, plan) | outcome_record(restored, plan) | told
-    )
+    record = _plan_record(session, plan) | _outcome_record(restored, plan) | told
+    answer(args, record, _outcome(restored))
     conflicts = (*plan.having("conflict"), *(item for item in plan.shown if item.state == "conflict"))
     chosen = {item.path for item in conflicts} if args.conflicts == "mine" else set()
     missed = [item for item in restored.skipped if item.path not in chosen]
@@ -381,9 +367,9 @@ def _preview(
         patch = patch_between(
             [PathChange(item.path, item.now, part or item.target)], store.objects, text=True
         )
-        about = change_of_git(item)
+        about = _change_of_git(item)
         lines = f"+{patch.added} −{patch.removed}" if patch.added or patch.removed else ""
-        say(f"  {one_line(item.path)}  {words(item, choice)}  {lines}{about}".rstrip())
+        say(f"  {one_line(item.path)}  {_what_happens(item, choice)}  {lines}{about}".rstrip())
         if part is not None:
             say(clean(patch.body.decode("utf-8", "replace")).removesuffix("\n"))
     if session.running:
@@ -394,18 +380,84 @@ def _confirmed(plan: RestorePlan, choices: Mapping[str, Choice]) -> bool:
     stay = sum(item.state == "lost" or choices.get(item.path) == "mine" for item in plan.shown)
     count = len(plan.shown) - stay
     also = f", leave {stay:,} as {'they are' if stay != 1 else 'it is'}" if stay else ""
-    question = f"Take {count:,} {'path' if count == 1 else 'paths'} back to step {plan.position}{also}? [y/N]"
-    say(question, sys.stderr)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _say_or_print(args: argparse.Namespace, text: str, record: dict[str, Any]) -> None:
-    if args.as_json:
-        print(json.dumps(record))
-    else:
-        say(text)
+    return agrees(f"Take {count:,} {'path' if count == 1 else 'paths'} back to step {plan.position}{also}?")
 
 
 def _plan_record(session: _Session, plan: RestorePlan) -> dict[str, Any]:
     items = [{"path": item.path, "state": item.state, "reason": item.reason} for item in plan.items]
     return {"session": session.id, "workspace": plan.root, "position": plan.position, "items": items}
+
+
+def _what_happens(item: PlanItem, choice: Choice) -> str:
+    """What would happen to one path."""
+    if item.state == "lost":
+        return f"stays: {one_line(item.reason)}"
+    what = "changes back" if item.now is not None else "comes back"
+    if item.target is None:
+        what = "goes away"
+    if not isinstance(choice, str):
+        what = f"changes back in {len(choice.hunks):,} hunk{'s' * (len(choice.hunks) != 1)}"
+    if item.state == "change":
+        return f"{what}; changed while a command ran, perhaps by you" if item.unnamed else what
+    stays = {"mine": "stays", "merge": "is merged"}.get(str(choice), f"{what} all the same")
+    return f"▲ {item.reason}; {stays}"
+
+
+def _change_of_git(item: PlanItem) -> str:
+    """What going back does to a repository; empty for any other item."""
+    return one_line(item.now.reason) if item.is_repository and item.now is not None else ""
+
+
+def _outcome(restored: Restored) -> str:
+    """What was done, for a person."""
+    lines = []
+    if restored.step is not None:
+        number = restored.step.number
+        lines.append(f"{one_line(restored.what('taken back'))}; this is step {number}.")
+        lines.append(f"To undo it: hermes rollback --to {number - 1}")
+        if along := one_line(restored.taken_along()):
+            lines.append(f"▲ {along[0].upper()}{along[1:]}")
+    else:
+        lines.append("Nothing was changed.")
+    lines += [f"▲ {each[0].upper()}{each[1:]}" for each in map(one_line, restored.remarks)]
+    named = restored.skipped[:NAMED]
+    lines += [f"▲ {one_line(item.path)} stays as it is: {one_line(item.reason)}" for item in named]
+    if more := len(restored.skipped) - len(named):
+        lines.append(f"▲ {more:,} more stay as they are")
+    return "\n".join(lines)
+
+
+def _step_record(step: Step) -> dict[str, Any]:
+    """A step for programs."""
+    return {
+        "step": step.number,
+        "kind": step.kind,
+        "label": step.label,
+        "created": step.created,
+        "paths": [change.path for change in step.changes],
+        "git": step.git,
+        "coverage": step.coverage.sentence(),
+    }
+
+
+def _outcome_record(restored: Restored, plan: RestorePlan) -> dict[str, Any]:
+    """What was done, for programs."""
+    changes = restored.step.changes if restored.step else ()
+    whole = plan.whole and not plan.having("lost")
+    return {
+        "units": [
+            {
+                "path": each.path,
+                "kind": each.kind,
+                "state": "left" if each.reason else "restored",
+                "reason": each.reason,
+            }
+            for each in restored.units
+        ],
+        "coverage": "full" if whole else "partial",
+        "step": restored.step.number if restored.step else None,
+        "restored": [change.path for change in changes],
+        "unnamed": list(restored.unnamed),
+        "remarks": list(restored.remarks),
+        "left": [{"path": item.path, "reason": item.reason} for item in restored.skipped],
+    }

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from agent.core.home import Home
 from agent.errors import ConfigError, StoreError
-from app.cli.sessions.output import say
-from app.cli.sessions.session_search import moment
+from app.cli.frame import moment, say
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -28,14 +27,12 @@ _PAGE = 200
 """Sessions that are listed at once."""
 
 
-def add_parser(actions: Any) -> None:
-    """Declare the action."""
-    export = actions.add_parser(
-        "export",
-        help="write sessions as JSON lines or trajectories, or one as a page of HTML or a patch",
-        description="Write a session, or with --all those that pass the filters. jsonl is the whole tree; "
+def declare(export: argparse.ArgumentParser) -> None:
+    """Declare the options of the action."""
+    export.description = (
+        "Write a session, or with --all those that pass the filters. jsonl is the whole tree; "
         "sharegpt, openai (messages for fine-tuning) and atif (ATIF 1.8) are trajectories of a branch, html "
-        "a page of one branch to read and share, patch what the branch did to files, for `git apply`.",
+        "a page of one branch to read and share, patch what the branch did to files, for `git apply`."
     )
     export.add_argument("session", nargs="?", metavar="SESSION")
     export.add_argument("--format", choices=LAYOUTS, default="jsonl", dest="layout")
@@ -189,14 +186,14 @@ async def _lines(
     from agent.session.export.trajectories import tool_statistics
 
     if layout in TRAJECTORIES:
-        nodes = await _masked(store, path)
+        nodes = await masked_nodes(store, path)
         if most is not None:
             nodes = shortened(nodes, most)
             if (left := tokens_of(nodes)) > most:
                 say(f"hermes: what has to stay takes about {left:,} tokens, more than {most:,}.", sys.stderr)
         return [f"{portable_line(_trajectory(session, nodes, layout), ascii_only=ascii_only)}\n".encode()]
     heads = await store.heads(session.id)
-    nodes = await _masked(store, [node async for node in store.all_nodes(session.id)])
+    nodes = await masked_nodes(store, [node async for node in store.all_nodes(session.id)])
     known = {node.id: node for node in nodes}
     records = [node_record(node, heads) for node in nodes]
     for record in records:
@@ -240,7 +237,7 @@ def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[st
             return trajectory(session, nodes) | {"tool_stats": tool_statistics(nodes)}
 
 
-async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
+async def masked_nodes(store: Store, nodes: Sequence[Node]) -> list[Node]:
     """The nodes as they may leave the store."""
     from agent.core.store.export import masked
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.sessions.output import say
+from app.cli.frame import say, say_json
 from tools.text.safe_text import clean
 from tools.text.words import plural
 
@@ -21,14 +20,12 @@ if TYPE_CHECKING:
     from agent.session.replay.replaying import ReplayReport
 
 
-def add_parser(actions: Any) -> None:
-    """Declare the action."""
-    replay = actions.add_parser(
-        "replay",
-        help="run a session again against its recorded answers",
-        description="Run a session again: no request leaves and no tool runs, recorded answers and results "
+def declare(replay: argparse.ArgumentParser) -> None:
+    """Declare the options of the action."""
+    replay.description = (
+        "Run a session again: no request leaves and no tool runs, recorded answers and results "
         "are fed through, and every request is compared with the one that left, byte for byte. With --from "
-        "STEP --live, what lies before that answer is replayed and a new branch goes on live from there.",
+        "STEP --live, what lies before that answer is replayed and a new branch goes on live from there."
     )
     replay.add_argument("session", metavar="SESSION")
     replay.add_argument("--branch", metavar="NAME", default="main", help="which branch (default: main)")
@@ -39,7 +36,6 @@ def add_parser(actions: Any) -> None:
     replay.add_argument(
         "--approve", choices=("ask", "all", "deny"), help="what becomes of live calls that would ask"
     )
-    replay.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
 
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
@@ -72,7 +68,7 @@ def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
     compared, found = report.compared, report.difference
     if args.as_json:
         record = dataclasses.asdict(report) | {"branch": args.branch, "same": found is None}
-        print(json.dumps(record, indent=2))
+        say_json(record, 2)
         return
     if found is not None:
         say(found.sentence() + _about_images(report))
@@ -124,7 +120,7 @@ async def _go_on(store: Store, session: Session, step: int, args: argparse.Names
     error = ended.error if ended is not None else ""
     if args.as_json:
         record = {"session": session.id, "branch": name, "step": step, "text": text, "error": error}
-        print(json.dumps(record, indent=2))
+        say_json(record, 2)
     else:
         print(f"hermes: branch {clean(name)} of {session.id}", file=sys.stderr)
         say(clean(text) if text else clean(error))

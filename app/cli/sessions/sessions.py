@@ -6,45 +6,71 @@ import argparse
 import asyncio
 import dataclasses
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.core.home import Home
-from agent.errors import ConfigError, ExitCode, StoreError
-from app.cli.sessions import session_export, session_import, session_replay, session_search
-from app.cli.sessions.output import say
+from agent.api.home import Home
+from agent.errors import ConfigError, ExitCode, HermesError, StoreError
+from app.cli.frame import (
+    add_action,
+    add_actions,
+    agreed_by,
+    answer,
+    minute_of,
+    moment,
+    one_line,
+    open_store,
+    say,
+    say_json,
+    whole_number,
+)
+from app.cli.sessions import session_export, session_replay
 from tools.text.safe_text import clean, truncate
 from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from agent.core.store.nodes import Node, Session
-    from agent.core.store.store import Store
+    from agent.api.history import Node
+    from agent.api.search import Recall, SearchHit
+    from agent.api.sessions import Store
 
 _ROLES = ("user", "assistant", "tool", "notice")
 _SHOWN_RESULT = 2_000
 """Characters of a tool result that `show` prints."""
 
+_SEARCH_SECONDS = 10.0
+"""How long a search may go on into old messages for parts of words."""
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+_MEANING_SECONDS = 10.0
+"""How long a search may first find out what new messages mean."""
+
+_INDEX_SECONDS = 60.0
+"""How long a search may first index what is new; it goes on with what is indexed then."""
+
+LARGEST = 2 << 30
+"""Bytes of a file that is read."""
+
+
+DESCRIPTION = (
+    "List, show, search, rename, export, import and delete sessions. SESSION is an id, "
+    "the beginning of an id, or a title."
+)
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "sessions",
-        help="list, show, search, rename, export, import and delete sessions",
-        description="List, show, search, rename, export, import and delete sessions. SESSION is an id, "
-        "the beginning of an id, or a title.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     _add_reading(actions)
     _add_changing(actions)
-    return parser
 
 
 def _add_reading(actions: Any) -> None:
     listing = _action(actions, "list", "sessions, the one used last first")
-    listing.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
-    listing.add_argument("--offset", type=_count, default=0, metavar="N", help="leave out the first N")
+    listing.add_argument(
+        "--limit", type=whole_number(), default=20, metavar="N", help="how many (default: 20)"
+    )
+    listing.add_argument(
+        "--offset", type=whole_number(), default=0, metavar="N", help="leave out the first N"
+    )
     listing.add_argument("--workspace", metavar="DIR", help="only those of a folder")
     listing.add_argument("--all", action="store_true", help="those of subagents and archived ones too")
     show = _action(actions, "show", "one session as text")
@@ -73,19 +99,29 @@ def _add_reading(actions: Any) -> None:
     )
     search.add_argument("--since", metavar="TIME", help="not before: 7d, 12h, or an ISO date or time")
     search.add_argument("--until", metavar="TIME", help="not after; a date includes its whole day")
-    search.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
-    search.add_argument("--offset", type=_count, default=0, metavar="N", help="leave out the first N")
+    search.add_argument(
+        "--limit", type=whole_number(), default=20, metavar="N", help="how many (default: 20)"
+    )
+    search.add_argument("--offset", type=whole_number(), default=0, metavar="N", help="leave out the first N")
     search.add_argument("--newest", action="store_true", help="newest first instead of best first")
 
-    session_replay.add_parser(actions)
+    session_replay.declare(_action(actions, "replay", "run a session again against its recorded answers"))
 
 
 def _add_changing(actions: Any) -> None:
     rename = _action(actions, "rename", "give a session another title")
     rename.add_argument("session", metavar="SESSION")
     rename.add_argument("title", nargs="+", metavar="TITLE")
-    session_export.add_parser(actions)
-    session_import.add_parser(actions)
+    about = "write sessions as JSON lines or trajectories, or one as a page of HTML or a patch"
+    session_export.declare(add_action(actions, "export", about, run, json=""))
+    taking = _action(actions, "import", "take in sessions from a file of JSON lines")
+    taking.description = (
+        "Take in the sessions of a file that `hermes sessions export` wrote, or another program "
+        "in its manner: one object a line with id, session, parent, kind, created (seconds since the epoch) "
+        "and content; data, heads, title, workspace and model as they are known."
+    )
+    taking.add_argument("file", metavar="FILE")
+    taking.add_argument("--copy", action="store_true", help="import sessions under new ids")
     delete = _action(actions, "delete", "delete a session and those of its subagents")
     delete.add_argument("session", metavar="SESSION")
     delete.add_argument("--yes", action="store_true", help="do not ask")
@@ -94,15 +130,7 @@ def _add_changing(actions: Any) -> None:
 
 
 def _action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
-    action: argparse.ArgumentParser = actions.add_parser(name, help=summary)
-    action.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    return action
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
-    return int(text)
+    return add_action(actions, name, summary, run, json="print JSON")
 
 
 def _word(text: str) -> str:
@@ -115,40 +143,35 @@ def run(args: argparse.Namespace) -> int:
     """Carry out the action. Raises `HermesError`."""
     home = Home.locate()
     if args.action == "recover":
-        code = _recover(home, args)
-    elif args.action in ("list", "search") and not home.keeps_sessions():
+        _recover(home, args)
+        return ExitCode.DONE
+    if args.action in ("list", "search") and not home.keeps_sessions():
         # Looking must not make a store.
-        _print_json([]) if args.as_json else say("No sessions yet.")
-        code = ExitCode.DONE
-    elif not home.keeps_sessions() and args.action != "import":
+        answer(args, [], "No sessions yet.")
+        return ExitCode.DONE
+    if not home.keeps_sessions() and args.action != "import":
         which = (
             "There are no sessions" if args.session is None else f"There is no session {clean(args.session)}"
         )
         raise StoreError(f"{which}; none was saved yet.")
-    else:
-        code = asyncio.run(_with_store(home, args))
-    sys.stdout.flush()
-    return int(code)
+    return asyncio.run(_with_store(home, args))
 
 
 async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.core.config.known_secrets import secrets_of_home
-    from agent.core.store.store import Store
-
-    async with await Store.open(home.database, secrets=secrets_of_home()) as store:
+    async with await open_store(home) as store:
         match args.action:
             case "list":
                 await _list(store, args)
             case "show":
                 await _show(store, args)
             case "search":
-                await session_search.run(store, home, args)
+                await _search(store, home, args)
             case "rename":
                 await _rename(store, args)
             case "export":
                 await session_export.run(store, home, args)
             case "import":
-                await session_import.run(store, home, args)
+                await _import(store, home, args)
             case "replay":
                 return await session_replay.run(store, home, args)
             case _:
@@ -162,12 +185,12 @@ async def _list(store: Store, args: argparse.Namespace) -> None:
         args.limit, args.offset, workspace, children=args.all, archived=args.all
     )
     if args.as_json:
-        _print_json([_session_record(session) for session in sessions])
+        say_json([dataclasses.asdict(session) for session in sessions], 2)
     elif not sessions:
         say("No sessions yet." if args.workspace is None else "No sessions in that folder.")
     for session in sessions if not args.as_json else ():
         title, workspace = one_line(session.title) or "(untitled)", one_line(session.workspace)
-        say(f"{session.id}  {_time(session.updated)}  {session.length:>5}  {title}  {workspace}")
+        say(f"{session.id}  {minute_of(session.updated)}  {session.length:>5}  {title}  {workspace}")
 
 
 def _resolved(folder: str | None) -> str | None:
@@ -179,39 +202,34 @@ def _resolved(folder: str | None) -> str | None:
 
 
 async def _show(store: Store, args: argparse.Namespace) -> None:
+    from agent.api.export import node_record
+
     session = await store.find_session(args.session)
-    nodes = await _masked(store, await store.path(session.id, args.branch))
+    nodes = await session_export.masked_nodes(store, await store.path(session.id, args.branch))
     branches = [head.name for head in await store.heads(session.id)]
     if args.as_json:
         record = {
             "branch": args.branch,
             "branches": branches,
-            "nodes": [_node_record(node) for node in nodes],
+            "nodes": [node_record(node) for node in nodes],
         }
-        _print_json(_session_record(session) | record)
+        say_json(dataclasses.asdict(session) | record, 2)
         return
-    say(f"{one_line(session.title) or '(untitled)'}\n{session.id}  {_time(session.created)}")
+    say(f"{one_line(session.title) or '(untitled)'}\n{session.id}  {minute_of(session.created)}")
     say(f"{one_line(session.workspace)}  {one_line(session.model)}")
     if len(branches) > 1:
         say(f"Branch {one_line(args.branch)} of {', '.join(map(one_line, branches))}")
     for node in nodes:
-        say(f"\n── {_speaker(node)} · {_time(node.created)} · {node.id}\n{_text(node)}")
+        say(f"\n── {_speaker(node)} · {minute_of(node.created)} · {node.id}\n{_text(node)}")
 
 
 async def _rename(store: Store, args: argparse.Namespace) -> None:
     session = await store.find_session(args.session)
     renamed = await store.rename(session.id, " ".join(args.title))
     if args.as_json:
-        _print_json(_session_record(renamed))
+        say_json(dataclasses.asdict(renamed), 2)
     else:
         say(f"{renamed.id} is now called {one_line(renamed.title)}.")
-
-
-async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes as they may leave the store."""
-    from agent.core.store.export import masked
-
-    return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
 
 
 async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
@@ -220,42 +238,34 @@ async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCod
 
     session = await store.find_session(args.session)
     question = f"Delete {one_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
-    if not args.yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("Deleting asks first, and there is no terminal to answer on; give --yes.")
-        if not await asyncio.to_thread(_confirmed, question):
-            say("Nothing was deleted.")
-            return ExitCode.DENIED
+    nobody = "Deleting asks first, and there is no terminal to answer on; give --yes."
+    if not await asyncio.to_thread(agreed_by, args, question, nobody):
+        say("Nothing was deleted.")
+        return ExitCode.DENIED
     recall = Recall(store)
     try:
         deleted = await delete_session(store, home, session.id, recall)
     finally:
         await recall.close()
     if args.as_json:
-        _print_json({"deleted": deleted})
+        say_json({"deleted": deleted}, 2)
     else:
         rest = f" and {len(deleted) - 1} of its subagents" if len(deleted) > 1 else ""
         say(f"Deleted {session.id}{rest}.")
     return ExitCode.DONE
 
 
-def _confirmed(question: str) -> bool:
-    say(f"{question} [y/N]", sys.stderr)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _recover(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.core.store.salvage import recover_copy
+def _recover(home: Home, args: argparse.Namespace) -> None:
+    from agent.api.sessions import recover_copy
 
     damaged = Path(args.file) if args.file else home.database
     copy = recover_copy(damaged)
     sessions, nodes = asyncio.run(_totals(copy))
     if args.as_json:
-        _print_json({"file": str(copy), "sessions": sessions, "nodes": nodes})
+        say_json({"file": str(copy), "sessions": sessions, "nodes": nodes}, 2)
     else:
         say(f"Saved {sessions} sessions with {nodes} entries in {one_line(str(copy))}.")
         say(f"To use it, close Hermes and move it to {one_line(str(damaged))}; keep the damaged file.")
-    return ExitCode.DONE
 
 
 async def _totals(path: Path) -> tuple[int, int]:
@@ -263,23 +273,6 @@ async def _totals(path: Path) -> tuple[int, int]:
 
     async with await Store.open(path) as store:
         return await store.totals()
-
-
-def _session_record(session: Session) -> dict[str, Any]:
-    return dataclasses.asdict(session)
-
-
-def _node_record(node: Node) -> dict[str, Any]:
-    from agent.core.store.export import node_record
-
-    return node_record(node)
-
-
-def _print_json(value: Any) -> None:
-    import json
-
-    # Escaped throughout: some characters beyond ASCII steer terminals.
-    print(json.dumps(value, indent=2))
 
 
 def _speaker(node: Node) -> str:
@@ -294,5 +287,132 @@ def _text(node: Node) -> str:
     return truncate(text, _SHOWN_RESULT) if node.kind == "tool" else text
 
 
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+async def _search(store: Store, home: Home, args: argparse.Namespace) -> None:
+    """Print what was found. Raises `HermesError`."""
+    from agent.api.search import Filters, open_recall
+
+    query = " ".join(args.query)
+    if not query.strip():
+        raise ConfigError("The query is empty; give a word or two that were said.")
+    session = None if args.session is None else (await store.find_session(args.session)).id
+    recall = await open_recall(store, home, await asyncio.to_thread(Path.cwd))
+    try:
+        sources = _sources(recall, args.source)
+        await _index(recall, by_meaning=args.mode != "words")
+        hits = await recall.search(
+            query,
+            filters=Filters(
+                roles=tuple(args.role or ()),
+                session=session,
+                since=moment(args.since, end=False),
+                until=moment(args.until, end=True),
+                tool=args.tool,
+                project=args.project or "",
+                branch=args.branch or "",
+            ),
+            limit=args.limit,
+            offset=args.offset,
+            order="newest" if args.newest else "rank",
+            mode=args.mode,
+            patience=_SEARCH_SECONDS,
+            sources=sources,
+            by_session=args.by_session,
+        )
+    finally:
+        await recall.close()
+    if hits.note:
+        say(f"hermes: {hits.note}", sys.stderr)
+    if args.as_json:
+        # Escaped throughout: some characters beyond ASCII steer terminals.
+        say_json([dataclasses.asdict(hit) for hit in hits.hits], 2)
+        return
+    width = max((len(_place(hit)) for hit in hits.hits), default=0)
+    for hit in hits.hits:
+        say(_hit_row(hit, width))
+    if not hits.hits:
+        say("Nothing found.")
+    elif args.offset + len(hits.hits) < hits.total:
+        say(f"{len(hits.hits)} of {hits.total} matches; --offset {args.offset + len(hits.hits)} shows more.")
+
+
+def _sources(recall: Recall, named: list[str] | None) -> list[str] | None:
+    for name in named or ():
+        if name not in recall.source_names:
+            raise ConfigError(
+                f"There is no source {clean(name)}; there are {', '.join(recall.source_names)}."
+            )
+    return named
+
+
+async def _index(recall: Recall, *, by_meaning: bool) -> None:
+    """Index what is new, and say so where it takes a while."""
+    try:
+        if (
+            by_meaning
+            and recall.meaning is not None
+            and not await recall.meaning.catch_up(seconds=_MEANING_SECONDS)
+        ):
+            say("hermes: the meaning of some messages is not known yet; the next search goes on.", sys.stderr)
+    except HermesError as error:
+        say(f"hermes: {error} Only words are searched.", sys.stderr)
+    try:
+        if await recall.index.catch_up(seconds=1.0):
+            return
+        say("hermes: indexing earlier messages, once …", sys.stderr)
+        if not await recall.index.catch_up(seconds=_INDEX_SECONDS):
+            say("hermes: not all messages are indexed yet; the next search goes on with it.", sys.stderr)
+    except StoreError as error:
+        say(f"hermes: {error} Only exact matches are found.", sys.stderr)
+
+
+def _place(hit: SearchHit) -> str:
+    """Where a hit stands: a session, or the source of notes."""
+    return hit.session if hit.source == "messages" else hit.source
+
+
+def _hit_row(hit: SearchHit, width: int) -> str:
+    when = minute_of(hit.created) if hit.created else " " * 16
+    title = "" if hit.source == "messages" else f"{one_line(hit.title)}: "
+    ways = ", ".join(hit.ways)
+    return f"{_place(hit):<{width}}  {when}  {hit.kind:<9}  {title}{one_line(hit.snippet)}  ({ways})"
+
+
+async def _import(store: Store, home: Home, args: argparse.Namespace) -> None:
+    """Import it. Raises `HermesError`, and then nothing was imported."""
+    from agent.api.search import open_recall
+    from agent.api.sessions import parse_sessions
+
+    path = Path(args.file)
+    sessions = await asyncio.to_thread(lambda: parse_sessions(_text_of(path).split("\n")))
+    imported = await store.import_sessions(sessions, copied=args.copy)
+    recall = await open_recall(store, home, await asyncio.to_thread(Path.cwd))
+    try:
+        await recall.index.catch_up(seconds=float("inf"))
+    finally:
+        await recall.close()
+    if args.as_json:
+        records = [
+            {"from": each.name, "session": each.session, "nodes": {str(k): v for k, v in each.nodes.items()}}
+            for each in imported
+        ]
+        say_json(records, 2)
+        return
+    count = sum(len(each.nodes) for each in imported)
+    for each in imported[:20]:
+        renamed = "" if each.name == each.session else f" as {clean(each.session)}"
+        say(f"{clean(each.name)}{renamed}: {len(each.nodes)} entries")
+    if len(imported) > 20:
+        say(f"… and {len(imported) - 20} more")
+    say(f"Imported {len(imported)} session{'' if len(imported) == 1 else 's'} with {count:,} entries.")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ConfigError(f"{path} is larger than 2 GiB; split it, one session a file.")
+        return path.read_text("utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"Cannot read {path}: {reason}; name a file of JSON lines.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no UTF-8 text ({error.reason}); name a file of JSON lines.") from error

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.core.home import Home
-from agent.errors import ExitCode
-from app.cli.sessions.output import say
-from tools.text.words import one_line, plural
+from agent.api.home import Home
+from app.cli.frame import ONE_OBJECT, add_json, load_settings, say, say_json
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.session.spending.report import UsageLine, UsageReport
@@ -29,13 +25,11 @@ PATIENCE = 1.0
 """Seconds of silence while old sessions are counted."""
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = "Show requests, tokens and cost over all sessions of this home."
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "usage",
-        help="show what requests to models took",
-        description="Show requests, tokens and cost over all sessions of this home.",
-    )
     parser.add_argument("--by", choices=GROUPINGS, default="day", help="what a line is (default: day)")
     parser.add_argument(
         "--days",
@@ -44,8 +38,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         metavar="N",
         help=f"the last N days, today included; 0 = all there ever were (default: {DEFAULT_DAYS})",
     )
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-    return parser
+    add_json(parser, ONE_OBJECT)
+    parser.set_defaults(do=run)
 
 
 def _days(text: str) -> int:
@@ -54,13 +48,13 @@ def _days(text: str) -> int:
     return int(text)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Carry it out. Raises `HermesError`."""
     home = Home.locate()
     kept = home.keeps_sessions()
     found = asyncio.run(_report(home, args.by, args.days or None)) if kept else None
     if args.as_json:
-        say(json.dumps(as_json(found, args.by)))
+        say_json(as_json(found, args.by))
     elif found is None or not found.lines:
         when = f" in the last {args.days} days" if args.days else ""
         say(f"No request was made{when}.")
@@ -68,16 +62,13 @@ def run(args: argparse.Namespace) -> int:
         for line in table_of(found):
             say(line)
     sys.stdout.flush()
-    return int(ExitCode.DONE)
 
 
 async def _report(home: Home, by: Any, days: int | None) -> UsageReport:
-    from agent.core.config.loader import load
-    from agent.core.store.store import Store
-    from agent.session.spending.prices import prices_of
-    from agent.session.spending.report import report
+    from agent.api.sessions import Store
+    from agent.api.usage import prices_of, report
 
-    loaded = await asyncio.to_thread(load, home, dict(os.environ), Path.cwd())
+    loaded = await asyncio.to_thread(load_settings, home)
     async with await Store.open(home.database) as store:
         patience = asyncio.get_running_loop().call_later(PATIENCE, _explain)
         try:

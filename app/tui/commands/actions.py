@@ -7,7 +7,7 @@ import inspect
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import HermesError
 from app.tui.commands.registry import BY_ID, AppCommand, read_slash
@@ -16,43 +16,13 @@ from app.tui.conversation.session_host import SessionRequest
 from tools.text.words import plural
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
     from app.tui.commands.history_actions import HistoryPort
     from app.tui.commands.skill_names import SkillNamesPort
-    from app.tui.conversation.active_conversation import ConversationPort
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import (
-        AgentsPort,
-        DialogPort,
-        EventsPort,
-        KeysPort,
-        NoticePort,
-        SendingPort,
-        SessionPort,
-    )
     from app.tui.screens.settings.preferences import Preferences
     from app.tui.screens.skins.appearance import AppearancePort
 
-    class ActionPorts(
-        AgentsPort,
-        AppearancePort,
-        ConversationPort,
-        DialogPort,
-        EventsPort,
-        HistoryPort,
-        KeysPort,
-        NoticePort,
-        SendingPort,
-        SessionPort,
-        SessionScreenPort,
-        SkillNamesPort,
-        Protocol,
-    ):
-        """What the commands act on, beside what Textual offers any of its applications."""
-
-        @property
-        def screen(self) -> Screen[Any]: ...
+    class ActionContext(AppearancePort, HistoryPort, SkillNamesPort, Protocol):
+        """What the commands act on."""
 
         @property
         def preferences(self) -> Preferences: ...
@@ -65,20 +35,12 @@ if TYPE_CHECKING:
             """Replace the messages that wait."""
             ...
 
-        def copy_to_clipboard(self, text: str, /) -> None:
-            """Hand a text to the terminal's clipboard."""
-            ...
-
         def action_command_palette(self) -> None:
             """Open the palette."""
             ...
 
         def action_suspend_process(self) -> None:
             """Hand the terminal back to the shell for a while."""
-            ...
-
-        def exit(self) -> None:
-            """End the application."""
             ...
 
 
@@ -89,7 +51,7 @@ QUIT_WINDOW = 2.0
 class CommandActions:
     """The commands of one application. Methods take the argument typed after a slash command."""
 
-    def __init__(self, app: ActionPorts) -> None:
+    def __init__(self, app: ActionContext) -> None:
         self._app = app
         self._asked_to_quit = float("-inf")
         self._searched = ""

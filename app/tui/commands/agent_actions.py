@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from agent.events import CopyChanged
@@ -12,16 +12,13 @@ from widgets.rows.row_text import one_line
 
 if TYPE_CHECKING:
     from agent.api.session import AgentConversation, Agents, SessionClient
-    from app.tui.ports import DialogPort, EventsPort, NoticePort, SessionPort
-
-    class AgentActionPorts(DialogPort, EventsPort, NoticePort, SessionPort, Protocol):
-        """What the actions on agents ask of the application."""
+    from app.tui.app_context import AppContext
 
 
 class AgentActions:
     """The agents of one application. What goes wrong is one sentence on the screen."""
 
-    def __init__(self, app: AgentActionPorts) -> None:
+    def __init__(self, app: AppContext) -> None:
         self._app = app
         self.drafts: dict[str, str] = {}
         """What was written for an agent and not sent, by its id."""

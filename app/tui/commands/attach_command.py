@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import SendingPort
-
-    class AttachPorts(SendingPort, SessionScreenPort, Protocol):
-        """What attaching asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-async def _attach(app: AttachPorts, path: str) -> None:
+async def _attach(app: AppContext, path: str) -> None:
     from app.tui.conversation.attachments import named
 
     files = await asyncio.to_thread(named, path, app.message_sender.workspace)

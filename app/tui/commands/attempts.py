@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from agent.errors import ConfigError
 from tools.text.safe_text import clean
@@ -13,10 +13,6 @@ from tools.text.words import one_line
 if TYPE_CHECKING:
     from agent.api.session import Attempt
     from app.tui.commands.history_actions import HistoryPort
-    from app.tui.ports import NoticePort, SessionPort
-
-    class AttemptPorts(HistoryPort, NoticePort, SessionPort, Protocol):
-        """What attempts ask of the application."""
 
 
 USAGE = "Write /attempts 3 and the message; /attempts pick 2 goes on with one, /attempts stop ends them."
@@ -77,7 +73,7 @@ def _line(attempt: Attempt) -> str:
 _ENDED = {"interrupted": "stopped", "budget": "requests used up", "denied": "stopped at the gate"}
 
 
-async def carry_out(app: AttemptPorts, argument: str) -> str:
+async def carry_out(app: HistoryPort, argument: str) -> str:
     """Do what was asked for; a notice about it. Raises `HermesError`."""
     wish = read(argument)
     attempts = app.need_client().attempts

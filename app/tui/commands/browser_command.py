@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import DialogPort, SessionPort
-
-    class BrowserPorts(DialogPort, SessionPort, SessionScreenPort, Protocol):
-        """What the browser screen asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-def _browser(app: BrowserPorts, _argument: str) -> None:
+def _browser(app: AppContext, _argument: str) -> None:
     import os
 
     from agent.core.home import Home

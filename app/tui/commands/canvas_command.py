@@ -6,22 +6,18 @@ import asyncio
 import os
 import sys
 import webbrowser
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.ports import NoticePort, SessionPort
-
-    class CanvasPorts(NoticePort, SessionPort, Protocol):
-        """What opening a canvas asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-async def _canvas(app: CanvasPorts, name: str) -> None:
-    from agent.core.home import Home
-    from agent.knowledge.canvas.documents import CanvasDocuments
-    from tools.services.canvases import canvases_of
+async def _canvas(app: AppContext, name: str) -> None:
+    from agent.api.canvas import CanvasDocuments, canvases_of
+    from agent.api.home import Home
 
     client = app.need_client()
     results = [

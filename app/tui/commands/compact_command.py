@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.ports import NoticePort, SessionPort
-
-    class CompactPorts(NoticePort, SessionPort, Protocol):
-        """What folding asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-async def _compact(app: CompactPorts, focus: str) -> None:
+async def _compact(app: AppContext, focus: str) -> None:
     client = app.need_client()
     app.say("Folding the conversation …")
     # The conversation itself tells what came of it.

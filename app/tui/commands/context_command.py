@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
-    from agent.knowledge.context.quarantine import KeptPassage
-    from app.tui.ports import DialogPort, SessionPort
-
-    class ContextPorts(DialogPort, SessionPort, Protocol):
-        """What the table of the context asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-def _context(app: ContextPorts, _argument: str) -> None:
+def _context(app: AppContext, _argument: str) -> None:
     from app.tui.screens.context import ContextScreen
 
     client = app.need_client()

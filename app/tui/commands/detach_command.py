@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.ports import SessionPort
-
-    class DetachPorts(SessionPort, Protocol):
-        """What leaving asks of the application."""
-
-        def exit(self) -> None:
-            """End the application."""
-            ...
+    from app.tui.app_context import AppContext
 
 
-def _detach(app: DetachPorts, _words: str) -> None:
+def _detach(app: AppContext, _words: str) -> None:
     client = app.need_client()
     if not app.host.is_served:
         raise HermesError(

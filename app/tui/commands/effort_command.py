@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.ports import NoticePort, SessionPort
-
-    class EffortPorts(NoticePort, SessionPort, Protocol):
-        """What changing the effort asks of the application."""
+    from app.tui.app_context import AppContext
 
 
 LEVELS = ("off", "low", "medium", "high", "default")
 """In the order in which the command goes through them."""
 
 
-async def _effort(app: EffortPorts, wanted: str) -> None:
+async def _effort(app: AppContext, wanted: str) -> None:
     """Change to the named level, without a name to the next one; the conversation tells of it."""
     client = app.need_client()
     await client.set_effort(wanted or following(client.effort))

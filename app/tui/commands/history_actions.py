@@ -16,21 +16,9 @@ if TYPE_CHECKING:
     from agent.api.session import SessionClient, SessionHistory
     from agent.core.store.operations import Operation
     from agent.events import BranchSwitched
-    from agent.session.history.navigation import NavigationResult
-    from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice
-    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.app_context import AppContext
     from app.tui.conversation.shown_history import ShownHistory
-    from app.tui.ports import DialogPort, EventsPort, KeysPort, NoticePort, SessionPort, WorkPort
     from app.tui.screens.history.timeline_services import What
-
-    class HistoryActionPorts(
-        DialogPort, EventsPort, KeysPort, NoticePort, SessionPort, SessionScreenPort, WorkPort, Protocol
-    ):
-        """What going back and forth asks of the application."""
-
-        @property
-        def shown(self) -> ShownHistory: ...
 
 
 Choices = Mapping[str, "Choice"]
@@ -44,8 +32,9 @@ class HistoryActions:
     An empty sentence means that the person thought better of it.
     """
 
-    def __init__(self, app: HistoryActionPorts) -> None:
+    def __init__(self, app: AppContext, shown: ShownHistory) -> None:
         self._app = app
+        self._shown = shown
         self._offered = ""
         """The draft that was put into the prompt."""
 
@@ -201,7 +190,7 @@ class HistoryActions:
         """The conversation goes on elsewhere: show it from its end upwards, then what goes with it."""
         app = self._app
         client = app.need_client()
-        app.shown.show_branch(client)
+        self._shown.show_branch(client)
         self._offer(event.draft)
         app.run_worker(partial(self._show_branch, client), group="branch", exclusive=True)
 
@@ -238,7 +227,7 @@ class HistoryActions:
             self._app.say("The session changed no ignored files.")
 
 
-class HistoryPort(Protocol):
+class HistoryPort(AppContext, Protocol):
     """The ways back and forth in the history of the session."""
 
     @property

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.conversation.open_search_hit import SearchHitPorts
-    from app.tui.ports import DialogPort
-
-    class LearningsPorts(DialogPort, SearchHitPorts, Protocol):
-        """What the screen of learnings asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-async def _learnings(app: LearningsPorts, argument: str) -> None:
-    from agent.core.config.known_secrets import secrets_of_home
-    from agent.core.config.loader import load
-    from agent.core.home import Home
-    from agent.core.store.store import Store
-    from agent.knowledge.learnings.store import learning_book
+async def _learnings(app: AppContext, argument: str) -> None:
+    from agent.api.config import load
+    from agent.api.home import Home, secrets_of_home
+    from agent.api.learnings import learning_book
+    from agent.api.sessions import Store
     from app.tui.conversation.open_search_hit import show_place
     from app.tui.screens.learnings import LearningsScreen
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.conversation.open_search_hit import SearchHitPorts
-    from app.tui.ports import DialogPort, NoticePort
-
-    class MemoryPorts(DialogPort, SearchHitPorts, NoticePort, Protocol):
-        """What the memory screen asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-async def _memory(app: MemoryPorts, argument: str) -> None:
-    from agent.core.config.loader import load
-    from agent.core.home import Home
-    from agent.session.conversation.session_prompt import memory_files
-    from agent.session.wiring.plugin_memory import kept_elsewhere
+async def _memory(app: AppContext, argument: str) -> None:
+    from agent.api.config import load
+    from agent.api.home import Home
+    from agent.api.memory import kept_elsewhere, memory_files
     from app.tui.conversation.open_search_hit import show_place
     from app.tui.screens.memory import MemoryScreen
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from agent.session.history.navigation import BUSY
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.plan import RestorePlan
     from agent.workspace.checkpoints.restore.plan_items import Choice
     from app.tui.commands.history_actions import HistoryPort
-    from app.tui.ports import DialogPort, EventsPort, KeysPort, NoticePort, SessionPort
-
-    class MergingPorts(DialogPort, EventsPort, HistoryPort, KeysPort, NoticePort, SessionPort, Protocol):
-        """What merging asks of the application."""
 
 
 USAGE = (
@@ -51,7 +47,7 @@ def named(argument: str) -> str:
     return rest[0] if not rest[0].isdecimal() else f"agent-{rest[0]}"
 
 
-async def merge_copy(app: MergingPorts, agent: str) -> str:
+async def merge_copy(app: HistoryPort, agent: str) -> str:
     """Show what an agent changed and do what the person decides; a notice about it. Run it as a worker.
 
     `ALL` shows the copies of all agents that have ended, one after the other. Empty if the person
@@ -71,7 +67,7 @@ async def merge_copy(app: MergingPorts, agent: str) -> str:
     return " ".join(filter(None, (said, _undoes(app, turn))))
 
 
-async def _merge_all(app: MergingPorts, agents: Agents) -> str:
+async def _merge_all(app: HistoryPort, agents: Agents) -> str:
     there = await agents.copies()
     ready = [copy.agent for copy in there if copy.ended]
     if not ready:
@@ -90,7 +86,7 @@ async def _merge_all(app: MergingPorts, agents: Agents) -> str:
     return " ".join(filter(None, (*said, _undoes(app, turn))))
 
 
-async def _merge_one(app: MergingPorts, agents: Agents, agent: str, turn: _Round) -> str:
+async def _merge_one(app: HistoryPort, agents: Agents, agent: str, turn: _Round) -> str:
     """Look at one copy and do what the person decides; a notice about it."""
     plan, choices, discards = await _decided(app, agents, agent, turn.place)
     if discards:
@@ -108,13 +104,13 @@ async def _merge_one(app: MergingPorts, agents: Agents, agent: str, turn: _Round
     return " ".join(filter(None, (f"{agent}: {restored.sentence('merged')}", rest)))
 
 
-def _undoes(app: MergingPorts, turn: _Round) -> str:
+def _undoes(app: HistoryPort, turn: _Round) -> str:
     key = app.keys.shown("session.undo") or "/undo"
     return f"{key} undoes {'all of it' if len(turn.merged) > 1 else 'it'}." if turn.merged else ""
 
 
 async def _decided(
-    app: MergingPorts, agents: Agents, agent: str, place: str
+    app: HistoryPort, agents: Agents, agent: str, place: str
 ) -> tuple[RestorePlan, Mapping[str, Choice] | None, bool]:
     """The plan as it was agreed to, what was chosen, and whether the copy is to go instead.
 
@@ -140,7 +136,7 @@ async def _decided(
         app.say("Files changed meanwhile; look again.")
 
 
-async def _discarded(app: MergingPorts, agents: Agents, agent: str) -> str:
+async def _discarded(app: HistoryPort, agents: Agents, agent: str) -> str:
     from app.tui.screens.confirm import ConfirmDialog
 
     name = clean(app.bridge.team.called(agent))

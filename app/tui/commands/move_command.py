@@ -9,12 +9,13 @@ from app.tui.commands.command_kind import AppCommand
 from app.tui.commands.serve_command import bring_service, hand_over
 
 if TYPE_CHECKING:
-    from app.tui.commands.serve_command import ServePorts
+    from app.tui.app_context import AppContext
 
 USAGE = "Write where it goes on: /move telegram, or /move here to take it out of every chat."
 
 
-async def _move(app: ServePorts, where: str) -> None:
+async def _move(app: AppContext, where: str) -> None:
+    from agent.api.home import Home
     from agent.api.service import check_move, move_session
     from agent.core.home import Home
 

@@ -5,28 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import NoticePort, SendingPort
-    from app.tui.terminal.answers import TerminalAnswers
-
-    class PastePorts(NoticePort, SendingPort, SessionScreenPort, Protocol):
-        """What pasting asks of the application."""
-
-        answers: TerminalAnswers
-
-        @property
-        def direct_write(self) -> Callable[[str], None] | None: ...
+    from app.tui.app_context import AppContext
 
 
-async def _paste(app: PastePorts, _nothing: str) -> None:
-    from agent.core.home import Home
+async def _paste(app: AppContext, _nothing: str) -> None:
+    from agent.api.home import Home
     from app.tui.conversation.attachments import look
     from app.tui.conversation.clipboard_images import NoImageError, clipboard_image, keep
     from tools.results import ToolError
@@ -42,7 +30,7 @@ async def _paste(app: PastePorts, _nothing: str) -> None:
     app.session.prompt.insert_files(files or ())
 
 
-async def _from_terminal(app: PastePorts) -> bytes | None:
+async def _from_terminal(app: AppContext) -> bytes | None:
     """What the terminal itself says of its clipboard; None where it does not offer that."""
     from app.tui.conversation.clipboard_images import LARGEST, NoImageError
     from app.tui.terminal.answers import ClipboardRefusedError, clipboard_of_terminal

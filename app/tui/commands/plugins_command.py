@@ -7,21 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from agent.core.home import Home
-    from agent.integrations.plugins.enabling import PluginEnvironment
-    from agent.integrations.plugins.failure import PluginFailure
-    from agent.integrations.plugins.registrations import RegisteredProvider
-    from agent.integrations.plugins.shelf import ShelvedPlugin
-    from app.tui.ports import DialogPort, SessionPort
+    from agent.api.home import Home
+    from agent.api.plugins import PluginEnvironment, PluginFailure, RegisteredProvider, ShelvedPlugin
+    from app.tui.app_context import AppContext
     from app.tui.screens.plugins import AgreeTo, PluginRow
-
-    class PluginsPorts(DialogPort, SessionPort, Protocol):
-        """What the screen of plugins asks of the application."""
 
 
 LAST = 5
@@ -150,8 +144,8 @@ def failed(failure: PluginFailure | None) -> str:
     return f"{failure.what}{often}{' It is off until the next one.' if failure.is_off else ''}"
 
 
-async def _plugins(app: PluginsPorts, _argument: str) -> None:
-    from agent.core.home import Home
+async def _plugins(app: AppContext, _argument: str) -> None:
+    from agent.api.home import Home
     from app.tui.screens.plugins import PluginsScreen
 
     home = await asyncio.to_thread(Home.locate)

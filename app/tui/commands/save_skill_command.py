@@ -8,7 +8,7 @@ from app.tui.commands.command_kind import AppCommand
 from app.tui.conversation import active_conversation
 
 if TYPE_CHECKING:
-    from app.tui.conversation.active_conversation import ConversationPort
+    from app.tui.app_context import AppContext
 
 DRAFT = (
     "Write down how you did this as a skill, with skill_manage; read the skill writing-a-skill first. Say "
@@ -17,7 +17,7 @@ DRAFT = (
 )
 
 
-def _draft(app: ConversationPort, argument: str) -> None:
+def _draft(app: AppContext, argument: str) -> None:
     prompt = active_conversation.prompt(app)
     about = f" It is about {argument}." if argument else ""
     prompt.set_text(f"{DRAFT}{about}")

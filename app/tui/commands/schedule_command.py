@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.ports import DialogPort
-
-    class SchedulePorts(DialogPort, Protocol):
-        """What the screen of jobs asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-async def _schedule(app: SchedulePorts, _argument: str) -> None:
-    from agent.automation.schedule.book import JobBook
-    from agent.automation.schedule.needs import JobNeeds
-    from agent.core.config.known_secrets import secrets_of_home
-    from agent.core.home import Home
-    from agent.core.store.store import Store
+async def _schedule(app: AppContext, _argument: str) -> None:
+    from agent.api.home import Home, secrets_of_home
+    from agent.api.schedule import JobBook, JobNeeds
+    from agent.api.sessions import Store
     from app.tui.conversation.job_watch import RunStarter
     from app.tui.screens.schedule import ScheduleScreen
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from app.tui.commands.command_kind import AppCommand
@@ -16,10 +16,7 @@ from tools.extras import is_installed, missing
 from tools.kit.children import start_child
 
 if TYPE_CHECKING:
-    from app.tui.ports import NoticePort, SessionPort
-
-    class ServePorts(NoticePort, SessionPort, Protocol):
-        """What handing over asks of the application."""
+    from app.tui.app_context import AppContext
 
 
 SETTLING = 5.0
@@ -29,13 +26,13 @@ PATIENCE = 20.0
 _START = "import sys; sys.path[:] = {path!r}; from app.main import main; sys.exit(main({arguments!r}))"
 
 
-async def _serve(app: ServePorts, _words: str) -> None:
+async def _serve(app: AppContext, _words: str) -> None:
     url = await hand_over(app)
     where = f" at {url}" if url else ""
     app.say(f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15)
 
 
-async def hand_over(app: ServePorts) -> str:
+async def hand_over(app: AppContext) -> str:
     """Let the session be one of the service, unless it is; its address. Raises `HermesError`."""
     from agent.core.home import Home
     from app.running_service import running_service
@@ -50,7 +47,7 @@ async def hand_over(app: ServePorts) -> str:
     return running["url"] if running else ""
 
 
-async def bring_service(app: ServePorts) -> None:
+async def bring_service(app: AppContext) -> None:
     """Wait until the session can be handed over and a service runs. Raises `HermesError`."""
     from agent.core.home import Home
     from app.running_service import running_service

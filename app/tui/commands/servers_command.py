@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from app.tui.ports import DialogPort, SessionPort
-
-    class ServersPorts(DialogPort, SessionPort, Protocol):
-        """What the screen of servers asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-async def _servers(app: ServersPorts, _argument: str) -> None:
+async def _servers(app: AppContext, _argument: str) -> None:
     from app.tui.screens.servers import ServersScreen
 
     await app.push_screen_wait(ServersScreen(app.need_client().servers))

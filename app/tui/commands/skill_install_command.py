@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
+    from app.tui.app_context import AppContext
     from app.tui.commands.skill_market import HubMarket
-    from app.tui.ports import DialogPort, SessionPort
-
-    class InstallPorts(DialogPort, SessionPort, Protocol):
-        """What installing asks of the application."""
 
 
 def skill_market(workspace: Path) -> HubMarket:
@@ -29,7 +26,7 @@ def skill_market(workspace: Path) -> HubMarket:
     return HubMarket(open_hub(home, loaded.settings, loaded.environ, workspace))
 
 
-async def _install(app: InstallPorts, argument: str) -> None:
+async def _install(app: AppContext, argument: str) -> None:
     from app.tui.screens.confirm import TextDialog
     from app.tui.screens.skill_offers import WHAT, SkillOffersScreen
 

@@ -16,14 +16,10 @@ from app.tui.startup.preload import yielding_thread
 from widgets.prompt.completion import CommandChoice
 
 if TYPE_CHECKING:
-    from app.tui.conversation.active_conversation import ConversationPort
-    from app.tui.ports import SendingPort, SessionPort
-
-    class SkillNamePorts(ConversationPort, SendingPort, SessionPort, Protocol):
-        """What naming and running skills asks of the application."""
+    from app.tui.app_context import AppContext
 
 
-class SkillNamesPort(Protocol):
+class SkillNamesPort(AppContext, Protocol):
     """The skills that can be run by their names."""
 
     @property
@@ -33,7 +29,7 @@ class SkillNamesPort(Protocol):
 class SkillNames:
     """Skills and commands of plugins of the session that is open, as far as the person can name them."""
 
-    def __init__(self, app: SkillNamePorts) -> None:
+    def __init__(self, app: AppContext) -> None:
         self._app = app
         self.known: Sequence[CommandChoice] = ()
         self.commands: Sequence[CommandChoice] = ()

@@ -6,7 +6,7 @@ import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.command_kind import AppCommand
 from app.tui.conversation import active_conversation
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from agent.knowledge.skills.scanner import SkillScan
     from agent.knowledge.skills.skill import Skill
     from app.tui.commands.skill_names import SkillNamesPort
-    from app.tui.conversation.active_conversation import ConversationPort
-    from app.tui.ports import DialogPort, SessionPort
-
-    class SkillsPorts(ConversationPort, DialogPort, SessionPort, SkillNamesPort, Protocol):
-        """What the screen of skills asks of the application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +47,8 @@ class DiskShelf:
         set_setting(self.home, "skills.disabled", ",".join(names))
 
 
-async def _skills(app: SkillsPorts, argument: str) -> None:
-    from agent.core.home import Home
+async def _skills(app: SkillNamesPort, argument: str) -> None:
+    from agent.api.home import Home
     from app.tui.screens.skills import SkillsScreen
 
     client = app.need_client()

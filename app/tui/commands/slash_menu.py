@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.commands.registry import BY_SLASH, COMMANDS, all_commands, find_commands, take_in
 from app.tui.startup.preload import yielding_thread
@@ -11,15 +11,8 @@ from widgets.prompt.completion import CommandChoice as MenuCommand
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.app_context import AppContext
     from widgets.prompt.widget import Prompt
-
-    class MenuPorts(SessionScreenPort, Protocol):
-        """What finding commands asks of the application."""
-
-        def bind(self, keys: str, action: str, /, *, description: str = ..., show: bool = ...) -> None:
-            """Give keys to an action."""
-            ...
 
 
 def offer_commands(prompt: Prompt, skills: Iterable[MenuCommand] = ()) -> None:
@@ -28,7 +21,7 @@ def offer_commands(prompt: Prompt, skills: Iterable[MenuCommand] = ()) -> None:
     prompt.completer.commands = [*commands, *(each for each in skills if each.name not in BY_SLASH)]
 
 
-async def add_found_commands(app: MenuPorts) -> None:
+async def add_found_commands(app: AppContext) -> None:
     """Find the commands that declare themselves, aside; offer them and those of panes, with their keys."""
     await yielding_thread(find_commands)
     take_in(app.session.pane_commands)

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from agent.integrations.senses.recording import Recording
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import KeysPort, NoticePort, SendingPort
-
-    class TalkPorts(KeysPort, NoticePort, SendingPort, SessionScreenPort, Protocol):
-        """What speaking asks of the application."""
-
-        def clear_notifications(self) -> None: ...
+    from agent.api.senses import Recording
+    from app.tui.app_context import AppContext
 
 
 _under_way: WeakKeyDictionary[object, asyncio.Event] = WeakKeyDictionary()
 """By application: set when its recording is to end."""
 
 
-async def _talk(app: TalkPorts, _nothing: str) -> None:
+async def _talk(app: AppContext, _nothing: str) -> None:
     """Begin to record, or end it. What was said is put into the prompt; nothing is sent."""
     if (running := _under_way.get(app)) is not None:
         running.set()
@@ -40,9 +34,9 @@ async def _talk(app: TalkPorts, _nothing: str) -> None:
         app.say("No words were heard.")
 
 
-async def _said(app: TalkPorts, enough: asyncio.Event) -> str:
-    from agent.core.home import Home
-    from agent.session.wiring.outside_services import begin_dictation
+async def _said(app: AppContext, enough: asyncio.Event) -> str:
+    from agent.api.home import Home
+    from agent.api.senses import begin_dictation
 
     environ = dict(os.environ)
     workspace = app.message_sender.workspace
@@ -55,7 +49,7 @@ async def _said(app: TalkPorts, enough: asyncio.Event) -> str:
         await dictation.aclose()
 
 
-async def _recorded(app: TalkPorts, recording: Recording, enough: asyncio.Event) -> bytes:
+async def _recorded(app: AppContext, recording: Recording, enough: asyncio.Event) -> bytes:
     """The sound until the person says that it is enough, or the recorder ends."""
     await recording.start()
     try:

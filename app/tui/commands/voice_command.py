@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from agent.events import AssistantMessageAdded, Event, TextAdded, TurnEnded, TurnStarted
@@ -12,11 +12,8 @@ from app.tui.commands.command_kind import AppCommand
 from tools.senses.spoken import SentenceStream
 
 if TYPE_CHECKING:
-    from agent.integrations.senses.reading_aloud import ReadingAloud
-    from app.tui.ports import EventsPort, NoticePort, SendingPort
-
-    class VoicePorts(EventsPort, NoticePort, SendingPort, Protocol):
-        """What reading aloud asks of the application."""
+    from agent.api.senses import ReadingAloud
+    from app.tui.app_context import AppContext
 
 
 class AnswersAloud:
@@ -48,7 +45,7 @@ class AnswersAloud:
                 pass
 
 
-async def _voice(app: VoicePorts, wanted: str) -> None:
+async def _voice(app: AppContext, wanted: str) -> None:
     """Switch it on or off; without a word to what it is not."""
     known = next((each for each in app.bridge.listeners if isinstance(each, AnswersAloud)), None)
     wanted = wanted.strip().lower() or ("on" if known is None else "off")
@@ -74,7 +71,7 @@ async def _voice(app: VoicePorts, wanted: str) -> None:
     app.say("Answers are read aloud; /voice off ends that.")
 
 
-def _ready(app: VoicePorts) -> tuple[tuple[str, ...], str]:
+def _ready(app: AppContext) -> tuple[tuple[str, ...], str]:
     """The command that plays sound, or why nothing can be read. Reads the settings."""
     from agent.core.config.loader import load
     from agent.core.home import Home

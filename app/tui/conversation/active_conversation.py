@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.conversation.conversation_screen import ConversationScreen
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from app.tui.conversation.session_screen import SessionScreen
-    from app.tui.ports import AgentsPort, DialogPort, EventsPort
+    from app.tui.app_context import AppContext
     from widgets.prompt.widget import Prompt
     from widgets.transcript.view import Transcript
 
-    class AgentAttachPorts(AgentsPort, DialogPort, EventsPort, Protocol):
-        """What following an agent asks of the application."""
 
-
-class ConversationPort(Protocol):
-    """The screens that lie over each other, the one the person looks at last."""
-
-    @property
-    def session(self) -> SessionScreen: ...
-
-    @property
-    def screen_stack(self) -> Sequence[Screen[Any]]: ...
-
-
-def screen(app: ConversationPort) -> ConversationScreen:
+def screen(app: AppContext) -> ConversationScreen:
     """The topmost screen with a conversation; dialogs over it do not count."""
     for each in reversed(app.screen_stack):
         if isinstance(each, ConversationScreen):
@@ -37,22 +20,22 @@ def screen(app: ConversationPort) -> ConversationScreen:
     return app.session
 
 
-def agent(app: ConversationPort) -> str:
+def agent(app: AppContext) -> str:
     """The id of the agent whose conversation it is; empty for the session's own."""
     return screen(app).shows_agent
 
 
-def transcript(app: ConversationPort) -> Transcript:
+def transcript(app: AppContext) -> Transcript:
     """The conversation."""
     return screen(app).transcript
 
 
-def prompt(app: ConversationPort) -> Prompt:
+def prompt(app: AppContext) -> Prompt:
     """The prompt below it."""
     return screen(app).prompt
 
 
-def attach(app: AgentAttachPorts, agent: str) -> None:
+def attach(app: AppContext, agent: str) -> None:
     """Show the conversation of an agent, and follow it."""
     from app.tui.conversation.agent_screen import AgentScreen
 

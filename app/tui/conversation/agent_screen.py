@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 from textual.widget import MountError, Widget
@@ -41,17 +41,10 @@ from widgets.rows.row_text import one_line
 from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
-    from agent.core.store.nodes import Node
+    from agent.api.history import Node
+    from app.tui.app_context import AgentControls
     from app.tui.conversation.bridge import Bridge
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import AgentControls, KeysPort, NoticePort, SlashPort
     from app.tui.screens.skins.appearance import AppearancePort
-
-    class AgentScreenPorts(AppearancePort, KeysPort, NoticePort, SessionScreenPort, SlashPort, Protocol):
-        """What the conversation of an agent asks of the application."""
-
-        @property
-        def direct_write(self) -> Callable[[str], None] | None: ...
 
 
 CONVERSATION = tuple(command for command in COMMANDS if command.group == "Conversation")
@@ -112,7 +105,7 @@ class AgentScreen(ConversationScreen):
         return (self._keys,)
 
     def on_mount(self) -> None:
-        app = cast("AgentScreenPorts", self.app)
+        app = cast("AppearancePort", self.app)
         main = app.session
         self.transcript.document.archive.folder = main.transcript.document.archive.folder
         self.transcript.navigator.wrap_code(main.transcript.document.wrap)
@@ -164,7 +157,7 @@ class AgentScreen(ConversationScreen):
                 if not any(getattr(event, "node", 0) for event in self._missed):
                     break
         except HermesError as error:
-            cast("AgentScreenPorts", self.app).complain(str(error))
+            cast("AppearancePort", self.app).complain(str(error))
         self._missed = None
         self.transcript.load(earlier=newest_first(path, registry))
         for event in self._flight.events():
@@ -285,13 +278,13 @@ class AgentScreen(ConversationScreen):
         if event.kind == "command":
             call = read_slash(event.text)
             if isinstance(call, CommandCall) and call.command in CONVERSATION:
-                self.app.run_worker(partial(cast("AgentScreenPorts", self.app).actions.run_slash, event.text))
+                self.app.run_worker(partial(cast("AppearancePort", self.app).actions.run_slash, event.text))
                 return
         if event.kind in ("command", "shell"):
             sign = "/" if event.kind == "command" else "!"
             self._give_back(sign + event.text)
             words = "That works in the main prompt (esc leads there); // begins a message with a slash."
-            cast("AgentScreenPorts", self.app).complain(words)
+            cast("AppearancePort", self.app).complain(words)
         else:
             self.run_worker(partial(self._tell, event.text), group="tell")
 
@@ -312,9 +305,7 @@ class AgentScreen(ConversationScreen):
 
     def on_transcript_placed(self, event: Transcript.Placed) -> None:
         event.stop()
-        cast("AgentScreenPorts", self.app).say(
-            "The timeline has the messages of the session's own agent only."
-        )
+        cast("AppearancePort", self.app).say("The timeline has the messages of the session's own agent only.")
 
 
 def known(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:

@@ -6,39 +6,17 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.tui.conversation.attachments import KEPT_IMAGE
-from app.tui.conversation.session_screen import SessionScreenPort
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from app.tui.conversation.sender import MessageSender
-    from app.tui.terminal.answers import TerminalAnswers
+    from app.tui.app_context import AppContext
     from tools.senses.thumbnails import Form, Thumbnail
     from widgets.pictures.shelf import Load
 
 
-class ImagePorts(SessionScreenPort, Protocol):
-    """What showing images asks of the application."""
-
-    console: Console
-    answers: TerminalAnswers
-    drawn: Callable[[str], str]
-    """Has the last word on what is written to the terminal."""
-
-    @property
-    def message_sender(self) -> MessageSender: ...
-
-    @property
-    def direct_write(self) -> Callable[[str], None] | None: ...
-
-    @property
-    def backlog(self) -> int: ...
-
-
-def show_images(app: ImagePorts, wanted: str) -> None:
+def show_images(app: AppContext, wanted: str) -> None:
     """Draw the images of the session's conversation as the setting says, as far as this terminal can."""
     from app.tui.terminal.answers import sixel_cell
     from widgets.pictures.graphics import Graphics, graphics_of

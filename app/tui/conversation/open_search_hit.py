@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.core.store.matches import spans
 from agent.core.store.node_text import calls_of, readable
@@ -15,19 +15,15 @@ from tools.text.safe_text import clean
 from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
 
 if TYPE_CHECKING:
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import BranchViewPort, NoticePort, SessionPort
+    from app.tui.app_context import AppContext
     from app.tui.screens.sessions.search import ChosenHit
-
-    class SearchHitPorts(BranchViewPort, NoticePort, SessionPort, SessionScreenPort, Protocol):
-        """What opening a hit asks of the application."""
 
 
 _SEARCHED = 200_000
 """Characters of a message in which the match is looked for."""
 
 
-async def show_place(app: SearchHitPorts, session: str, node: int | None) -> None:
+async def show_place(app: AppContext, session: str, node: int | None) -> None:
     """Open a session at one of its messages, or at its end. Raises `HermesError`."""
     if node is None:
         await app.open_session(SessionRequest(resume=session))
@@ -37,7 +33,7 @@ async def show_place(app: SearchHitPorts, session: str, node: int | None) -> Non
     await show_search_hit(app, ChosenHit(session, node, parse("")))
 
 
-async def show_search_hit(app: SearchHitPorts, chosen: ChosenHit) -> None:
+async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
     """Open the session, on the branch the message lies on, and light the match up. Raises `HermesError`."""
     client = app.need_client()
     stored = client.stored

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from agent.events import Event
     from app.tui.commands.command_kind import AppCommand
     from app.tui.panes.pane_kind import PaneKind
-    from app.tui.ports import OrderPort
     from widgets.panes.files import FilesPane
     from widgets.panes.log import LogPane
     from widgets.panes.pane import Pane
@@ -106,10 +105,10 @@ class SessionScreen(ConversationScreen):
             return self.prompt.has_focus and not self.prompt.text and not self.prompt.busy
         return action != "leave_conversation" or (self.panes_mounted and self.transcript.has_focus)
 
-    def action_twice(self) -> None:
+    async def action_twice(self) -> None:
         """The second esc at an empty prompt in short order, while nothing runs, leads back."""
         if self._escapes.press():
-            cast("OrderPort", self.app).action_order("session.rewind")
+            await self.app.run_action("order('session.rewind')")
 
     def action_leave_conversation(self) -> None:
         """End a selection or a search in the conversation; without one, go back to the prompt."""
@@ -122,10 +121,3 @@ class SessionScreen(ConversationScreen):
     def stopped(self) -> None:
         """Esc has stopped a turn: whoever goes on pressing it does not mean to go back."""
         self._escapes.hold(STOPPING)
-
-
-class SessionScreenPort(Protocol):
-    """The screen of the session, under whatever lies over it."""
-
-    @property
-    def session(self) -> SessionScreen: ...

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
-
-from app.tui.ports import AgentsPort, EventsPort, SessionPort
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
-    from agent.core.store.nodes import Node
-    from app.tui.conversation.session_screen import SessionScreenPort
+    from app.tui.app_context import AppContext
     from widgets.transcript.items import Item
-
-    class ShownHistoryPorts(AgentsPort, EventsPort, SessionPort, SessionScreenPort, Protocol):
-        """What is asked of the application."""
 
 
 class ShownHistory:
     """Brings stored messages into the conversation of the session's own agent."""
 
-    def __init__(self, app: ShownHistoryPorts) -> None:
+    def __init__(self, app: AppContext) -> None:
         self._app = app
 
     def preview(self, path: Sequence[Node]) -> None:

@@ -10,7 +10,7 @@ from textual.screen import Screen
 from app.tui.conversation.conversation_screen import ConversationScreen
 
 if TYPE_CHECKING:
-    from app.tui.ports import KeysPort
+    from app.tui.app_context import AppContext
 
 
 def lead(screen: Screen[object], event: events.Key | events.Paste) -> None:
@@ -27,7 +27,7 @@ def lead(screen: Screen[object], event: events.Key | events.Paste) -> None:
     if (part := screen.focused) is not None and part.check_consume_key(key, typed):
         return
     if isinstance(event, events.Key) and (active := screen.active_bindings.get(key)) is not None:
-        chosen = cast("KeysPort", screen.app).keys.changed
+        chosen = cast("AppContext", screen.app).keys.changed
         # A blank or a sign begins no message, so it stays the command that it is in this part.
         if active.binding.id in chosen or typed in screen.keys_shown() or not (typed or "").isalnum():
             return

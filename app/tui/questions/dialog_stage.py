@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from textual.command import CommandPalette
 
@@ -15,24 +15,7 @@ from app.tui.questions.request_queue import Reply, Request
 from app.tui.screens.dialog import Dialog
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import EventsPort, TypingPort
-
-    class StagePorts(EventsPort, SessionScreenPort, TypingPort, Protocol):
-        """What dialogs ask of the application."""
-
-        @property
-        def screen(self) -> Screen[Any]: ...
-
-        def set_timer(self, delay: float, callback: Callable[[], object], /) -> object:
-            """Call once after `delay` seconds."""
-            ...
-
-        def push_screen(self, screen: Dialog[Any], callback: Callable[[Any], None], /) -> object:
-            """Show a dialog and hand on what it ends with."""
-            ...
+    from app.tui.app_context import AppContext
 
 
 log = logging.getLogger(__name__)
@@ -41,7 +24,7 @@ log = logging.getLogger(__name__)
 class DialogStage:
     """Shows one dialog over whatever is there, and closes it when the engine says it is over."""
 
-    def __init__(self, app: StagePorts) -> None:
+    def __init__(self, app: AppContext) -> None:
         self._app = app
         self._shown: Dialog[Any] | None = None
         self._count = 0

@@ -12,8 +12,8 @@ import asyncio
 import gc
 import re
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.message import Message
@@ -25,42 +25,9 @@ from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:
     from textual.driver import Driver
-    from textual.screen import Screen
     from textual.timer import Timer
-    from textual.widget import Widget
 
-    from app.tui.conversation.session_screen import SessionScreenPort
-
-    class StartupPorts(SessionScreenPort, Protocol):
-        """What the start asks of the application."""
-
-        last_key: float
-
-        @property
-        def focused(self) -> Widget | None: ...
-
-        @property
-        def screen(self) -> Screen[Any]: ...
-
-        def set_timer(self, delay: float, callback: Callable[[], None], /) -> Timer:
-            """Call after so many seconds."""
-            ...
-
-        def call_later(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
-            """Call in turn with the events of the application."""
-            ...
-
-        def call_after_refresh(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
-            """Call once what is to be seen by now has been drawn."""
-            ...
-
-        async def on_event(self, event: events.Event, /) -> None:
-            """Take an event as if it came just now."""
-            ...
-
-        def begin(self) -> object:
-            """Open the first session."""
-            ...
+    from app.tui.app_context import AppContext
 
 
 _OTHER_SCREEN = "\x1b[?1049h"
@@ -88,7 +55,7 @@ class Startup:
     that is not text for the prompt, those after it wait until a marker has passed the same queues.
     """
 
-    def __init__(self, app: StartupPorts) -> None:
+    def __init__(self, app: AppContext) -> None:
         self._app = app
         self._keys: list[events.Event] | None = None
         self._text_goes = False

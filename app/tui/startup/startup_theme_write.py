@@ -7,10 +7,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.color import ColorSystem
-from rich.console import COLOR_SYSTEMS, Console
+from rich.console import COLOR_SYSTEMS
 from rich.style import Style
 
 from agent.core.home import PRIVATE_FILE, private_folder
@@ -22,19 +22,13 @@ from widgets.palette import Palette
 from widgets.rows.row_text import one_line
 
 if TYPE_CHECKING:
-    from app.tui.conversation.session_screen import SessionScreenPort
     from app.tui.screens.skins.appearance import AppearancePort
-
-    class FirstFramePorts(AppearancePort, SessionScreenPort, Protocol):
-        """What the first frame of the next start is made from."""
-
-        console: Console
 
 
 log = logging.getLogger(__name__)
 
 
-def look_of(app: FirstFramePorts) -> startup_theme_read.Look:
+def look_of(app: AppearancePort) -> startup_theme_read.Look:
     """The still frame as the application looks now."""
     side = app.session.workbench.state()["width"]
     return drawn_in(app.appearance.shown, side, COLOR_SYSTEMS.get(app.console.color_system or ""))

@@ -163,7 +163,7 @@ PRIVATE = {
     "app/cli/health/check.py": "asks programs for their versions",
     "app/tui/terminal/pip_progress.py": "installs packages for Hermes",
     "app/cli/extend/memory.py": "opens a file of the home in the editor",
-    "app/cli/extend/skills/sharing.py": "asks git who somebody is",
+    "app/cli/extend/skill_hub.py": "asks git who somebody is",
     "app/tui/conversation/clipboard_images.py": "reads the clipboard",
     "agent/model/local/sources.py": "fetches a model into the home",
     "agent/model/local/server.py": "runs a model",

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
-    from agent.model.providers import NoModelError
-    from app.tui.conversation.active_conversation import ConversationPort
+    from app.tui.app_context import AppContext
     from app.tui.conversation.session_host import SessionHost, SessionRequest
-    from app.tui.ports import DialogPort, SendingPort, TypingPort
-
-    class FirstModelPorts(ConversationPort, DialogPort, SendingPort, TypingPort, Protocol):
-        """What choosing the first model asks of the application."""
-
-        tour: bool
-        """Whether the first session is the tour."""
 
 
-async def open_with_model(app: FirstModelPorts, host: SessionHost, wish: SessionRequest) -> SessionClient:
+async def open_with_model(app: AppContext, host: SessionHost, wish: SessionRequest) -> SessionClient:
     """Open a session, with a model that the person chooses now if none was or it cannot be used.
 
     Raises `HermesError`: that of the first try when the person leaves.
@@ -50,7 +42,7 @@ async def open_with_model(app: FirstModelPorts, host: SessionHost, wish: Session
         wish = wish._replace(model=model)
 
 
-async def _chosen(app: FirstModelPorts, problem: NoModelError, failed: str) -> str | None:
+async def _chosen(app: AppContext, problem: NoModelError, failed: str) -> str | None:
     """The name of the model the person chooses once they pause in typing; None if they leave."""
     from app.tui.conversation import active_conversation
     from app.tui.questions.request_queue import TYPING_PAUSE

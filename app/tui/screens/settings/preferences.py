@@ -6,32 +6,14 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import ConfigError, HermesError
 
 if TYPE_CHECKING:
-    from agent.core.config.loader import LoadedSettings
-    from agent.core.config.schema import Settings
-    from agent.core.home import Home
-    from app.tui.commands.keys import Keys
-    from app.tui.conversation.images import ImagePorts
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import KeysPort, NoticePort, SessionPort
+    from agent.api.config import LoadedSettings, Settings
+    from agent.api.home import Home
     from app.tui.screens.skins.appearance import AppearancePort
-    from app.tui.terminal.output_filter import TerminalAttention
-
-    class PreferencePorts(
-        AppearancePort, ImagePorts, NoticePort, SessionPort, SessionScreenPort, KeysPort, Protocol
-    ):
-        """What follows the settings."""
-
-        attention: TerminalAttention
-
-        def use_keys(self, keys: Keys) -> None:
-            """Let these keys be in force."""
-            ...
-
 
 AT_ONCE = ("display", "keys", "approvals", "watcher")
 """Sections whose settings take effect as soon as they are changed."""
@@ -57,7 +39,7 @@ class Snapshot(NamedTuple):
 class Preferences:
     """Changes go to the person's own `config.yaml`; what the open session can take, it takes at once."""
 
-    def __init__(self, app: PreferencePorts) -> None:
+    def __init__(self, app: AppearancePort) -> None:
         self._app = app
 
     async def read(self) -> Snapshot:
@@ -126,7 +108,7 @@ def _home() -> Home:
     return Home.locate()
 
 
-def adopt(app: PreferencePorts, settings: Settings) -> None:
+def adopt(app: AppearancePort, settings: Settings) -> None:
     """Let the application follow its own settings; what is wrong with the keys is told as a notice."""
     from app.tui.commands.keys import resolve
     from app.tui.conversation.images import show_images

@@ -24,15 +24,11 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.theme import Theme
 
-    from agent.core.config.schema import DisplaySettings
-    from app.tui.conversation.session_screen import SessionScreenPort
-    from app.tui.ports import NoticePort
+    from agent.api.config import DisplaySettings
+    from app.tui.app_context import AppContext
     from themes.contrast import ContrastFinding
     from themes.loader import LoadedSkin
     from themes.skin_changes import SkinFileState
-
-    class AppearancePorts(NoticePort, SessionScreenPort, Protocol):
-        """What is dressed beside the application itself."""
 
 
 LOOK_SECONDS = 0.5
@@ -58,7 +54,7 @@ class Appearance:
     def __init__(
         self,
         app: App[Any],
-        ports: AppearancePorts,
+        ports: AppContext,
         skin: Skin,
         folder: Path | None,
         environ: Mapping[str, str],
@@ -231,7 +227,7 @@ class Appearance:
             self._ports.say(f"{name} was read again.")
 
 
-class AppearancePort(Protocol):
+class AppearancePort(AppContext, Protocol):
     """What the application looks like."""
 
     @property

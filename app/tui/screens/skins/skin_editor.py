@@ -6,7 +6,7 @@ Only the preview wears what is edited: a page that cannot be read any more could
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
@@ -38,18 +38,14 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import spread
 
 if TYPE_CHECKING:
-    from app.tui.ports import DialogPort
     from app.tui.screens.skins.appearance import Appearance, AppearancePort
-
-    class SkinEditorPorts(AppearancePort, DialogPort, Protocol):
-        """What editing a skin asks of the application."""
 
 
 NAMES = tuple(ROLES)
 SWATCH = "██"
 
 
-async def edit(app: SkinEditorPorts, name: str = "") -> None:
+async def edit(app: AppearancePort, name: str = "") -> None:
     """Open the editor on the skin called `name`, or on the one that is worn; a saved one is worn and kept.
 
     Raises `HermesError` when there is no such skin, or the choice cannot be kept.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import work
@@ -28,11 +28,7 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from app.tui.ports import DialogPort
     from app.tui.screens.skins.appearance import Appearance, AppearancePort
-
-    class SkinPorts(AppearancePort, DialogPort, Protocol):
-        """What choosing and editing skins asks of the application."""
 
 
 WIDTHS = [(0, "-narrow"), (82, "-wide")]
@@ -50,7 +46,7 @@ class SkinChoice:
     """Whether the skin is to be opened in the editor instead of kept."""
 
 
-async def choose(app: SkinPorts, name: str = "") -> None:
+async def choose(app: AppearancePort, name: str = "") -> None:
     """Put on the skin called `name`, or let the person choose one, and keep it. Raises `HermesError`."""
     before = app.appearance.skin
     if not name:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import os
 import secrets
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.cli.automate.batch import jobs, number
+from app.cli.automate.batch import jobs
 from app.cli.extend.extras import require
-from app.cli.sessions.output import say
+from app.cli.frame import add_action, add_actions, answer, positive, say, say_json, whole_number
 
 if TYPE_CHECKING:
     from agent.automation.training.bandit import BanditStep
@@ -29,33 +28,33 @@ _ENVIRONMENT = "a task file, a folder of a suite, or the name of one that ships"
 _HIGHEST_RATE = 1_000
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+DESCRIPTION = "Serve tasks as a training environment, hand in scored rollouts, train prompts."
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "rl",
-        help="serve tasks as a training environment, hand in scored rollouts, train prompts",
-        description="Serve tasks as a training environment, hand in scored rollouts, train prompts.",
-    )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     serve = _action(actions, "serve", "serve an environment in the form of OpenEnv on this machine")
-    serve.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"port ({PORT}; 0 = any)")
+    serve.add_argument(
+        "--port", type=whole_number(0, 65_535), default=PORT, metavar="N", help=f"port ({PORT}; 0 = any)"
+    )
     atropos = _action(actions, "atropos", "hand in scored groups to a trajectory API of Atropos")
     atropos.add_argument("--api", required=True, metavar="URL", help="address of the API")
     atropos.add_argument("--name", default="hermes", metavar="NAME", help="what it is registered as")
-    atropos.add_argument("--wait", type=number, default=600, metavar="S", help="for a trainer (600)")
-    atropos.add_argument("--max-queue", type=number, default=32, metavar="N", help="groups that wait (32)")
-    atropos.add_argument("--max-length", type=number, default=32_768, metavar="N", help="tokens (32768)")
+    atropos.add_argument("--wait", type=positive, default=600, metavar="S", help="for a trainer (600)")
+    atropos.add_argument("--max-queue", type=positive, default=32, metavar="N", help="groups that wait (32)")
+    atropos.add_argument("--max-length", type=positive, default=32_768, metavar="N", help="tokens (32768)")
     atropos.add_argument("--keep-equal", action="store_true", help="groups whose scores are all equal, too")
     train = _action(actions, "train", "train which of several prompts a task is best put with")
     train.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="one prompt a line")
-    train.add_argument("--steps", type=number, default=20, metavar="N", help="steps (20)")
+    train.add_argument("--steps", type=positive, default=20, metavar="N", help="steps (20)")
     train.add_argument("--rate", type=_rate, default=2.0, metavar="R", help="rate of learning (2.0)")
     train.add_argument("--seed", type=int, default=0, metavar="N", help="what is drawn (0)")
     tinker = _action(actions, "tinker", "train weights at Tinker with scored rollouts (extra `tinker`)")
     tinker.add_argument("--base-model", required=True, metavar="NAME", help="the model whose weights learn")
-    tinker.add_argument("--steps", type=number, default=10, metavar="N", help="steps (10)")
-    tinker.add_argument("--tasks", type=number, default=4, metavar="N", help="tasks of a step (4)")
-    tinker.add_argument("--rank", type=number, default=32, metavar="N", help="rank of the adapter (32)")
+    tinker.add_argument("--steps", type=positive, default=10, metavar="N", help="steps (10)")
+    tinker.add_argument("--tasks", type=positive, default=4, metavar="N", help="tasks of a step (4)")
+    tinker.add_argument("--rank", type=positive, default=32, metavar="N", help="rank of the adapter (32)")
     tinker.add_argument("--learning-rate", type=_rate, default=1e-4, metavar="R", help="(0.0001)")
     tinker.add_argument("--seed", type=int, default=0, metavar="N", help="of the first weights (0)")
     for each in (atropos, train, tinker):
@@ -67,23 +66,15 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         )
         if each is not tinker:
             each.add_argument("--model", default="", metavar="NAME", help="the model that is trained")
-        each.add_argument("--max-tokens", type=number, metavar="N", help="tokens of all of it")
-    return parser
+        each.add_argument("--max-tokens", type=positive, metavar="N", help="tokens of all of it")
 
 
 def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
-    made: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
+    made = add_action(actions, name, text, run, json="print JSON")
     made.add_argument("--env", default="tools", metavar="NAME", help=f"{_ENVIRONMENT} (tools)")
     made.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder of sessions and results")
     made.add_argument("--approve", choices=_APPROVE, help="what happens to actions; nobody is asked")
-    made.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
     return made
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError("has to be a port, 0 to 65535")
-    return int(text)
 
 
 def _rate(text: str) -> float:
@@ -100,10 +91,11 @@ def run(args: argparse.Namespace) -> int:
     """Carry the subcommand out. Raises `HermesError`."""
     work = {"serve": _serve, "atropos": _atropos, "train": _train, "tinker": _tinker}[args.action]
     try:
-        return int(work(args))
+        work(args)
     except KeyboardInterrupt:
         say("Stopped; the same command goes on.", sys.stderr)
-        return int(ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE
 
 
 def _folder(args: argparse.Namespace) -> Path:
@@ -114,16 +106,16 @@ def _base(args: argparse.Namespace) -> Path:
     return Path(args.env).absolute().parent
 
 
-def _serve(args: argparse.Namespace) -> ExitCode:
+def _serve(args: argparse.Namespace) -> None:
     require("serve", "`hermes rl serve`")
-    from app.cli.automate.rl.running import serve_environment
+    from app.cli.automate.rl_server import serve_environment
 
     given = os.environ.get(TOKEN, "").strip()
     token = given or secrets.token_urlsafe(24)
 
     def ready(url: str) -> None:
         if args.as_json:
-            print(json.dumps({"url": url, "token": None if given else token}), flush=True)
+            say_json({"url": url, "token": None if given else token})
             return
         print(f"hermes rl serve: {url}", flush=True)
         if not given:
@@ -140,16 +132,15 @@ def _serve(args: argparse.Namespace) -> ExitCode:
             ready=ready,
         )
     )
-    return ExitCode.DONE
 
 
-def _atropos(args: argparse.Namespace) -> ExitCode:
+def _atropos(args: argparse.Namespace) -> None:
     handed = asyncio.run(_hand_in(args))
-    if args.as_json:
-        print(json.dumps(handed))
-    else:
-        say(f"{handed['groups']} groups handed in, {handed['equal']} left out because all scores were equal.")
-    return ExitCode.DONE
+    answer(
+        args,
+        handed,
+        f"{handed['groups']} groups handed in, {handed['equal']} left out because all scores were equal.",
+    )
 
 
 async def _hand_in(args: argparse.Namespace) -> dict[str, int]:
@@ -197,9 +188,8 @@ def _options(args: argparse.Namespace) -> Any:
     return BatchOptions(jobs=args.jobs, model=model, approve=args.approve, total=total)
 
 
-def _train(args: argparse.Namespace) -> ExitCode:
-    from agent.automation.training.arena import read_environment
-    from agent.automation.training.bandit import train
+def _train(args: argparse.Namespace) -> None:
+    from agent.api.training import read_environment, train
 
     try:
         ways = [line.strip() for line in args.prompts.read_text("utf-8").splitlines() if line.strip()]
@@ -228,21 +218,21 @@ def _train(args: argparse.Namespace) -> ExitCode:
     )
     last = made[-1].probabilities
     best = max(range(len(ways)), key=lambda each: last[each])
-    if args.as_json:
-        print(json.dumps({"best": ways[best], "probabilities": dict(zip(ways, last, strict=True))}))
-    else:
-        say(f"Best with probability {last[best]:.2f}: {ways[best]}")
-    return ExitCode.DONE
+    answer(
+        args,
+        {"best": ways[best], "probabilities": dict(zip(ways, last, strict=True))},
+        f"Best with probability {last[best]:.2f}: {ways[best]}",
+    )
 
 
-def _tinker(args: argparse.Namespace) -> ExitCode:
+def _tinker(args: argparse.Namespace) -> None:
     made = asyncio.run(_weights_trained(args))
     last = made[-1]
-    if args.as_json:
-        print(json.dumps({"steps": len(made), "saved": last.saved}))
-    else:
-        say(f"{len(made)} steps; the weights are kept at {last.saved}.")
-    return ExitCode.DONE
+    answer(
+        args,
+        {"steps": len(made), "saved": last.saved},
+        f"{len(made)} steps; the weights are kept at {last.saved}.",
+    )
 
 
 async def _weights_trained(args: argparse.Namespace) -> list[WeightStep]:

@@ -1,0 +1,159 @@
+"""The frame of every subcommand: how it is declared, what it opens, how it prints and asks.
+
+A module of a subcommand has `DESCRIPTION` and `declare(parser)`; what can be chosen has a default
+`do`, which carries it out: it takes the arguments and gives an exit code, None for `ExitCode.DONE`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tools.text.safe_text import clean, reveal
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from agent.api.config import LoadedSettings
+    from agent.api.home import Home
+    from agent.api.sessions import Store
+
+    Action = Callable[[argparse.Namespace], int | None]
+
+ONE_OBJECT = "print one JSON object"
+YES = "do not ask"
+
+
+def add_actions(parser: argparse.ArgumentParser) -> Any:
+    """The place for the actions of a subcommand that has to have one."""
+    return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+
+def add_action(
+    actions: Any, name: str, summary: str, do: Action | None = None, *, json: str = ONE_OBJECT
+) -> argparse.ArgumentParser:
+    """Declare an action; with an empty `json` it has no such option."""
+    action: argparse.ArgumentParser = actions.add_parser(
+        name, help=summary, description=f"{summary[:1].upper()}{summary[1:]}."
+    )
+    if do is not None:
+        action.set_defaults(do=do)
+    if json:
+        add_json(action, json)
+    return action
+
+
+def add_json(parser: argparse.ArgumentParser, about: str = "print JSON") -> None:
+    """Declare `--json`."""
+    parser.add_argument("--json", action="store_true", dest="as_json", help=about)
+
+
+def whole_number(least: int = 0, most: int = 10**15 - 1) -> Callable[[str], int]:
+    """The type of an option that takes a whole number within bounds."""
+
+    def parse(text: str) -> int:
+        from argparse import ArgumentTypeError
+
+        if not text.isascii() or not text.isdigit() or len(text) > 15:
+            raise ArgumentTypeError("has to be a whole number")
+        if int(text) < least:
+            raise ArgumentTypeError(f"has to be {least:,} or more")
+        if int(text) > most:
+            raise ArgumentTypeError(f"has to be {most:,} or less")
+        return int(text)
+
+    return parse
+
+
+positive = whole_number(1)
+
+
+def load_settings(home: Home, folder: Path | None = None) -> LoadedSettings:
+    """The settings as they hold in a folder, the current one if none is given. Raises `ConfigError`."""
+    from agent.api.config import load
+
+    return load(home, dict(os.environ), folder or Path.cwd())
+
+
+async def open_store(home: Home) -> Store:
+    """The sessions of a home, which know what to mask. Blocks for a moment. Raises `StoreError`."""
+    from agent.api.home import secrets_of_home
+    from agent.api.sessions import Store
+
+    return await Store.open(home.database, secrets=secrets_of_home())
+
+
+def say(text: str, file: TextIO | None = None) -> None:
+    """Print `text`. Nothing in it steers the terminal, and no character is too much for its encoding."""
+    stream = file or sys.stdout
+    encoding = stream.encoding or "utf-8"
+    print(reveal(text).encode(encoding, "replace").decode(encoding), file=stream)
+
+
+def say_json(value: Any, indent: int | None = None) -> None:
+    """Print JSON; escaped throughout, as some characters beyond ASCII steer terminals."""
+    import json
+
+    print(json.dumps(value, indent=indent), flush=True)
+
+
+def answer(args: argparse.Namespace, data: Any, words: str) -> None:
+    """Say what was done: as JSON where that was asked for, else in words."""
+    say_json(data) if args.as_json else say(words)
+    sys.stdout.flush()
+
+
+def agrees(question: str) -> bool:
+    """Whether the person says yes; the end of the input is a no."""
+    print(f"{reveal(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+    except KeyboardInterrupt:
+        return False
+
+
+def agreed_by(args: argparse.Namespace, question: str, nobody: str) -> bool:
+    """The answer of the person, or that of `--yes`. Raises `ConfigError`: `nobody`, where nobody is there."""
+    from agent.errors import ConfigError
+
+    if not args.yes and not sys.stdin.isatty():
+        raise ConfigError(nobody)
+    return args.yes or agrees(question)
+
+
+def one_line(text: object) -> str:
+    """Outside text on one line."""
+    return " ".join(clean(str(text)).split())
+
+
+def minute_of(seconds: float) -> str:
+    """A time of this machine's zone, to the minute."""
+    import time
+
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def moment(text: str | None, *, end: bool) -> float | None:
+    """The time of an option, in seconds since the epoch. Raises `ConfigError`."""
+    import time
+
+    from agent.errors import ConfigError
+    from tools.results import ToolError
+    from tools.session_search_tool import parse_time
+
+    try:
+        return None if text is None else parse_time(text, end=end, now=time.time())
+    except ToolError as error:
+        raise ConfigError(str(error)) from None
+
+
+def supports_glyphs(file: TextIO | None = None) -> bool:
+    """Whether the stream can show `✓ ✗ ▲`."""
+    try:
+        "✓✗▲".encode((file or sys.stdout).encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
