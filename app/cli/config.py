@@ -60,7 +60,9 @@ def _loaded(args: argparse.Namespace) -> LoadedSettings:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from agent.api.config import LoadedSettings, Settings, dotted
+    from agent.core.config.loader import LoadedSettings
+    from agent.core.config.problem import dotted
+    from agent.core.config.schema import Settings
 
     loaded = LoadedSettings(Settings()) if args.defaults else _loaded(args)
     rows = [(dotted(path), _displayed(path, value), _source(loaded, path)) for path, value in _values(loaded)]
@@ -116,7 +118,8 @@ def _text(value: Any) -> str:
 
 
 def _get(args: argparse.Namespace) -> None:
-    from agent.api.config import lookup, setting_names
+    from agent.core.config import setting_names
+    from agent.core.config.layers import lookup
 
     path = setting_names.split(args.key)
     loaded = _loaded(args)
@@ -129,7 +132,9 @@ def _get(args: argparse.Namespace) -> None:
 
 
 def _set(args: argparse.Namespace) -> None:
-    from agent.api.config import OVERRIDES, set_setting, setting_names
+    from agent.core.config import setting_names
+    from agent.core.config.edit import set_setting
+    from agent.core.config.environment import OVERRIDES
 
     home, key = Home.locate(), args.key
     value = _displayed(setting_names.split(key), set_setting(home, key, args.value))
@@ -140,7 +145,7 @@ def _set(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from agent.api.config import load
+    from agent.core.config.loader import load
 
     home = Home.locate()
     loaded = load(home, os.environ, _workspace(args), thorough=True)
@@ -155,7 +160,12 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _trust(args: argparse.Namespace) -> None:
-    from agent.api.config import PROJECT_FILE, UnreadableSettingsError, dotted, leaves, lookup, parse, trust
+    from agent.core.config import trust
+    from agent.core.config.document import parse
+    from agent.core.config.layers import leaves, lookup
+    from agent.core.config.loader import PROJECT_FILE
+    from agent.core.config.problem import dotted
+    from agent.core.config.settings_file import UnreadableSettingsError
 
     home, folder = Home.locate(), Path(args.folder)
 
@@ -230,7 +240,7 @@ def _say_agents(project: ProjectSettings) -> None:
 
 
 def _untrust(args: argparse.Namespace) -> None:
-    from agent.api.config import trust
+    from agent.core.config import trust
 
     root = trust.project_root(Path(args.folder))
     known = trust.untrust(Home.locate(), root)

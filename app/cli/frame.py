@@ -11,15 +11,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from tools.text.safe_text import clean, reveal
+from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from agent.api.config import LoadedSettings
-    from agent.api.home import Home
-    from agent.api.sessions import Store
+    from agent.core.config.loader import LoadedSettings
+    from agent.core.home import Home
+    from agent.core.store.store import Store
 
     Action = Callable[[argparse.Namespace], int | None]
 
@@ -73,15 +73,15 @@ positive = whole_number(1)
 
 def load_settings(home: Home, folder: Path | None = None) -> LoadedSettings:
     """The settings as they hold in a folder, the current one if none is given. Raises `ConfigError`."""
-    from agent.api.config import load
+    from agent.core.config.loader import load
 
     return load(home, dict(os.environ), folder or Path.cwd())
 
 
 async def open_store(home: Home) -> Store:
     """The sessions of a home, which know what to mask. Blocks for a moment. Raises `StoreError`."""
-    from agent.api.home import secrets_of_home
-    from agent.api.sessions import Store
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.core.store.store import Store
 
     return await Store.open(home.database, secrets=secrets_of_home())
 
@@ -122,11 +122,6 @@ def agreed_by(args: argparse.Namespace, question: str, nobody: str) -> bool:
     if not args.yes and not sys.stdin.isatty():
         raise ConfigError(nobody)
     return args.yes or agrees(question)
-
-
-def one_line(text: object) -> str:
-    """Outside text on one line."""
-    return " ".join(clean(str(text)).split())
 
 
 def minute_of(seconds: float) -> str:

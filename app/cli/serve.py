@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agent.api.home import Home
+from agent.core.home import Home
 from app.cli.extend.extras import require
 from app.cli.frame import (
     ONE_OBJECT,

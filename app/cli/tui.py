@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.api.home import Home
+from agent.core.home import Home
 from app.cli.frame import say
 from app.cli.safety.folder import workspace
 from app.tui.application import HermesApp

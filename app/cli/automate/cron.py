@@ -13,23 +13,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
 from app.cli.frame import (
     add_action,
     add_actions,
     agrees,
     load_settings,
-    one_line,
     open_store,
     say,
     say_json,
     whole_number,
 )
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from agent.api.schedule import Answer, Job, JobBook, JobRun, Question
-    from agent.api.sessions import Store
+    from agent.automation.schedule.asking import Answer, Question
+    from agent.automation.schedule.book import JobBook
+    from agent.automation.schedule.job import Job, JobRun
+    from agent.core.store.store import Store
 
 LONGEST_LINE = 100_000
 """Bytes of a line from stdin that are read."""
@@ -72,7 +74,8 @@ def _declare_next(actions: Any) -> None:
 
 def _next(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.schedule import ask, machine_zone
+    from agent.automation.schedule.asking import ask
+    from agent.automation.schedule.zones import machine_zone
 
     usual = {
         "tz": machine_zone() if args.tz is None else args.tz,
@@ -123,7 +126,8 @@ def _skip_line(begun: bytes) -> None:
 
 
 def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
-    from agent.api.schedule import ScheduleError, ask
+    from agent.automation.schedule.asking import ask
+    from agent.automation.schedule.zones import ScheduleError
 
     try:
         asked = json.loads(line)
@@ -139,7 +143,8 @@ def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
 
 
 def _question(asked: dict[str, Any], usual: dict[str, Any]) -> Question:
-    from agent.api.schedule import DEFAULT_COUNT, Question, ScheduleError
+    from agent.automation.schedule.asking import DEFAULT_COUNT, Question
+    from agent.automation.schedule.zones import ScheduleError
 
     given: dict[str, Any] = {
         name: asked[name] if asked.get(name) is not None else usual.get(name) for name in _KINDS
@@ -235,7 +240,8 @@ def _work_on(args: argparse.Namespace) -> None:
 
 
 async def _with_book(home: Home, args: argparse.Namespace) -> None:
-    from agent.api.schedule import JobBook, JobNeeds
+    from agent.automation.schedule.book import JobBook
+    from agent.automation.schedule.needs import JobNeeds
 
     async with await open_store(home) as store:
         book = JobBook(store.database, home.schedule, needs=JobNeeds(home))
@@ -274,13 +280,13 @@ def _folder(given: str) -> str:
         # There is no user of that name.
         folder = Path(given)
     if not folder.is_dir():
-        raise ConfigError(f"There is no folder {one_line(folder)}; make it, or give another --cwd.")
+        raise ConfigError(f"There is no folder {one_line(str(folder))}; make it, or give another --cwd.")
     return str(folder)
 
 
 def _wanted(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, Any]:
     """What is asked for; `before` are the rules that a job has."""
-    from agent.api.schedule import delivery_rule
+    from agent.automation.schedule.job import delivery_rule
 
     names = (
         *("schedule", "prompt", "name", "zone", "missed", "overlap", "jitter", "repeat", "until"),
@@ -296,7 +302,7 @@ def _wanted(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, A
 
 
 async def _list(book: JobBook, as_json: bool) -> None:
-    from agent.api.schedule import CLOSED, job_json
+    from agent.automation.schedule.book import CLOSED, job_json
 
     jobs = await book.jobs()
     runs = [next(iter(await book.runs(job.id, 1)), None) for job in jobs]
@@ -363,7 +369,7 @@ async def _made(done: str, home: Home, store: Store, job: Job, as_json: bool) ->
 
 
 def _show(done: str, job: Job, as_json: bool, refused: Sequence[str] = ()) -> None:
-    from agent.api.schedule import job_json
+    from agent.automation.schedule.book import job_json
 
     if as_json:
         say_json({"job": job_json(job), **({"refused": list(refused)} if refused else {})})
@@ -401,7 +407,7 @@ def _run_now(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from agent.api.job_runs import open_runner
-    from agent.api.schedule import JobBook
+    from agent.automation.schedule.book import JobBook
 
     home = Home.locate()
     settings = (await asyncio.to_thread(load_settings, home)).settings
@@ -426,7 +432,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> None:
-    from agent.api.schedule import installation
+    from agent.automation.schedule.unit import installation
 
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     wanted = installation(Home.locate().root, config, args.systemd)

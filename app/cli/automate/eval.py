@@ -117,7 +117,8 @@ def _tell_asking(model: str, done: int, pairs: int) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    from agent.api.evaluation import compare, read_result
+    from agent.automation.evaluation.comparison import compare
+    from agent.automation.evaluation.figures import read_result
 
     found = compare(read_result(args.first), read_result(args.second), args.seed)
     if args.as_json:
@@ -127,7 +128,8 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _judge(args: argparse.Namespace) -> None:
-    from agent.api.evaluation import calibrate, pairs_in
+    from agent.automation.evaluation.agreement import pairs_in
+    from agent.automation.evaluation.calibration import calibrate
 
     pairs = None if args.pairs is None else pairs_in(args.pairs)
     found = asyncio.run(
@@ -143,7 +145,7 @@ def _judge(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.api.evaluation import bundled, read_suite
+    from agent.automation.evaluation.suite import bundled, read_suite
 
     suites = [read_suite(name) for name in bundled()]
     if args.as_json:
@@ -154,7 +156,8 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from agent.api.evaluation import read_result, write_run
+    from agent.automation.evaluation.figures import read_result
+    from agent.automation.evaluation.wandb_run import write_run
 
     result = read_result(args.result)
     folder = args.result if args.result.is_dir() else args.result.parent

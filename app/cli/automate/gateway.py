@@ -7,7 +7,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.automate import gateway_setup
 from app.cli.extend.extras import require
@@ -43,7 +43,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from agent.api.gateways import gateway_kinds
+    from agent.integrations.gateways.kinds import gateway_kinds
 
     home = Home.locate()
     loaded = load_settings(home)
@@ -85,7 +85,7 @@ def _with_book(args: argparse.Namespace) -> None:
 
 
 async def _work(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
-    from agent.api.gateways import GatewayBook
+    from agent.integrations.gateways.book import GatewayBook
 
     async with await open_store(home) as store:
         book = GatewayBook(store.database)

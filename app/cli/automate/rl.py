@@ -189,7 +189,8 @@ def _options(args: argparse.Namespace) -> Any:
 
 
 def _train(args: argparse.Namespace) -> None:
-    from agent.api.training import read_environment, train
+    from agent.automation.training.arena import read_environment
+    from agent.automation.training.bandit import train
 
     try:
         ways = [line.strip() for line in args.prompts.read_text("utf-8").splitlines() if line.strip()]

@@ -36,7 +36,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_named(args: argparse.Namespace) -> None:
-    from agent.api.extras import checked
+    from agent.integrations.extras import checked
 
     names = checked(args.names)
     _add(names, ask=not args.yes)
@@ -45,7 +45,7 @@ def _add_named(args: argparse.Namespace) -> None:
 
 
 def _remove(args: argparse.Namespace) -> None:
-    from agent.api.extras import checked, removing
+    from agent.integrations.extras import checked, removing
 
     names = checked(args.names)
     change = removing(names)

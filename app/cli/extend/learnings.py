@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
-from app.cli.frame import add_action, add_actions, answer, load_settings, one_line, open_store, say, say_json
+from agent.core.home import Home
+from app.cli.frame import add_action, add_actions, answer, load_settings, open_store, say, say_json
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from agent.api.learnings import Learning, LearningBook, LearningChange
+    from agent.knowledge.learnings.learning import Learning
+    from agent.knowledge.learnings.store import LearningBook, LearningChange
 
 _STATUSES = ("candidate", "learning", "stale", "retired")
 _LOOKS = ("list", "search", "export")
@@ -62,7 +64,7 @@ def _number(text: str) -> int:
 
 @asynccontextmanager
 async def _open_book() -> AsyncIterator[LearningBook]:
-    from agent.api.learnings import learning_book
+    from agent.knowledge.learnings.store import learning_book
 
     home, here = Home.locate(), Path.cwd()
     settings = (await asyncio.to_thread(load_settings, home, here)).settings
@@ -80,7 +82,7 @@ async def _found(args: argparse.Namespace) -> Sequence[Learning]:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from agent.api.learnings import record
+    from agent.knowledge.learnings.learning import record
 
     found = asyncio.run(_found(args))
 
@@ -103,7 +105,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _change(args: argparse.Namespace) -> None:
-    from agent.api.learnings import LearningNote
+    from tools.services.learning_notes import LearningNote
 
     async def change_of(action: str) -> tuple[LearningChange, str]:
         async with _open_book() as book:

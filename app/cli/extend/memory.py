@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode
-from app.cli.frame import add_action, add_actions, answer, load_settings, one_line, say, say_json
+from app.cli.frame import add_action, add_actions, answer, load_settings, say, say_json
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -58,7 +58,8 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int | None:
     """Carry it out. Raises `HermesError`."""
-    from agent.api.memory import kept_elsewhere, memory_files
+    from agent.session.conversation.session_prompt import memory_files
+    from agent.session.wiring.plugin_memory import kept_elsewhere
 
     home, here = Home.locate(), Path.cwd()
     settings = load_settings(home).settings
@@ -145,7 +146,7 @@ def _show(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> None:
 
 
 def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argparse.Namespace) -> None:
-    from agent.api.memory import MemoryOperation, MemoryWriteError, usage
+    from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError, usage
 
     operation = MemoryOperation(action, text if action == "add" else "", "" if action == "add" else text)
     try:
@@ -207,7 +208,7 @@ def _find(memory: MemoryContents, wanted: str) -> str:
 
 
 def _edit(files: MemoryFiles, scope: Scope) -> None:
-    from agent.api.memory import usage
+    from agent.knowledge.memory.entries import usage
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not editor.strip():

@@ -13,7 +13,7 @@ from app.cli.frame import add_action, add_actions, load_settings
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.models import Progress
+    from agent.model.local.pull import Progress
 
 _HINT = "Use it with: hermes --model local"
 _SMALL_MODEL = "It is a small model: good for a first try and for single steps offline, not for long tasks."
@@ -41,14 +41,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _path(args: argparse.Namespace) -> None:
-    from agent.api.models import model_file
+    from agent.model.local.weights import model_file
 
     home = Home.locate()
     _print_path(model_file(home, _configured(home)))
 
 
 def _pull(args: argparse.Namespace) -> int:
-    from agent.api.models import PROVENANCE, Listener, pull, wanted
+    from agent.model.local.pull import Listener, pull
+    from agent.model.local.weights import PROVENANCE, wanted
 
     home = Home.locate()
     local = load_settings(home).settings.local
@@ -72,7 +73,7 @@ def _pull(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.api.models import CATALOGUE, installed, model_file
+    from agent.model.local.weights import CATALOGUE, installed, model_file
 
     home = Home.locate()
     present = installed(home)
@@ -94,7 +95,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _remove(args: argparse.Namespace) -> None:
-    from agent.api.models import installed
+    from agent.model.local.weights import installed
 
     home, name = Home.locate(), args.name
     path = next((path for path in installed(home) if path.name == name), None)

@@ -91,7 +91,8 @@ def _tested(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.api.plugins import differences, find
+    from agent.integrations.plugins.differences import differences
+    from agent.integrations.plugins.shelf import find
 
     home = Home.locate()
     found = find(home, Path.cwd())
@@ -129,7 +130,8 @@ def _skipped(registered: Registrations) -> list[str]:
 
 
 def _inspect(args: argparse.Namespace) -> None:
-    from agent.api.plugins import card, read_plugin
+    from agent.integrations.plugins.enabling import card
+    from agent.integrations.plugins.package import read_plugin
 
     home = Home.locate()
     plugin = read_plugin(Path(args.path), home.plugin_data / "none")
@@ -141,7 +143,10 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _install(args: argparse.Namespace) -> None:
-    from agent.api.plugins import PluginError, find, is_name, put_in_place, staged
+    from agent.integrations.plugins.installing import put_in_place, staged
+    from agent.integrations.plugins.manifest import is_name
+    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.shelf import find
 
     home = Home.locate()
     if not Path(args.source).is_dir():
@@ -172,7 +177,7 @@ def _enable(args: argparse.Namespace) -> None:
 
 
 def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None:
-    from agent.api.plugins import hashes
+    from agent.integrations.plugins.files import hashes
 
     if shelved.hashes is None and shelved.plugin is not None:
         # What is agreed to is what was shown, should a file change meanwhile.
@@ -212,7 +217,7 @@ class _DeclinedError(ConfigError):
 
 
 def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None:
-    from agent.api.plugins import Agreement, enable, taken_names
+    from agent.integrations.plugins.enabling import Agreement, enable, taken_names
 
     agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
 
@@ -232,7 +237,7 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
 
 
 def _disable(args: argparse.Namespace) -> None:
-    from agent.api.plugins import withdraw
+    from agent.integrations.plugins.enabling import withdraw
 
     home = Home.locate()
     shelved = _one(home, args.name)
@@ -243,7 +248,7 @@ def _disable(args: argparse.Namespace) -> None:
 
 
 def _uninstall(args: argparse.Namespace) -> None:
-    from agent.api.plugins import uninstall
+    from agent.integrations.plugins.installing import uninstall
 
     home = Home.locate()
     shelved = _one(home, args.name)
@@ -252,7 +257,7 @@ def _uninstall(args: argparse.Namespace) -> None:
 
 
 def _create(args: argparse.Namespace) -> None:
-    from agent.api.plugins import create
+    from agent.integrations.plugins.creating import create
 
     folder = Path(args.path).absolute()
     for name in create(folder):

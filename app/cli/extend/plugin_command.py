@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_registered(subparsers: Any, name: str) -> None:
     """Declare the command that an agreed plugin registered under a name, if there is one. Reads one file."""
-    from agent.api.plugins import ConsentFile
+    from agent.integrations.plugins.consent import ConsentFile
 
     for consent in ConsentFile(Home.locate().plugin_consent).read().values():
         for command in consent.registered.cli_commands:
@@ -35,7 +35,10 @@ def add_registered(subparsers: Any, name: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out; the exit code is that of the plugin. Raises `HermesError`."""
-    from agent.api.plugins import PluginEnvironment, PluginError, PluginRunner, find_agreed
+    from agent.integrations.plugins.enabling import PluginEnvironment
+    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.runner import PluginRunner
+    from agent.integrations.plugins.shelf import find_agreed
 
     home = Home.locate()
     for each in find_agreed(home, Path.cwd()):

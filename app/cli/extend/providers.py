@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import add_action, add_json, load_settings, say, say_json
+from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -124,7 +125,8 @@ def _key_words(row: dict[str, Any]) -> str:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from agent.api.models import dialect_name, learned_of, seller
+    from agent.model.dialect_book import dialect_name, learned_of
+    from agent.model.providers import seller
 
     home, loaded = _here()
     name: str = args.name
@@ -260,8 +262,8 @@ def _typed_key() -> str:
 
 
 def _remove(args: argparse.Namespace) -> None:
-    from agent.api.config import drop_entry
-    from agent.api.models import forget
+    from agent.core.config.edit import drop_entry
+    from agent.model.dialect_book import forget
 
     home, loaded = _here()
     name: str = args.name
@@ -282,7 +284,7 @@ def _remove(args: argparse.Namespace) -> None:
 
 
 def _forget(args: argparse.Namespace) -> None:
-    from agent.api.models import forget
+    from agent.model.dialect_book import forget
 
     home, loaded = _here()
     name: str = args.name

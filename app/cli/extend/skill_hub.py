@@ -11,24 +11,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
 from app.cli.frame import agrees, answer, load_settings, say, say_json, whole_number
 from app.tui.screens.skill_report import candidate_lines, file_lines, scan_lines
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.skill_hub import (
-        AuditedSkill,
-        Candidate,
-        LockedSkill,
-        Side,
-        SkillHub,
-        SkillOffer,
-        SnapshotRow,
-        UpdatePlan,
-    )
-    from agent.api.skills import Skill, SkillCatalog
+    from agent.knowledge.skills.catalog import SkillCatalog
+    from agent.knowledge.skills.hub.lock import LockedSkill
+    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.hub.service import AuditedSkill, SkillHub, UpdatePlan
+    from agent.knowledge.skills.hub.snapshot import SnapshotRow
+    from agent.knowledge.skills.hub.source import SkillOffer
+    from agent.knowledge.skills.hub.updating import Side
+    from agent.knowledge.skills.skill import Skill
 
 IDENTIFIER = (
     "a skill: owner/repository/folder on GitHub, SOURCE:NAME, an address, a git URL (URL.git#folder), "
@@ -39,7 +36,7 @@ _FORCE = "take what the scan calls caution; never what it calls dangerous"
 
 def open_catalog(args: argparse.Namespace) -> SkillCatalog:
     """The skills of the folder that is worked in."""
-    from agent.api.skills import skill_catalog
+    from agent.integrations.plugins.skill_catalog import skill_catalog
     from app.cli.safety.folder import workspace
 
     home, here = Home.locate(), workspace(getattr(args, "cwd", None))
@@ -48,7 +45,7 @@ def open_catalog(args: argparse.Namespace) -> SkillCatalog:
 
 def open_skill_hub() -> SkillHub:
     """The hub of this person, as the settings have it."""
-    from agent.api.skill_hub import open_hub
+    from agent.knowledge.skills.hub.service import open_hub
 
     home, here = Home.locate(), Path.cwd()
     loaded = load_settings(home, here)
@@ -145,7 +142,7 @@ def _identifier(offer: SkillOffer) -> str:
 
 
 def _offer_record(offer: SkillOffer) -> dict[str, Any]:
-    from agent.api.skill_hub import trust_of
+    from agent.knowledge.skills.trust import trust_of
 
     return {
         "identifier": _identifier(offer),
@@ -185,7 +182,8 @@ def _declare_install(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from agent.api.skill_hub import HubRefusedError, require_allowed
+    from agent.knowledge.skills.hub.installing import require_allowed
+    from agent.knowledge.skills.hub.problems import HubRefusedError
 
     hub = open_skill_hub()
     with hub.candidate(args.skill, args.version, force=args.force) as candidate:
@@ -257,7 +255,8 @@ def _update(args: argparse.Namespace) -> int:
 def _updated(
     hub: SkillHub, row: LockedSkill, args: argparse.Namespace, side: Side | None = None
 ) -> dict[str, Any]:
-    from agent.api.skill_hub import HubRefusedError, require_allowed
+    from agent.knowledge.skills.hub.installing import require_allowed
+    from agent.knowledge.skills.hub.problems import HubRefusedError
 
     side = side or args.side
     with hub.update(row, args.version, side=side, force=args.force) as plan:
@@ -432,7 +431,7 @@ def _declare_publish(parser: argparse.ArgumentParser) -> None:
 
 
 def _publish(args: argparse.Namespace) -> int:
-    from agent.api.skill_hub import (
+    from agent.knowledge.skills.hub.publishing import (
         check_publishable,
         index_text,
         publish_archive,
@@ -480,7 +479,7 @@ def _publish(args: argparse.Namespace) -> int:
 
 def _skill(args: argparse.Namespace) -> Skill:
     """The skill that is meant. Raises `ConfigError`."""
-    from agent.api.skill_hub import skill_at
+    from agent.knowledge.skills.hub.publishing import skill_at
 
     if "/" in args.skill or args.skill.startswith("."):
         return skill_at(Path(args.skill).expanduser().absolute())
@@ -523,7 +522,7 @@ def _declare_snapshot(parser: argparse.ArgumentParser) -> None:
 
 
 def _snapshot(args: argparse.Namespace) -> int:
-    from agent.api.skill_hub import parse_snapshot, render_snapshot
+    from agent.knowledge.skills.hub.snapshot import parse_snapshot, render_snapshot
 
     hub = open_skill_hub()
     if args.what == "import":
@@ -576,7 +575,7 @@ def _import_list(hub: SkillHub, rows: tuple[SnapshotRow, ...], args: argparse.Na
 
 
 def _import_one(hub: SkillHub, row: SnapshotRow, args: argparse.Namespace) -> dict[str, Any]:
-    from agent.api.skill_hub import require_allowed
+    from agent.knowledge.skills.hub.installing import require_allowed
 
     with hub.snapshot_candidate(row, force=args.force) as candidate:
         if not args.as_json:

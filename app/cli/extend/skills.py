@@ -87,7 +87,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from agent.api.skills import linked_files
+    from agent.knowledge.skills.skill import linked_files
     from themes.skin_problem import nearest
 
     found = skill_hub.open_catalog(args).load()
@@ -133,7 +133,8 @@ def _declare_validate(parser: argparse.ArgumentParser) -> None:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from agent.api.skills import SkillFormatError, read_text, skill_file, validate
+    from agent.knowledge.skills.frontmatter import SkillFormatError, validate
+    from agent.knowledge.skills.skill import read_text, skill_file
 
     folder = _folder(args.path)
     try:
@@ -165,7 +166,8 @@ def _declare_scan(parser: argparse.ArgumentParser) -> None:
 
 
 def _scan(args: argparse.Namespace) -> None:
-    from agent.api.skills import decide, scan_folder, trust_of
+    from agent.knowledge.skills.scanner import scan_folder
+    from agent.knowledge.skills.trust import decide, trust_of
 
     folder = _folder(args.path)
     trust = trust_of(args.source or str(folder))

@@ -59,7 +59,11 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 async def _run(home: Home, args: argparse.Namespace) -> ExitCode | None:
-    from agent.api.web import batch, crawl, extract, persons_web, search
+    from agent.integrations.web.batch import batch
+    from agent.integrations.web.crawl.crawling import crawl
+    from agent.integrations.web.extracting import extract
+    from agent.integrations.web.person import persons_web
+    from agent.integrations.web.searching import search
 
     async with persons_web(home, Path.cwd()) as web:
         if args.action == "search":

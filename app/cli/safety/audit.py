@@ -6,9 +6,10 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ExitCode
-from app.cli.frame import add_json, answer, moment, one_line, positive, say, say_json
+from app.cli.frame import add_json, answer, moment, positive, say, say_json
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.safety.audit.check import AuditReport
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(home: Home, args: argparse.Namespace) -> None:
-    from agent.api.permissions import newest
+    from agent.safety.audit.record import newest
 
     since = moment(args.since, end=False)
 

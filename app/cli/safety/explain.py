@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.permissions import Verdict
 from agent.errors import ConfigError
+from agent.safety.verdict import Verdict
 from app.cli.frame import say
 
 if TYPE_CHECKING:

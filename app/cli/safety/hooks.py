@@ -32,7 +32,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def _hooks() -> tuple[list[Hook], HookConsent]:
     """The hooks of the settings and what was agreed to; what is wrong with one is said."""
-    from agent.api.hooks import HookConsent
+    from agent.integrations.hooks.consent import HookConsent
 
     home = Home.locate()
     loaded = load_settings(home)

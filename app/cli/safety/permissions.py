@@ -14,7 +14,8 @@ from app.cli.frame import add_action, add_actions, agreed_by, say, say_json
 from app.cli.safety import explain
 
 if TYPE_CHECKING:
-    from agent.api.permissions import PermissionRule, Permissions
+    from agent.safety.permissions.policy import Permissions
+    from agent.safety.permissions.rules import PermissionRule
 
 DESCRIPTION = "List, explain, test and change what may be done."
 
@@ -53,8 +54,9 @@ def _permissions(args: argparse.Namespace, surface: str = "") -> Permissions:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.api.config import load
-    from agent.api.permissions import SUMMARIES, SURFACES, canonical
+    from agent.core.config.loader import load
+    from agent.core.modes import SUMMARIES, canonical
+    from agent.safety.permissions.file import SURFACES
 
     if args.surface and args.surface not in SURFACES:
         raise ConfigError(f"There is no surface `{args.surface}`; surfaces are {', '.join(SURFACES)}.")
@@ -96,7 +98,7 @@ def _row(rule: PermissionRule, width: int) -> str:
 
 
 def _test(args: argparse.Namespace) -> int:
-    from agent.api.permissions import program_mistakes
+    from agent.safety.programs.table import program_mistakes
 
     checked = failed = 0
     for file in _permissions(args).files():
@@ -116,7 +118,7 @@ def _test(args: argparse.Namespace) -> int:
 
 
 def _change(args: argparse.Namespace) -> None:
-    from agent.api.permissions import plan_rule
+    from agent.safety.permissions.editing import plan_rule
 
     permissions = _permissions(args)
     verdict: Any = args.action

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import HermesError
 from app.cli.frame import add_action, add_actions, answer, say, say_json
 from app.service.credentials import Credentials

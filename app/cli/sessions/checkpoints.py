@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bool) -> None:
-    from agent.api.checkpoints import status
+    from agent.workspace.checkpoints.garbage_collection import status
 
     found = status(store)
     if as_json:

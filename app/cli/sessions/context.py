@@ -42,7 +42,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _allow(args: argparse.Namespace) -> None:
-    from agent.api.context import let_in, passages_here
+    from agent.knowledge.context.allowed_passages import let_in
+    from agent.knowledge.context.passages_here import passages_here
 
     home, here = Home.locate(), workspace(None)
     limit = load_settings(home, here).settings.context.file_chars
@@ -54,7 +55,7 @@ def _allow(args: argparse.Namespace) -> None:
 
 
 def _forbid(args: argparse.Namespace) -> None:
-    from agent.api.context import allowed_places, keep_back
+    from agent.knowledge.context.allowed_passages import allowed_places, keep_back
 
     home = Home.locate()
     places = allowed_places(home)
@@ -80,7 +81,7 @@ def _indented(text: str) -> str:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from agent.api.context import SHORT
+    from agent.knowledge.context.quarantine import SHORT
 
     table = asyncio.run(_table(Home.locate(), args.model))
     if args.as_json:
@@ -99,11 +100,11 @@ def _show(args: argparse.Namespace) -> None:
 
 async def _table(home: Home, model: str | None) -> ContextTable:
     """The table of a session that is opened for it and leaves nothing behind."""
-    from agent.api.canvas import CanvasDocuments
-    from agent.api.checkpoints import drop_sessions
     from agent.api.opening import open_session
-    from agent.api.options import Options
-    from agent.api.sessions import discard
+    from agent.knowledge.canvas.documents import CanvasDocuments
+    from agent.session.conversation.script_journal import discard
+    from agent.session.options import Options
+    from agent.workspace.checkpoints.garbage_collection import drop_sessions
 
     options = Options(workspace=workspace(None), model=model, surface="json")
     client = await open_session(options, environ=os.environ)

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
-from app.cli.frame import add_json, agrees, answer, minute_of, one_line, say, say_json
+from app.cli.frame import add_json, agrees, answer, minute_of, say, say_json
 from tools.text.safe_text import clean
 from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
-    from agent.api.checkpoints import CheckpointStore, Choice, PlanItem, Restored, RestorePlan, Step, StepLog
-    from agent.api.sessions import Store
+    from agent.core.store.store import Store
+    from agent.workspace.checkpoints.entries import Step
+    from agent.workspace.checkpoints.restore.apply import Restored
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem
+    from agent.workspace.checkpoints.step_log import StepLog
+    from agent.workspace.checkpoints.store import CheckpointStore
 
 NAMED = 20
 """Paths that stay and are named one by one; the others are counted."""
@@ -217,7 +222,7 @@ def _plan(
 
 
 def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> None:
-    from agent.api.checkpoints import step_apart
+    from agent.workspace.checkpoints.git_words import step_apart
 
     wanted = _paths(args.file, session.root)
     steps = [step for step in line.steps() if wanted is None or _touches(step, wanted)]
@@ -261,8 +266,9 @@ def _touches(step: Step, wanted: Sequence[str]) -> bool:
 def _diff(
     home: Home, store: CheckpointStore, line: StepLog, session: _Session, args: argparse.Namespace
 ) -> None:
-    from agent.api.checkpoints import PathChange, numbered
-    from agent.api.export import patch_between
+    from agent.session.export.patch import patch_between
+    from agent.workspace.checkpoints.entries import PathChange
+    from agent.workspace.checkpoints.restore.hunk_restore import numbered
 
     position = _position(args.diff, line, session)
     plan = _plan(home, store, line, session, position, args)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError, StoreError
 from app.cli.frame import (
     add_action,
@@ -18,7 +18,6 @@ from app.cli.frame import (
     answer,
     minute_of,
     moment,
-    one_line,
     open_store,
     say,
     say_json,
@@ -29,9 +28,10 @@ from tools.text.safe_text import clean, truncate
 from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from agent.api.history import Node
-    from agent.api.search import Recall, SearchHit
-    from agent.api.sessions import Store
+    from agent.core.store.nodes import Node
+    from agent.core.store.search import SearchHit
+    from agent.core.store.store import Store
+    from agent.knowledge.recall.recall import Recall
 
 _ROLES = ("user", "assistant", "tool", "notice")
 _SHOWN_RESULT = 2_000
@@ -202,7 +202,7 @@ def _resolved(folder: str | None) -> str | None:
 
 
 async def _show(store: Store, args: argparse.Namespace) -> None:
-    from agent.api.export import node_record
+    from agent.core.store.export import node_record
 
     session = await store.find_session(args.session)
     nodes = await session_export.masked_nodes(store, await store.path(session.id, args.branch))
@@ -256,7 +256,7 @@ async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCod
 
 
 def _recover(home: Home, args: argparse.Namespace) -> None:
-    from agent.api.sessions import recover_copy
+    from agent.core.store.salvage import recover_copy
 
     damaged = Path(args.file) if args.file else home.database
     copy = recover_copy(damaged)
@@ -289,7 +289,8 @@ def _text(node: Node) -> str:
 
 async def _search(store: Store, home: Home, args: argparse.Namespace) -> None:
     """Print what was found. Raises `HermesError`."""
-    from agent.api.search import Filters, open_recall
+    from agent.core.store.search import Filters
+    from agent.session.wiring.recall import open_recall
 
     query = " ".join(args.query)
     if not query.strip():
@@ -379,8 +380,8 @@ def _hit_row(hit: SearchHit, width: int) -> str:
 
 async def _import(store: Store, home: Home, args: argparse.Namespace) -> None:
     """Import it. Raises `HermesError`, and then nothing was imported."""
-    from agent.api.search import open_recall
-    from agent.api.sessions import parse_sessions
+    from agent.core.store.importing import parse_sessions
+    from agent.session.wiring.recall import open_recall
 
     path = Path(args.file)
     sessions = await asyncio.to_thread(lambda: parse_sessions(_text_of(path).split("\n")))

@@ -8,9 +8,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent.api.home import Home
+from agent.core.home import Home
 from app.cli.frame import ONE_OBJECT, add_json, load_settings, say, say_json
-from tools.text.safe_text import clean
+from tools.text.words import one_line, plural
 
 if TYPE_CHECKING:
     from agent.session.spending.report import UsageLine, UsageReport
@@ -65,8 +65,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 async def _report(home: Home, by: Any, days: int | None) -> UsageReport:
-    from agent.api.sessions import Store
-    from agent.api.usage import prices_of, report
+    from agent.core.store.store import Store
+    from agent.session.spending.prices import prices_of
+    from agent.session.spending.report import report
 
     loaded = await asyncio.to_thread(load_settings, home)
     async with await Store.open(home.database) as store:

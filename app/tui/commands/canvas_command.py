@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 async def _canvas(app: AppContext, name: str) -> None:
-    from agent.api.canvas import CanvasDocuments, canvases_of
-    from agent.api.home import Home
+    from agent.core.home import Home
+    from agent.knowledge.canvas.documents import CanvasDocuments
+    from tools.services.canvases import canvases_of
 
     client = app.need_client()
     results = [

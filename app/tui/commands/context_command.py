@@ -10,6 +10,7 @@ from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
+    from agent.knowledge.context.quarantine import KeptPassage
     from app.tui.app_context import AppContext
 
 

@@ -16,9 +16,18 @@ if TYPE_CHECKING:
     from agent.api.session import SessionClient, SessionHistory
     from agent.core.store.operations import Operation
     from agent.events import BranchSwitched
+    from agent.session.history.navigation import NavigationResult
+    from agent.workspace.checkpoints.restore.plan import RestorePlan
+    from agent.workspace.checkpoints.restore.plan_items import Choice
     from app.tui.app_context import AppContext
     from app.tui.conversation.shown_history import ShownHistory
     from app.tui.screens.history.timeline_services import What
+
+    class HistoryPort(AppContext, Protocol):
+        """The ways back and forth in the history of the session."""
+
+        @property
+        def history_actions(self) -> HistoryActions: ...
 
 
 Choices = Mapping[str, "Choice"]
@@ -225,13 +234,6 @@ class HistoryActions:
             return
         if not pane.show_ignored(found):
             self._app.say("The session changed no ignored files.")
-
-
-class HistoryPort(AppContext, Protocol):
-    """The ways back and forth in the history of the session."""
-
-    @property
-    def history_actions(self) -> HistoryActions: ...
 
 
 def _told(words: str, went: NavigationResult, rest: str) -> str:

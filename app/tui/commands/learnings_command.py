@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 async def _learnings(app: AppContext, argument: str) -> None:
-    from agent.api.config import load
-    from agent.api.home import Home, secrets_of_home
-    from agent.api.learnings import learning_book
-    from agent.api.sessions import Store
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.core.store.store import Store
+    from agent.knowledge.learnings.store import learning_book
     from app.tui.conversation.open_search_hit import show_place
     from app.tui.screens.learnings import LearningsScreen
 

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 async def _memory(app: AppContext, argument: str) -> None:
-    from agent.api.config import load
-    from agent.api.home import Home
-    from agent.api.memory import kept_elsewhere, memory_files
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.session.conversation.session_prompt import memory_files
+    from agent.session.wiring.plugin_memory import kept_elsewhere
     from app.tui.conversation.open_search_hit import show_place
     from app.tui.screens.memory import MemoryScreen
 

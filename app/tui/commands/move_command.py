@@ -15,7 +15,6 @@ USAGE = "Write where it goes on: /move telegram, or /move here to take it out of
 
 
 async def _move(app: AppContext, where: str) -> None:
-    from agent.api.home import Home
     from agent.api.service import check_move, move_session
     from agent.core.home import Home
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def _paste(app: AppContext, _nothing: str) -> None:
-    from agent.api.home import Home
+    from agent.core.home import Home
     from app.tui.conversation.attachments import look
     from app.tui.conversation.clipboard_images import NoImageError, clipboard_image, keep
     from tools.results import ToolError

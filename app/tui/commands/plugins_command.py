@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from agent.api.home import Home
-    from agent.api.plugins import PluginEnvironment, PluginFailure, RegisteredProvider, ShelvedPlugin
+    from agent.core.home import Home
+    from agent.integrations.plugins.enabling import PluginEnvironment
+    from agent.integrations.plugins.failure import PluginFailure
+    from agent.integrations.plugins.registrations import RegisteredProvider
+    from agent.integrations.plugins.shelf import ShelvedPlugin
     from app.tui.app_context import AppContext
     from app.tui.screens.plugins import AgreeTo, PluginRow
 
@@ -145,7 +148,7 @@ def failed(failure: PluginFailure | None) -> str:
 
 
 async def _plugins(app: AppContext, _argument: str) -> None:
-    from agent.api.home import Home
+    from agent.core.home import Home
     from app.tui.screens.plugins import PluginsScreen
 
     home = await asyncio.to_thread(Home.locate)

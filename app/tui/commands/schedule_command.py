@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 
 async def _schedule(app: AppContext, _argument: str) -> None:
-    from agent.api.home import Home, secrets_of_home
-    from agent.api.schedule import JobBook, JobNeeds
-    from agent.api.sessions import Store
+    from agent.automation.schedule.book import JobBook
+    from agent.automation.schedule.needs import JobNeeds
+    from agent.core.config.known_secrets import secrets_of_home
+    from agent.core.home import Home
+    from agent.core.store.store import Store
     from app.tui.conversation.job_watch import RunStarter
     from app.tui.screens.schedule import ScheduleScreen
 

@@ -18,12 +18,11 @@ from widgets.prompt.completion import CommandChoice
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext
 
+    class SkillNamesPort(AppContext, Protocol):
+        """The skills that can be run by their names."""
 
-class SkillNamesPort(AppContext, Protocol):
-    """The skills that can be run by their names."""
-
-    @property
-    def skills(self) -> SkillNames: ...
+        @property
+        def skills(self) -> SkillNames: ...
 
 
 class SkillNames:

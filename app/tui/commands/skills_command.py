@@ -48,7 +48,7 @@ class DiskShelf:
 
 
 async def _skills(app: SkillNamesPort, argument: str) -> None:
-    from agent.api.home import Home
+    from agent.core.home import Home
     from app.tui.screens.skills import SkillsScreen
 
     client = app.need_client()

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from agent.api.senses import Recording
+    from agent.integrations.senses.recording import Recording
     from app.tui.app_context import AppContext
 
 
@@ -35,8 +35,8 @@ async def _talk(app: AppContext, _nothing: str) -> None:
 
 
 async def _said(app: AppContext, enough: asyncio.Event) -> str:
-    from agent.api.home import Home
-    from agent.api.senses import begin_dictation
+    from agent.core.home import Home
+    from agent.session.wiring.outside_services import begin_dictation
 
     environ = dict(os.environ)
     workspace = app.message_sender.workspace

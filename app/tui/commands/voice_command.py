@@ -12,7 +12,7 @@ from app.tui.commands.command_kind import AppCommand
 from tools.senses.spoken import SentenceStream
 
 if TYPE_CHECKING:
-    from agent.api.senses import ReadingAloud
+    from agent.integrations.senses.reading_aloud import ReadingAloud
     from app.tui.app_context import AppContext
 
 

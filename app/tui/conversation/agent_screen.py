@@ -41,7 +41,7 @@ from widgets.rows.row_text import one_line
 from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
-    from agent.api.history import Node
+    from agent.core.store.nodes import Node
     from app.tui.app_context import AgentControls
     from app.tui.conversation.bridge import Bridge
     from app.tui.screens.skins.appearance import AppearancePort

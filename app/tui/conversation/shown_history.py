@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
+    from agent.core.store.nodes import Node
     from app.tui.app_context import AppContext
     from widgets.transcript.items import Item
 

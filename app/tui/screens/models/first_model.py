@@ -10,6 +10,7 @@ from agent.errors import HermesError
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
+    from agent.model.providers import NoModelError
     from app.tui.app_context import AppContext
     from app.tui.conversation.session_host import SessionHost, SessionRequest
 

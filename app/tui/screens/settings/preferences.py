@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from agent.errors import ConfigError, HermesError
 
 if TYPE_CHECKING:
-    from agent.api.config import LoadedSettings, Settings
-    from agent.api.home import Home
+    from agent.core.config.loader import LoadedSettings
+    from agent.core.config.schema import Settings
+    from agent.core.home import Home
     from app.tui.screens.skins.appearance import AppearancePort
 
 AT_ONCE = ("display", "keys", "approvals", "watcher")

@@ -24,11 +24,17 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.theme import Theme
 
-    from agent.api.config import DisplaySettings
+    from agent.core.config.schema import DisplaySettings
     from app.tui.app_context import AppContext
     from themes.contrast import ContrastFinding
     from themes.loader import LoadedSkin
     from themes.skin_changes import SkinFileState
+
+    class AppearancePort(AppContext, Protocol):
+        """What the application looks like."""
+
+        @property
+        def appearance(self) -> Appearance: ...
 
 
 LOOK_SECONDS = 0.5
@@ -225,13 +231,6 @@ class Appearance:
         elif not loaded.problems and loaded.skin != self.skin:
             self.show(loaded.skin)
             self._ports.say(f"{name} was read again.")
-
-
-class AppearancePort(AppContext, Protocol):
-    """What the application looks like."""
-
-    @property
-    def appearance(self) -> Appearance: ...
 
 
 def _read(name: str, folder: Path | None) -> tuple[SkinFileState, LoadedSkin]:
