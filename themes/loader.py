@@ -131,7 +131,7 @@ def new_skin(name: str, based_on: Skin) -> str:
         "",
         f"prompt_symbol: {_yaml(skin.prompt_symbol)}   # at most 4 columns",
         f"spinner: {_yaml(''.join(skin.spinner))}   # one frame a character"
-        if _single(skin)
+        if all(len(frame) == 1 for frame in skin.spinner)
         else f"spinner: {_yaml(list(skin.spinner))}   # frames, equally wide, at most 2 columns",
         f"faces: {_yaml(list(skin.faces))}   # shown beside the verb, at most 16 columns",
         f"verbs: {_yaml(list(skin.verbs))}   # what the status bar says while the model works",
@@ -147,10 +147,6 @@ def new_skin(name: str, based_on: Skin) -> str:
     art = [f"  {line}".rstrip() for line in skin.banner.split("\n")]
     lines += ["banner: |2-", *art] if skin.banner else ["# banner: |", "#   (o_o)"]
     return "\n".join(lines) + "\n"
-
-
-def _single(skin: Skin) -> bool:
-    return all(len(frame) == 1 for frame in skin.spinner)
 
 
 def _yaml(value: object) -> str:

@@ -232,13 +232,9 @@ def _text(node: Node, key: str, report: Report) -> str | None:
         report(f'`{key}` is empty; leave it out for the default, or write "" for nothing.', node.line)
         return None
     text = plain(node.text).strip()
-    if _removed(node.text, text):
+    if "".join(node.text.split()) != "".join(text.split()):
         report(f"`{key}` held characters that cannot be shown; they are left out.", node.line)
     return text
-
-
-def _removed(before: str, after: str) -> bool:
-    return "".join(before.split()) != "".join(after.split())
 
 
 def _fits(text: str, key: str, cells: int, line: int, report: Report) -> bool:

@@ -113,7 +113,8 @@ def drawn(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
     glyph, role = LOOKS[row.state]
     live = row.state in LIVE
     ink = look.ink
-    indent = _indent(row)
+    depth = min(row.depth, DEEPEST)
+    indent = "  " * (depth - 1) + "└ " if depth else ""
     room = max(width // 3 - len(indent), NAME_CELLS)
     name = fit(Text(one_line(row.name), ink("text" if row.state in UNDER_WAY else "dim", bold=live)), room)
     name.pad_right(max(NAME_CELLS - name.cell_len, 0))
@@ -191,9 +192,3 @@ def _took(row: AgentRow, width: int, ink: Ink) -> Text:
         return Text(" ")
     cost = f" · {figures.money(row.cost)}" if row.cost is not None else ""
     return Text(f"{figures.elapsed(row.seconds)} · {figures.tokens(row.tokens)}{cost} ", ink("dim"))
-
-
-def _indent(row: AgentRow) -> str:
-    """What shows that another agent sent it."""
-    depth = min(row.depth, DEEPEST)
-    return "  " * (depth - 1) + "└ " if depth else ""

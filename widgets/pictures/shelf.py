@@ -148,7 +148,9 @@ class PictureShelf:
     async def _take(self, part: PicturePart, room: int) -> None:
         """Read one picture and have it drawn."""
         try:
-            held = await self._loaded(part, room)
+            form, cell = await self.ready()
+            small = await self.load(part.source, room, ROWS, form, cell) if self.load else None
+            held = None if small is None else await self.hold(small, room)
         except Exception:
             log.warning("a picture could not be drawn: %s", part.source, exc_info=True)
             held = None
@@ -160,11 +162,6 @@ class PictureShelf:
         if held is not None:
             self._held[part] = held
             self._arrived(part)
-
-    async def _loaded(self, part: PicturePart, room: int) -> HeldPicture | None:
-        form, cell = await self.ready()
-        small = await self.load(part.source, room, ROWS, form, cell) if self.load else None
-        return None if small is None else await self.hold(small, room)
 
     async def hold(self, small: Thumbnail, room: int = 0) -> HeldPicture:
         """Give a picture to the terminal, with the rows that show it; `release` it later."""

@@ -56,7 +56,9 @@ class KeyHints:
             return [*hints, *self._hint("prompt.submit", "take"), *self._hint("prompt.dismiss", "close")]
         if state.token:
             hints += self._hint("prompt.unfold", "open")
-        if _is_run(state.text):
+        if state.text.lstrip("\n").startswith(("/", "!")) and (
+            route(state.text, busy=False, steer=False).kind in ("command", "shell")
+        ):
             hints += self._hint("prompt.submit", "run")
         elif state.busy:
             hints += [f"queued {state.queued}"] if state.queued else []
@@ -72,10 +74,3 @@ class KeyHints:
         """The first key of a command and what it does; nothing for a command without a key."""
         key = self._shown.get(command)
         return [] if key is None else [f"{key} {word}"]
-
-
-def _is_run(text: str) -> bool:
-    """Whether the text is a command, of ours or of the shell."""
-    return text.lstrip("\n").startswith(("/", "!")) and (
-        route(text, busy=False, steer=False).kind in ("command", "shell")
-    )

@@ -68,7 +68,9 @@ def draw_row(drawing: Drawing, number: int, width: int, around: PaintContext) ->
     right = fit(right, max(room - LEAST_WORDS, 0))
     room -= right.cell_len
     words = _words(row, tree.label(line.node), bool(tree.on_path[line.node]), ink)
-    _light(words, around)
+    if around.found is not None and around.match is not None:
+        for found in around.found.finditer(words.plain):
+            words.stylize(around.match, *found.span())
     kept = min(words.cell_len, GOOD_WORDS)
     tags = fit(tags, max(room - kept, room // 3))
     words = fit(words, max(room - tags.cell_len, 0))
@@ -170,12 +172,6 @@ def _changes(files: list[str], steps: Sequence[int], around: PaintContext) -> Te
         text.append(f" +{added:,}" if added else "", ink("added"))
         text.append(f" −{removed:,}" if removed else "", ink("removed"))
     return text
-
-
-def _light(words: Text, around: PaintContext) -> None:
-    if around.found is not None and around.match is not None:
-        for found in around.found.finditer(words.plain):
-            words.stylize(around.match, *found.span())
 
 
 def shown_path(path: str) -> str:

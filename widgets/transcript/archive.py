@@ -58,7 +58,10 @@ class Archive:
         """Take in an entry, or what has become of it."""
         self._held.pop(index, None)
         try:
-            data = _packed(entry)
+            chosen = entry.chosen.value if entry.chosen else None
+            kind = type(entry.item).__name__
+            record = [entry.gap, entry.age, chosen, kind, _fields(entry.item)]
+            data = zlib.compress(json.dumps(record, default=_fields, separators=(",", ":")).encode(), 1)
             file = self._opened()
             file.seek(self._end)
             if file.write(data) != len(data):
@@ -116,13 +119,6 @@ class _Records:
         self.starts.extend(missing)
         self.sizes.extend(missing)
         self.starts[at], self.sizes[at] = start, size
-
-
-def _packed(entry: DocumentEntry) -> bytes:
-    chosen = entry.chosen.value if entry.chosen else None
-    kind = type(entry.item).__name__
-    record = [entry.gap, entry.age, chosen, kind, _fields(entry.item)]
-    return zlib.compress(json.dumps(record, default=_fields, separators=(",", ":")).encode(), 1)
 
 
 def _unpacked(data: bytes) -> DocumentEntry:

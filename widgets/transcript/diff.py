@@ -54,7 +54,7 @@ def render_diff(
             if room and rows and (gap := drawer.gap(before, part)) is not None:
                 rows.append(gap)
             rows += drawer.draw(part, room, language or file.path)
-            left += max(_height(part) - room, 0)
+            left += max((len(part.lines) if isinstance(part, DiffHunk) else 1) - room, 0)
             before = part
     if left:
         rows.append([Segment(f"… {left:,} more rows", palette.style("dim"))])
@@ -77,10 +77,6 @@ def _parts(file: DiffFile, *, alone: bool) -> Iterator[_Part]:
         yield _Note(file.title, is_title=True)
     for part in file.parts:
         yield part if isinstance(part, DiffHunk) else _Note(part, is_title=False)
-
-
-def _height(part: _Part) -> int:
-    return len(part.lines) if isinstance(part, DiffHunk) else 1
 
 
 def number_size(files: Sequence[DiffFile]) -> int:

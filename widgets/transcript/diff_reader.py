@@ -84,7 +84,10 @@ class _Reader:
         if line.startswith("\\") and self._hunk:
             self._hunk.lines.append(DiffLine("\\", line[1:].strip()))
         elif found := _HUNK.match(line):
-            self._start(found)
+            old, old_count, new, new_count, section = found.groups()
+            self._old, self._new = int(old), int(new)
+            self._old_left, self._new_left = float(old_count or 1), float(new_count or 1)
+            self._open(section)
         elif line.startswith("@@"):
             self._start_unnumbered(line.strip("@ "))
         elif found := _FILE.match(line):
@@ -122,12 +125,6 @@ class _Reader:
         self._new_left -= new
         self._old += old if self._old else 0
         self._new += new if self._new else 0
-
-    def _start(self, found: re.Match[str]) -> None:
-        old, old_count, new, new_count, section = found.groups()
-        self._old, self._new = int(old), int(new)
-        self._old_left, self._new_left = float(old_count or 1), float(new_count or 1)
-        self._open(section)
 
     def _start_unnumbered(self, section: str) -> None:
         self._old = self._new = 0

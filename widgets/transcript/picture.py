@@ -108,7 +108,7 @@ class DocumentPicture:
         before, self._known = self._known, {}
         lines: list[Strip] = []
         for run in self._runs:
-            has_keys = run.place.item == focused and self._is_below_gap(run.place)
+            has_keys = run.place.item == focused and (run.place >= self._document.start_of(run.place.item))
             for at, strip in enumerate(run.strips, run.place.row):
                 on_thumb = None if thumb is None else len(lines) in thumb
                 marks = self._marks(strip, run.place._replace(row=at), selection) if marked else _NO_MARKS
@@ -117,10 +117,6 @@ class DocumentPicture:
                 self._known[key] = known
                 lines.append(known[1])
         return lines
-
-    def _is_below_gap(self, place: RowPosition) -> bool:
-        """Whether a part belongs to its item, the empty row above it left out."""
-        return place >= self._document.start_of(place.item)
 
     def _marks(self, strip: Strip, place: RowPosition, selection: Selection | None) -> Marks:
         """What is found in a row, and what is selected of it."""

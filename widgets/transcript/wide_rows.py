@@ -67,7 +67,7 @@ def rows_for(row: Row, width: int, wide: WideRows, style: Style, lead: Row | Non
         kept = len(text.rstrip())
         blanks = len(text) - kept + (0 if kept else blanks)
         rows.append(_continued(lead, piece, blanks))
-    return [_within(shown, width) for shown in rows]
+    return [(shown if cells_of(shown) <= width else _divide(shown, width)[0]) for shown in rows]
 
 
 def window(row: Row, width: int, shift: int, style: Style) -> Row:
@@ -181,11 +181,6 @@ def _last_break(piece: str, follows: str) -> int:
     # What fills half of the row is no reason to leave that blank.
     good = (at for at in places if at > len(piece) // 2 and not piece[:at].isspace())
     return next(good, len(piece))
-
-
-def _within(row: Row, width: int) -> Row:
-    """`row` without the blanks at its end that have no room."""
-    return row if cells_of(row) <= width else _divide(row, width)[0]
 
 
 def _between(row: Row, start: int, end: int) -> Row:

@@ -156,7 +156,7 @@ def _with_server(
         protocol=getattr(args, "protocol", "auto"),
         renew=renew,
     )
-    config = _patient(declared.config)
+    config = replace(declared.config, connect_timeout=max(declared.config.start_time, 30.0))
 
     async def answer(kind: str, params: Any) -> Any:
         match kind:
@@ -179,11 +179,6 @@ def _with_server(
             await server.close()
 
     return asyncio.run(main())
-
-
-def _patient(config: ServerConfig) -> ServerConfig:
-    """A person may have to sign in while it starts."""
-    return replace(config, connect_timeout=max(config.start_time, 30.0))
 
 
 def _send_to(url: str, only_print: bool) -> None:

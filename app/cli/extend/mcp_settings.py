@@ -31,7 +31,8 @@ def run_list(home: Home, args: argparse.Namespace) -> None:
         shown = [_as_data(each, catalog) for each, catalog in known]
         say_json({"servers": shown, "problems": list(declared.problems)})
         return
-    _complain(declared)
+    for problem in declared.problems:
+        say(problem, sys.stderr)
     for each, catalog in known:
         say(_line(each, catalog))
         for tool in catalog.parked() if catalog is not None else ():
@@ -198,8 +199,3 @@ def _line(server: DeclaredServer, catalog: ServerCatalog | None) -> str:
         state, mark = f"{len(catalog.ready())} tools", "✓"
     origin = {"project": " (of this project)", "plugin": " (of a plugin)"}.get(server.origin, "")
     return f"{mark} {config.name}{origin}: {clean(config.place)} [{config.transport}], {state}"
-
-
-def _complain(declared: DeclaredServers) -> None:
-    for problem in declared.problems:
-        say(problem, sys.stderr)

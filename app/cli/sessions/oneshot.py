@@ -113,7 +113,9 @@ async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Seque
         listeners.append(lambda event: _attend(console, event))
     client = await open_session(options, *listeners)
     try:
-        _stop_on_signals(client)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, client.interrupt)
         if isinstance(view, JsonView):
             view.stop = client.interrupt
         said = await run_called(client.plugins, text, show=args.json)
@@ -151,12 +153,6 @@ def _way_on(denied: ToolStarted | None, workspace: Path, approve: str | None) ->
             allow = f"{command_name()} permissions allow {shlex.quote(rule)}"
             return f"denied, as nobody is here to say yes. To allow just this from now on: {allow}"
     return "stopped at the gate; the reasons stand above."
-
-
-def _stop_on_signals(client: SessionClient) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, client.interrupt)
 
 
 def _attend(console: Console, event: Event) -> None:

@@ -127,7 +127,13 @@ class Bridge:
             case EffortChanged():
                 self.change(effort=event.effort)
             case UsageChanged():
-                self._used(event)
+                self._own_cost = event.session_cost
+                self.change(
+                    context_used=event.context_used,
+                    context_window=event.context_window,
+                    cache=event.session_cached / event.session_input if event.session_input else None,
+                )
+                self._add_up()
             case BranchSwitched():
                 self._finished.clear()
                 self._touched.clear()
@@ -250,15 +256,6 @@ class Bridge:
     def show_head(self, head: str) -> None:
         """Show the branch of the conversation, unless it is the first."""
         self.change(head="" if head == MAIN else head)
-
-    def _used(self, event: UsageChanged) -> None:
-        self._own_cost = event.session_cost
-        self.change(
-            context_used=event.context_used,
-            context_window=event.context_window,
-            cache=event.session_cached / event.session_input if event.session_input else None,
-        )
-        self._add_up()
 
     def _add_up(self) -> None:
         """What the session costs: its own agent and all it sent. Unknown as soon as one part is."""

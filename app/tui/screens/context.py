@@ -160,7 +160,9 @@ class ContextRows(CountedRows[ContextRow]):
             case "heading":
                 return [Text(f" {row.name}", self.ink("accent", bold=True))]
             case "sentence":
-                return self._sentence(row, width)
+                text = Text(line(row.name), self.ink("text"))
+                wrapped = text.wrap(self.app.console, max(width - 4, 1))
+                return [Text(" ").append_text(each) for each in wrapped]
             case "blank":
                 return [Text(" ")]
             case "passage":
@@ -176,11 +178,6 @@ class ContextRows(CountedRows[ContextRow]):
         if len(said) > LONGEST_PASSAGE:
             shown.append(Text(f"     … {len(said) - LONGEST_PASSAGE} more lines", self.ink("dim")))
         return [fit(each, width) for each in (Text(f"   {row.name}", self.ink("warning")), *shown)]
-
-    def _sentence(self, row: ContextRow, width: int) -> list[Text]:
-        text = Text(line(row.name), self.ink("text"))
-        wrapped = text.wrap(self.app.console, max(width - 4, 1))
-        return [Text(" ").append_text(each) for each in wrapped]
 
     def _figures(self, row: ContextRow, width: int) -> list[Text]:
         name = fit(Text(row.name), NAME_CELLS - 1).plain

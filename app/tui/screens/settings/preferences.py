@@ -54,7 +54,12 @@ class Preferences:
         if key == "display.skin":
             await self._app.appearance.read(text)
         elif key == "display.personality" and text:
-            _require_personality(text)
+            from themes.personalities import personality
+
+            try:
+                personality(text)
+            except KeyError as error:
+                raise ConfigError(str(error.args[0])) from None
         await self._write(key, lambda home: set_setting(home, key, text))
 
     async def reset(self, key: str) -> None:
@@ -92,15 +97,6 @@ class Preferences:
         home, client = _home(), self._app.host.client
         workspace = client.workspace if client is not None else None
         return Snapshot(load(home, os.environ, workspace), load(home, {}), Path(from_home(home.config)))
-
-
-def _require_personality(name: str) -> None:
-    from themes.personalities import personality
-
-    try:
-        personality(name)
-    except KeyError as error:
-        raise ConfigError(str(error.args[0])) from None
 
 
 def _home() -> Home:

@@ -103,16 +103,12 @@ class SettingsScreen(ClosableModal[None]):
 
     async def _take(self, row: SettingRow, text: str) -> None:
         if row.kind == "keys":
-            self._require_keys(row, text)
+            id = row.key.partition(".")[2]
+            wishes = {**self._snapshot.loaded.settings.keys, id: text}
+            for problem in resolve(wishes).problems:
+                if problem.startswith(f"`keys.{id}`"):
+                    raise ConfigError(problem)
         await self._keeper.change(row.key, text)
-
-    def _require_keys(self, row: SettingRow, text: str) -> None:
-        """Raises `ConfigError` when the command cannot have these keys."""
-        id = row.key.partition(".")[2]
-        wishes = {**self._snapshot.loaded.settings.keys, id: text}
-        for problem in resolve(wishes).problems:
-            if problem.startswith(f"`keys.{id}`"):
-                raise ConfigError(problem)
 
     @work(exclusive=True, group="edit")
     async def action_reset(self) -> None:
