@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from agent.core.home import Home
     from agent.integrations.mcp.declared import DeclaredServer
     from agent.integrations.mcp.server import Server
-    from agent.integrations.mcp.server_config import ServerConfig
 
 
 def run_probe(home: Home, args: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from tools.text.safe_text import clean, reveal
 if TYPE_CHECKING:
     from agent.core.home import Home
     from agent.integrations.mcp.catalog import ServerCatalog
-    from agent.integrations.mcp.declared import DeclaredServer, DeclaredServers
+    from agent.integrations.mcp.declared import DeclaredServer
     from agent.integrations.mcp.tool_definition import ToolDefinition
 
 MOST_LINES = 400

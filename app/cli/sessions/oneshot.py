@@ -18,7 +18,6 @@ from typing import TextIO
 
 from agent.api.opening import Listener, open_session
 from agent.api.plugin_commands import run_called
-from agent.api.session import SessionClient
 from agent.core.messages import Attachment
 from agent.errors import ConfigError, ExitCode
 from agent.events import (
