@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -17,11 +19,25 @@ END = "<!-- settings end -->"
 
 def table() -> str:
     """Every setting as a row of a markdown table: key, what it takes, default, meaning."""
-    rows = ["| Key | Takes | Default | Meaning |", "| --- | --- | --- | --- |"]
-    for key, field in setting_names.settings():
-        cells = (f"`{key}`", setting_names.takes(field), default(field), field.description or "")
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(rows)
+    rows = [
+        (key, (setting_names.takes(field), default(field), field.description or ""))
+        for key, field in setting_names.settings()
+    ]
+    counts = Counter((_for_all_messengers(key), cells) for key, cells in rows)
+    merged = dict.fromkeys(
+        (shared if counts[shared, cells] > 1 else key, cells)
+        for key, cells in rows
+        for shared in [_for_all_messengers(key)]
+    )
+    lines = ["| Key | Takes | Default | Meaning |", "| --- | --- | --- | --- |"]
+    for key, cells in merged:
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{key}`", *cells)) + " |")
+    return "\n".join(lines)
+
+
+def _for_all_messengers(key: str) -> str:
+    """`gateways.MESSENGER.home` for `gateways.telegram.home`; other keys as they are."""
+    return re.sub(r"^gateways\.\w+", "gateways.MESSENGER", key)
 
 
 def overrides() -> str:
