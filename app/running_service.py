@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from pathlib import Path
@@ -10,17 +9,15 @@ from typing import Any
 
 from agent.core.home import PRIVATE_FILE
 from agent.errors import ConfigError
+from tools.kit.files import lock_file, open_lock
 
 
 def running_service(folder: Path) -> dict[str, Any] | None:
     """Address and process of the service that runs in this home; None if there is none."""
     try:
         with (folder / "service.lock").open("rb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if lock_file(lock.fileno(), shared=True, seconds=0):
                 return None
-            except BlockingIOError:
-                pass
         found = json.loads((folder / "service.json").read_bytes())
     except (OSError, ValueError):
         return None
@@ -36,14 +33,12 @@ class ServicePlace:
 
     def __enter__(self) -> ServicePlace:
         """Take it. Raises `ConfigError` naming the service that has it."""
-        lock = os.open(self._folder / "service.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        lock = open_lock(self._folder / "service.lock")
+        if not lock_file(lock, seconds=0):
             os.close(lock)
             running = running_service(self._folder)
             where = f" at {running['url']}" if running else ""
-            raise ConfigError(f"A service of this home runs already{where}; end it there first.") from None
+            raise ConfigError(f"A service of this home runs already{where}; end it there first.")
         self._lock = lock
         return self
 

@@ -10,7 +10,6 @@ import hashlib
 import logging
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.messages import Attachment
 from agent.errors import ExitCode, HermesError
+from tools.kit.files import write_atomically
 from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
@@ -143,20 +143,13 @@ class AttachmentStore:
 
     def _keep(self, digest: str, data: bytes) -> None:
         path = private_folder(self._folder) / digest
-        draft = path.with_name(f".{digest}.{secrets.token_hex(4)}")
         try:
             if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
                 # Whoever sweeps now must see that it is wanted again.
                 os.utime(path)
                 return
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(draft, flags, PRIVATE_FILE), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
+            write_atomically(path, data, PRIVATE_FILE)
         except OSError as error:
-            draft.unlink(missing_ok=True)
             reason = error.strerror or str(error)
             raise AttachmentError(
                 f"The image cannot be kept in {self._folder}: {reason}; free it or attach nothing."

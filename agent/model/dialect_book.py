@@ -6,10 +6,8 @@ from then on; `hermes providers forget` drops it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +21,7 @@ from agent.core.home import PRIVATE_FILE, private_folder
 from agent.model.addresses import plain_address
 from agent.model.dialect import DEFAULT, FOLDER, Dialect, choose, load
 from agent.model.repairs import Repair
+from tools.kit.files import file_lock, write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -249,15 +248,8 @@ def _key(provider: str, address: str, model: str) -> str:
 def _rewritten(folder: Path) -> Iterator[dict[str, list[dict[str, Any]]]]:
     """What was learned, to be changed and kept, while no other process does so."""
     private_folder(folder)
-    lock = os.open(folder / f".{LEARNED}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with file_lock(folder / f".{LEARNED}.lock"):
         rows = read_learned(folder)
         yield rows
-        fresh = folder / f".{LEARNED}.{os.getpid()}"
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1, ensure_ascii=False)
-        fresh.replace(folder / LEARNED)
-    finally:
-        os.close(lock)
+        text = json.dumps(rows, indent=1, ensure_ascii=False)
+        write_atomically(folder / LEARNED, text.encode(), PRIVATE_FILE, durable=False)

@@ -9,7 +9,6 @@ to the workspace it was given in. Grants never lift a denial or the hardline.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import logging
 import os
@@ -23,7 +22,7 @@ from typing import Any, Literal, cast
 
 from agent.core.home import PRIVATE_FILE, from_home, private_folder
 from agent.errors import ConfigError, HermesError
-from tools.kit.files import write_atomically
+from tools.kit.files import file_lock, write_atomically
 from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 
 log = logging.getLogger(__name__)
@@ -270,13 +269,7 @@ def _changing(path: Path) -> Iterator[dict[str, Grant]]:
     """The permanent grants, to be changed while no other process does; then written at once."""
     try:
         private_folder(path.parent)
-        lock = os.open(
-            path.with_name(f"{path.name}.lock"),
-            os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
-            PRIVATE_FILE,
-        )
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with file_lock(path.with_name(f"{path.name}.lock")):
             grants = load(path)
             before = dict(grants)
             yield grants
@@ -285,8 +278,6 @@ def _changing(path: Path) -> Iterator[dict[str, Grant]]:
                     {"version": 1, "grants": [asdict(each) for each in grants.values()]}, indent=1
                 )
                 write_atomically(path, text.encode(), PRIVATE_FILE)
-        finally:
-            os.close(lock)
     except ConfigError as error:
         raise GrantsError(str(error)) from error
     except OSError as error:

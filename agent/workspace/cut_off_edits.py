@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from agent.core.home import PRIVATE_FILE, Home
+from agent.core.home import Home
+from tools.kit.files import write_new
 from tools.text.safe_text import clean
 
 _TOLD = ".told"
@@ -48,9 +49,7 @@ def _keep(folder: Path, task: str, workspace: str, text: str) -> None:
     record = json.dumps({"task": task, "workspace": workspace, "text": text})
     with suppress(OSError):
         path = folder / f"{os.urandom(8).hex()}{_TOLD}"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(record)
+        write_new(path, record.encode())
 
 
 def _notes(folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:

@@ -22,7 +22,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind,
 from agent.workspace.git import GitError, merge_texts, run_git
 from agent.workspace.repository import common_folder, git_folder, top_folder
 from agent.workspace.verified_objects import VerifiedObjects, object_name
-from tools.kit.files import read_bytes
+from tools.kit.files import PRIVATE_FILE, read_bytes, write_atomically
 from tools.services.actions import Action, RunCommand, RunScript, SendInput
 
 AskRemote = Callable[[str], Awaitable[Sequence[str]]]
@@ -176,11 +176,7 @@ class GitOrigins:
         }
         with suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh = self._file.with_suffix(".new")
-            fresh.unlink(missing_ok=True)
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                json.dump(data, file)
-            fresh.replace(self._file)
+            write_atomically(self._file, json.dumps(data).encode(), PRIVATE_FILE, durable=False)
 
 
 def _repositories(root: Path) -> list[Path]:

@@ -6,7 +6,6 @@ A placeholder is known by its time, so that one which a killed process left is t
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import threading
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from tools.kit.files import lock_file, write_new
 from tools.results import ToolError
 
 TIME = 499_162_500
@@ -24,7 +24,6 @@ TIME = 499_162_500
 MOUNT_MODE = 0o444
 """The mode of the file that bubblewrap, or our launcher, makes in order to mount over it."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NONE: Mapping[Path, bytes] = MappingProxyType({})
 _HARMLESS = (b"", b".\n")
 """What a placeholder may hold."""
@@ -155,11 +154,11 @@ def _locked(path: Path, content: bytes | None) -> int:
         except FileNotFoundError:
             continue
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if _stands(path, descriptor):
+            if lock_file(descriptor, shared=True, seconds=0.001) and _stands(path, descriptor):
                 return descriptor
-        except BlockingIOError:
-            time.sleep(0.001)
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
     raise ToolError(f"{path} is kept locked by a program, so the sandbox cannot be drawn; end that program.")
 
@@ -175,8 +174,7 @@ def _release(path: Path) -> None:
 def _remove(path: Path, descriptor: int) -> None:
     """Remove a placeholder if nobody else needs it or has put it to use. Closes the descriptor."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _stands(path, descriptor) and _is_unused(path):
+        if lock_file(descriptor, seconds=0) and _stands(path, descriptor) and _is_unused(path):
             if path.is_dir():
                 path.rmdir()
             else:
@@ -197,6 +195,5 @@ def _make(path: Path, content: bytes | None) -> None:
     if content is None:
         path.mkdir(mode=0o700)
     else:
-        with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
-            file.write(content)
+        write_new(path, content)
     os.utime(path, (TIME, TIME), follow_symlinks=False)

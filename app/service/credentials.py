@@ -7,7 +7,6 @@ All of it is one private file, `serve/devices.json` in the home, changed under a
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import hmac
 import json
@@ -21,6 +20,7 @@ from typing import Any, Literal
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, HermesError
+from tools.kit.files import lock_file, open_lock, write_atomically
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -207,13 +207,11 @@ class Credentials:
     def _changing(self) -> Iterator[_Contents]:
         private_folder(self._folder)
         try:
-            lock = os.open(
-                self._folder / "devices.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE
-            )
+            lock = open_lock(self._folder / "devices.lock")
         except OSError as error:
             raise ConfigError(f"{self._folder} cannot be used: {error.strerror}.") from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock)
             self._read = None
             yield self._contents()
         finally:
@@ -227,15 +225,8 @@ class Credentials:
             },
             indent=1,
         )
-        unfinished = self._file.with_name(f".devices.{os.getpid()}")
         try:
-            unfinished.unlink(missing_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with os.fdopen(os.open(unfinished, flags, PRIVATE_FILE), "w", encoding="utf-8") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(self._file)
+            write_atomically(self._file, data.encode(), PRIVATE_FILE)
         except OSError as error:
             raise ConfigError(f"{self._file} cannot be written: {error.strerror}.") from error
         self._read = None

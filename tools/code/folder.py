@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import os
 import shutil
@@ -12,6 +11,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+from tools.kit.files import create_file, lock_file
 
 SOCKET = "rpc.sock"
 
@@ -33,8 +34,8 @@ class PrivateFolder:
     def __init__(self) -> None:
         _sweep_once()
         made = _made()
-        self._lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._lock = create_file(made / _LOCK)
+        lock_file(self._lock)
         # Only now does it get the name by which sweeps find it: none meets it without its lock.
         self.path = made.with_name(_PREFIX + made.name.removeprefix(_UNFINISHED))
         made.rename(self.path)
@@ -67,12 +68,9 @@ def _is_abandoned(folder: Path) -> bool:
     except FileNotFoundError:
         return time.time() - about.st_mtime > _UNOWNED
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return lock_file(lock, seconds=0)
     finally:
         os.close(lock)
-    return True
 
 
 @functools.cache

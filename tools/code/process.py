@@ -18,6 +18,7 @@ from tools.code.rpc import frame
 from tools.code.server import Connection, ScriptServer
 from tools.code.stubs import FILE, compiled
 from tools.kit.children import kill_group
+from tools.kit.files import write_new
 from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, Need, Wrapped
@@ -313,6 +314,4 @@ def _compiled(module: str) -> bytes:
 
 
 def _write_private(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode("utf-8", "replace"))
+    write_new(path, text.encode("utf-8", "replace"))

@@ -10,7 +10,6 @@ The folder must be out of reach of programs: what is written there will be done.
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import os
 import secrets
@@ -24,7 +23,9 @@ from typing import Any
 from tools.files.planning import Delete, Effect, OnDisk, Rename, Write
 from tools.kit.files import (
     TEMPORARY_PREFIX,
+    create_file,
     entry_status,
+    lock_file,
     make_folders,
     open_folder,
     read_bytes,
@@ -79,9 +80,9 @@ def written_down(folder: Path | None, effects: Sequence[Effect], task: str, work
         "effects": [_record(effect) for effect in effects],
     }
     beside = folder / f"{_NEW}{token}"
-    descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
+    descriptor = create_file(beside)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_file(descriptor)
         with os.fdopen(os.dup(descriptor), "w", encoding="ascii") as file:
             json.dump(record, file)
             file.flush()
@@ -101,8 +102,7 @@ def finish_all(folder: Path) -> list[Finished]:
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(descriptor), path.lstat()):
+                if lock_file(descriptor, seconds=0) and os.path.samestat(os.fstat(descriptor), path.lstat()):
                     # What was not written down to the end was not begun either.
                     done = None if path.name.startswith(_NEW) else _finished(path)
                     found += [done] if done is not None else []

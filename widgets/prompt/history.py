@@ -6,13 +6,14 @@ Several processes may append to one file; the file is kept at the newest
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
+
+from tools.kit.files import file_lock, write_atomically
 
 KEPT = 1_000
 """Entries that are kept."""
@@ -198,22 +199,10 @@ def _shorten(path: Path) -> None:
     if path.read_bytes().count(b"\n") <= KEPT * 3 // 2:
         return
     entries = _distinct(_read(path))
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.writelines(json.dumps({"text": entry}) + "\n" for entry in entries)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    lines = [json.dumps({"text": entry}).encode() + b"\n" for entry in entries]
+    write_atomically(path, lines, 0o600)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> AbstractContextManager[int]:
     """Alone with the file among all processes. The lock has a file of its own, as the other is replaced."""
-    lock = path.with_name(path.name + ".lock")
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    return file_lock(path.with_name(path.name + ".lock"))

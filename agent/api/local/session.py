@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from agent.core.modes import Mode, ModeName
 from agent.errors import StoreError
 from agent.events import Event, Noticed, TurnEnded
 from agent.session.engine import Engine
+from tools.kit.files import write_atomically
 
 if TYPE_CHECKING:
     from agent.core.store.nodes import Node
@@ -237,10 +237,4 @@ def _price(model: str) -> ModelInfo | None:
 def _write_private(file: Path, data: bytes) -> None:
     """A file only its owner can read, there when it is complete."""
     private_folder(file.parent)
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    unfinished.unlink(missing_ok=True)
-    with os.fdopen(
-        os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_FILE), "wb"
-    ) as f:
-        f.write(data)
-    unfinished.replace(file)
+    write_atomically(file, data, PRIVATE_FILE, durable=False)

@@ -7,7 +7,6 @@ when the last of them has ended.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import TracebackType
 
 from agent.core.home import PRIVATE_FILE
 from agent.errors import ExitCode, HermesError
+from tools.kit.files import lock_file
 
 _PATIENCE, _PAUSE = 30.0, 0.05
 
@@ -69,8 +69,4 @@ def _open(path: Path) -> int:
 
 
 def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    return lock_file(descriptor, seconds=0)

@@ -18,6 +18,7 @@ from typing import Any
 from agent.automation.checks.check import CheckResult
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, HermesError
+from tools.kit.files import create_file
 
 RESULTS, JOURNAL = "results.jsonl", "journal.jsonl"
 
@@ -168,8 +169,7 @@ class ResultFolder:
     def _write_ordered(self, names: Sequence[str], new: Path) -> None:
         places = {each.key: at for at, line in _lines(self.results) if (each := _result(line)) is not None}
         ordered = [places.pop(name) for name in names if name in places]
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-        with os.fdopen(descriptor, "wb") as file, self.results.open("rb") as old:
+        with os.fdopen(create_file(new), "wb") as file, self.results.open("rb") as old:
             for place in (*ordered, *places.values()):
                 old.seek(place)
                 file.write(old.readline())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
 
-from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.home import private_folder
 from agent.errors import ConfigError, StoreError
+from tools.kit.files import lock_file, open_lock
 
 
 class SessionLock:
@@ -30,8 +30,8 @@ class SessionLock:
         try:
             private_folder(self.path.parent)
             while True:
-                file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
-                if not _lock(file):
+                file = open_lock(self.path)
+                if not lock_file(file, seconds=0):
                     os.close(file)
                     return False
                 if _is_at(file, self.path):
@@ -65,7 +65,7 @@ class SessionLock:
         except OSError as error:
             raise self._unusable(error) from error
         try:
-            return not _lock(file, fcntl.LOCK_SH)
+            return not lock_file(file, shared=True, seconds=0)
         finally:
             os.close(file)
 
@@ -90,14 +90,6 @@ class SessionLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
-
-
-def _lock(file: int, how: int = fcntl.LOCK_EX) -> bool:
-    try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_at(file: int, path: Path) -> bool:

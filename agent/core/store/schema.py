@@ -21,6 +21,7 @@ from agent.core.store.gateway_tables import GATEWAY_TABLES
 from agent.core.store.node_text import searchable
 from agent.core.store.nodes import storable
 from agent.errors import ConfigError, StoreError
+from tools.kit.files import create_file
 
 APPLICATION_ID = 0x4865_726D
 """`Herm`, at offset 68 of the file."""
@@ -358,7 +359,7 @@ def _is_new(path: Path) -> bool:
             # A folder shared by all (sticky) stays as it is; any other one becomes private.
             private_folder(path.parent)
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE_FILE))
+            os.close(create_file(path))
         except FileExistsError:
             if path.is_symlink() and not path.exists():
                 raise StoreError(f"{path} is a link that leads nowhere; remove it.") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -12,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from tools.kit.files import write_atomically
+from tools.kit.files import lock_file, open_lock, write_atomically
 from tools.results import ToolError
 
 _LOCK = "lock"
@@ -115,12 +114,10 @@ def remove_abandoned(root: Path) -> None:
 def _taken(folder: Path) -> int | None:
     """The lock of a folder; None if another program has it."""
     try:
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open_lock(folder / _LOCK)
     except OSError:
         return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not lock_file(lock, seconds=0):
         os.close(lock)
         return None
     return lock

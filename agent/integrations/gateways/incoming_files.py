@@ -7,16 +7,15 @@ a tool does, in the sandbox that all its files are read in.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.attachments import size_text
-from agent.core.home import PRIVATE_FILE
 from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.integrations.gateways.adapter import GatewayError, Incoming, IncomingFile
+from tools.kit.files import write_new
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -94,9 +93,7 @@ def _kept(workspace: Path, name: str, data: bytes) -> str:
     for number in range(1, 1_000):
         path = folder / (safe if number == 1 else f"{stem}-{number}{ending}")
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with os.fdopen(os.open(path, flags, PRIVATE_FILE), "wb") as file:
-                file.write(data)
+            write_new(path, data)
             return f"{FOLDER}/{path.name}"
         except FileExistsError:
             continue

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.home import private_folder
 from agent.integrations.gateways.adapter import FileKind
+from tools.kit.files import write_new
 from tools.text.redact import Redactor
 
 FOLDER = "outgoing"
@@ -34,12 +35,8 @@ def keep_copy(folder: Path, name: str, data: bytes) -> Mapping[str, Any]:
     Blocking. Raises `ConfigError`, `OSError`.
     """
     path = private_folder(folder / FOLDER) / (chance.token_hex(16) + Path(name).suffix[:16])
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        with os.fdopen(os.open(path, flags, PRIVATE_FILE), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_new(path, data, durable=True)
     except OSError:
         drop_copy(path)
         raise

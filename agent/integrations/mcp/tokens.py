@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from typing import Any
 from agent.core.home import private_folder
 from agent.errors import ConfigError
 from agent.integrations.mcp.private_json import read_private, write_private
+from tools.kit.files import lock_file, open_lock
 
 PATIENCE = 30.0
 """Seconds another process may take to renew what it signed in with."""
@@ -48,18 +47,9 @@ class TokenFile:
     def locked(self) -> Iterator[None]:
         """Be the only process that renews; one that hangs holds nobody up beyond `PATIENCE`. Blocks."""
         private_folder(self.path.parent)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.path.with_suffix(".lock"), flags, 0o600)
+        descriptor = open_lock(self.path.with_suffix(".lock"))
         try:
-            until = time.monotonic() + PATIENCE
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        break
-                    time.sleep(0.05)
+            lock_file(descriptor, seconds=PATIENCE)
             yield
         finally:
             os.close(descriptor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from agent.errors import ConfigError
 from agent.integrations.plugins.agreed_files import AgreedFile, AgreedFiles
 from agent.integrations.plugins.files import digest
 from agent.integrations.plugins.registrations import Registrations
-from tools.kit.files import read_owned, write_atomically
+from tools.kit.files import lock_file, open_lock, read_owned, write_atomically
 
 LARGEST = 20_000_000
 """Bytes of the file that are read."""
@@ -123,11 +122,11 @@ class ConsentFile:
         private_folder(self._path.parent)
         path = self._path.with_name(f".{self._path.name}.lock")
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+            lock = open_lock(path)
         except OSError as error:
             raise ConfigError(f"Cannot write {path}: {error.strerror or error}.") from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock)
             yield
         finally:
             os.close(lock)

@@ -17,6 +17,7 @@ from agent.integrations.plugins.problem import PluginError
 from agent.integrations.plugins.shelf import ShelvedPlugin, data_folder
 from tools.kit.files import NotAFileError, read_bytes
 from tools.text.words import brief
+from tools.kit.files import NotAFileError, read_bytes, write_new
 
 _STAGED = ".new-"
 
@@ -97,9 +98,7 @@ def _copied(root: Path, target: Path) -> None:
             place = target / path.relative_to(root)
             place.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             mode = PRIVATE_FOLDER if status.st_mode & 0o100 else PRIVATE_FILE
-            file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-            with os.fdopen(file, "wb") as opened:
-                opened.write(content)
+            write_new(place, content, mode)
     except NotAFileError as error:
         raise PluginError(f"{brief(root, 300)} holds what is no plain file: {error}.") from error
     except OSError as error:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import os
 import re
-import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
+from tools.kit.files import write_atomically
 from tools.services.canvases import CanvasKind
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -60,13 +59,7 @@ class CanvasDocuments:
         folder = private_folder(private_folder(self._folder) / session)
         path = folder / digest
         if not path.exists():
-            beside = folder / f".{digest}.{secrets.token_hex(4)}"
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_FILE)
-            with os.fdopen(file, "wb") as opened:
-                opened.write(kind.encode() + b"\0" + content)
-                opened.flush()
-                os.fsync(opened.fileno())
-            beside.replace(path)
+            write_atomically(path, kind.encode() + b"\0" + content, PRIVATE_FILE)
         return digest
 
     def read(self, session: str, digest: str) -> tuple[str, bytes] | None:
@@ -89,11 +82,8 @@ class CanvasDocuments:
             return None
         path = self._folder / session / f"{digest}.html"
         if not path.exists():
-            beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_FILE)
-            with os.fdopen(file, "w", encoding="utf-8") as opened:
-                opened.write(enclosed(shown(*found, title), title))
-            beside.replace(path)
+            page = enclosed(shown(*found, title), title)
+            write_atomically(path, page.encode(), PRIVATE_FILE, durable=False)
         return path
 
     def discard(self, sessions: Sequence[str]) -> None:

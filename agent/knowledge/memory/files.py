@@ -9,7 +9,6 @@ file between the reading and the writing makes the write begin anew.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import time
@@ -23,7 +22,7 @@ from agent.errors import HermesError
 from agent.knowledge.memory.entries import Entries, MemoryOperation, applied, parse, render
 from agent.knowledge.memory.origins import Origin, Origins, dump, load
 from agent.knowledge.memory.placing import leftovers, put
-from tools.kit.files import read_plain, write_atomically
+from tools.kit.files import lock_file, open_lock, read_plain, write_atomically
 
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -238,15 +237,11 @@ class MemoryFile:
         """Hold the lock of the folder; other processes wait for it."""
         private_folder(self.path.parent)
         try:
-            lock = os.open(
-                self.path.with_name(".lock"),
-                os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
-                PRIVATE_FILE,
-            )
+            lock = open_lock(self.path.with_name(".lock"))
         except OSError as error:
             raise self._unusable(f"its lock cannot be made ({error.strerror})") from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock)
             yield
         finally:
             os.close(lock)

@@ -12,11 +12,9 @@ import os
 import secrets
 from pathlib import Path
 
-from agent.core.home import PRIVATE_FILE
 from tools.files.atomic_swap import exchange, move_new
-from tools.kit.files import open_folder, sync_folder
+from tools.kit.files import open_folder, sync_folder, write_new
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WHOLE, _PART = ".tmp", ".part"
 """Ends of the names of a version that is beside the file as a whole, and of one that is being written."""
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -62,10 +60,7 @@ def leftovers(path: Path) -> list[Path]:
 
 
 def _write(folder: int, name: str, content: bytes) -> None:
-    with os.fdopen(os.open(name, _NEW, PRIVATE_FILE, dir_fd=folder), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    write_new(name, content, folder=folder, durable=True)
 
 
 def _read(folder: int, name: str, limit: int) -> bytes:

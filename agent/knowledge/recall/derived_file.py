@@ -15,10 +15,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from agent.core.home import PRIVATE_FILE
 from agent.core.store.connection import Database, address
 from agent.core.store.faults import DamagedStore
 from agent.errors import StoreError
+from tools.kit.files import create_file
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ def _prepare_file(path: Path, expected: int) -> None:
     """Make sure that the file is ours or new, and only its owner can read it. Raises `StoreError`."""
     try:
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE_FILE))
+            os.close(create_file(path))
         except FileExistsError:
             # Opening and closing it here would drop the locks this process holds on it.
             pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from types import TracebackType
 
 from agent.core.home import PRIVATE_FILE
 from agent.errors import HermesError
+from tools.kit.files import lock_file, open_lock
 
 CHUNK = 1 << 20
 
@@ -28,16 +28,14 @@ class PartialFile:
 
     def __enter__(self) -> PartialFile:
         try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+            self._fd = open_lock(self.path)
         except OSError as error:
             raise _unwritable(self.path, error) from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not lock_file(self._fd, seconds=0):
             os.close(self._fd)
             raise HermesError(
                 f"{self._target.name} is being fetched by another process; wait until it is done."
-            ) from None
+            )
         os.fchmod(self._fd, PRIVATE_FILE)
         return self
 

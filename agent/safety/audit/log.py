@@ -17,7 +17,6 @@ how they are made can make all of them anew.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import stat
@@ -31,6 +30,7 @@ from typing import Any
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, HermesError
+from tools.kit.files import lock_file
 
 MAX_FILE = 8_000_000
 """Bytes after which the next line begins a new file."""
@@ -197,20 +197,8 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         return
     descriptor = _opened(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
     try:
-        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        deadline = time.monotonic() + LOCK_SECONDS
-        pause = SHORTEST_WAIT
-        while True:
-            try:
-                fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise AuditError(
-                        f"Another process keeps the audit log in {folder} locked; end it and try again."
-                    ) from None
-                time.sleep(pause)
-                pause = min(pause * 2, 0.05)
+        if not lock_file(descriptor, shared=shared, seconds=LOCK_SECONDS):
+            raise AuditError(f"Another process keeps the audit log in {folder} locked; end it and try again.")
         yield
     finally:
         os.close(descriptor)

@@ -7,7 +7,6 @@ The folder can be written from inside, so nothing here follows a link in it.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home, private_folder
-from tools.kit.files import open_folder
+from tools.kit.files import file_lock, lock_file, open_folder, open_lock, write_new
 
 if TYPE_CHECKING:
     from agent.core.config.schema import SandboxSettings
@@ -31,7 +30,6 @@ _TABLE = Path(__file__).with_name("caches.yaml")
 _MOST = 30_000
 """Entries of a person's cache that are linked; a larger one is left out, and the program fetches."""
 _LARGEST_COPY = 2_000_000
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"\{(\w+)\}")
 _PROXY = " ".join(f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort=3128" for scheme in ("http", "https"))
@@ -85,8 +83,8 @@ class WorkspaceCaches:
         self.folder = private_folder(self._root).resolve() / self.folder.name
         if self._lock < 0:
             # Beside the folder: what lies in it can be written by commands.
-            self._lock = os.open(f"{self.folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            self._lock = open_lock(f"{self.folder}.lock")
+            lock_file(self._lock, shared=True)
         os.utime(self._lock)
         private_folder(self.folder)
         self._waiting = []
@@ -174,22 +172,11 @@ def sweep(root: Path, *, max_bytes: int, max_age: float, now: float | None = Non
     for used, size, folder in sorted(found):
         if now - used <= max_age and total - freed <= max_bytes:
             continue
-        with suppress(OSError), _alone(folder):
+        with suppress(OSError), file_lock(f"{folder}.lock", seconds=0):
             shutil.rmtree(folder)
             Path(f"{folder}.lock").unlink()
             freed, removed = freed + size, removed + 1
     return SweptCaches(total - freed, freed, removed)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """The lock of a folder that no process uses. Raises `BlockingIOError` where one does."""
-    lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _size(folder: Path) -> int:
@@ -273,6 +260,4 @@ def _copy(source: Path, name: str, folder: int) -> None:
     status = source.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_COPY:
         return
-    data = source.read_bytes()
-    with os.fdopen(os.open(name, _NEW, 0o600, dir_fd=folder), "wb") as file:
-        file.write(data)
+    write_new(name, source.read_bytes(), folder=folder)

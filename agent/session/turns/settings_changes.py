@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agent.workspace.checkpoints.git_settings import Settings, is_plain, listed, questioned, take_over
 from tools.context import ToolContext
+from tools.kit.files import create_file
 from tools.results import DeniedError
 from tools.services.actions import SetGitSettings
 
@@ -171,7 +172,7 @@ def _locked(lock: Path) -> int:
     until = time.monotonic() + _PATIENCE
     while True:
         try:
-            return os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            return create_file(lock, 0o644)
         except FileExistsError:
             if time.monotonic() > until:
                 raise OSError(f"{lock.name} is there, so another program is writing it") from None

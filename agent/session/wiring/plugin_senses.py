@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.home import private_folder
 from agent.integrations.plugins.deadlines import MAKING
 from agent.integrations.plugins.problem import PluginFailedError
 from agent.integrations.plugins.runner import PluginRunner
 from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.integrations.senses.brought import Brought
+from tools.kit.files import write_new
 from tools.results import ToolError
 from tools.text.words import brief
 
@@ -98,9 +99,7 @@ class _Folder:
         paths: list[str] = []
         for number, (ending, data) in enumerate(files, 1):
             name = f"{number}{ending}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(name, flags, PRIVATE_FILE, dir_fd=self._descriptor), "wb") as file:
-                file.write(data)
+            write_new(name, data, folder=self._descriptor)
             paths.append(str(self.path / name))
         return paths
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,8 +19,9 @@ from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, StoreError
 from agent.workspace.checkpoints.entries import PathKind, entry_of, entry_record
 from agent.workspace.checkpoints.manifest import KnownPath
-from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
+from agent.workspace.checkpoints.objects import TEMPORARY, store_error
 from agent.workspace.checkpoints.units import TOP
+from tools.kit.files import write_atomically
 
 FORMAT = 3
 MAX_BYTES = 500_000_000
@@ -64,21 +64,13 @@ class Baseline:
 
     def save(self, known: dict[str, KnownPath]) -> None:
         """Write down what is known, in place of what was. Blocking. Raises `StoreError`."""
-        beside = self._folder / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
             private_folder(self._folder)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-            try:
-                for batch in self._batches(known):
-                    write_all(descriptor, batch)
-            finally:
-                os.close(descriptor)
-            beside.replace(self.path)
+            batches = self._batches(known)
+            write_atomically(self.path, batches, PRIVATE_FILE, durable=False, prefix=TEMPORARY)
         except ConfigError as error:
             raise StoreError(str(error)) from error
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             raise store_error(error, self._folder, "written") from error
 
     def _stands(self, known: dict[str, KnownPath]) -> bool:

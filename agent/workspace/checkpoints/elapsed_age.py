@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE
-from agent.workspace.checkpoints.objects import TEMPORARY, write_all
-from tools.kit.files import read_bytes
+from agent.workspace.checkpoints.objects import TEMPORARY
+from tools.kit.files import read_bytes, write_atomically
 
 NAME = "clock"
 MOST_SECONDS = 86_400.0
@@ -66,17 +64,9 @@ def read_clock(folder: Path, now: float) -> ElapsedAge:
     Blocking; never raises.
     """
     known = _read(folder / NAME, now).looked(now)
-    beside = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        try:
-            write_all(descriptor, json.dumps({"seen": known.seen, "gaps": known.gaps}).encode())
-        finally:
-            os.close(descriptor)
-        beside.replace(folder / NAME)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
+    data = json.dumps({"seen": known.seen, "gaps": known.gaps}).encode()
+    with suppress(OSError):
+        write_atomically(folder / NAME, data, PRIVATE_FILE, durable=False, prefix=TEMPORARY)
     return known
 
 

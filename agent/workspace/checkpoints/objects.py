@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.home import private_folder
 from agent.errors import ConfigError, StoreError
+from tools.kit.files import create_file
 
 RAW, ZLIB = b"\0", b"\1"
 LEVEL = 1
@@ -42,7 +43,6 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _TELLS_DIGEST = re.compile(r"(?:SHA256E?-s[0-9]+--)?([0-9a-f]{64})(?:\.[^/]*)?")
 """Names that git-lfs and git-annex give contents by their SHA-256."""
 _SHARD = re.compile(r"[0-9a-f]{2}")
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -330,10 +330,10 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def _opened(path: Path) -> int:
     try:
-        return os.open(path, _WRITE, PRIVATE_FILE)
+        return create_file(path)
     except FileNotFoundError:
         _make(path.parent)
-        return os.open(path, _WRITE, PRIVATE_FILE)
+        return create_file(path)
 
 
 def _make(folder: Path) -> None:

@@ -16,11 +16,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -42,6 +41,7 @@ from agent.workspace.checkpoints.entries import (
 from agent.workspace.checkpoints.locks import lock
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
 from agent.workspace.checkpoints.root_identity import identity
+from tools.kit.files import write_atomically
 
 FORMAT = 1
 INLINE_BYTES = 64 * 1024
@@ -346,19 +346,9 @@ class StepLog:
         return kept
 
     def _replace(self, data: bytes) -> None:
-        beside = self.path.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-            try:
-                write_all(descriptor, data)
-                # The old file has long been on the disk: the new one must be before it takes the name.
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            beside.replace(self.path)
+            write_atomically(self.path, data, PRIVATE_FILE, prefix=TEMPORARY)
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
             raise store_error(error, self.path.parent, "written") from error
 
     @contextmanager

@@ -16,7 +16,6 @@ git/…             second names of git's own objects, which take room once git 
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,9 +30,9 @@ from agent.workspace.checkpoints.objects import (
     TEMPORARY,
     ObjectStore,
     store_error,
-    write_all,
 )
 from agent.workspace.checkpoints.step_log import SUFFIX, MissingLineError, StepLog, usable_name
+from tools.kit.files import write_atomically
 
 NAME, FORMAT = "hermes-checkpoints", 1
 
@@ -215,11 +214,4 @@ def _names(folder: Path) -> list[str]:
 
 def _begin(folder: Path) -> None:
     private_folder(folder)
-    beside = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        write_all(descriptor, f"{NAME} {FORMAT}\n".encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    beside.replace(folder / "format")
+    write_atomically(folder / "format", f"{NAME} {FORMAT}\n".encode(), PRIVATE_FILE, prefix=TEMPORARY)

@@ -10,7 +10,6 @@ copies/ID/held      for whom it is kept when its process has ended: see `held`
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -19,8 +18,9 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.home import private_folder
 from agent.errors import ConfigError, StoreError
+from tools.kit.files import create_file, file_lock, lock_file, open_lock
 
 HELD = "held"
 """The file that tells for whom a copy is kept."""
@@ -69,15 +69,14 @@ def claim(copies: Path) -> CopyFolder:
         private_folder(copies)
         while True:
             folder = copies / secrets.token_hex(6)
-            lock = os.open(_lock_of(folder), _NEW, PRIVATE_FILE)
+            lock = create_file(_lock_of(folder))
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock_file(lock, seconds=0):
+                    # A sweep was quicker: it takes the lock file for a left one.
+                    os.close(lock)
+                    continue
                 folder.mkdir(0o700)
                 (folder / ".git").write_bytes(_BARRIER)
-            except BlockingIOError:
-                # A sweep was quicker: it takes the lock file for a left one.
-                os.close(lock)
-                continue
             except BaseException:
                 os.close(lock)
                 raise
@@ -92,9 +91,10 @@ def take_up(copies: Path, id: str) -> CopyFolder:
     """The folder of a copy that was left. Raises `StoreError` when it is gone, or another process has it."""
     folder = copies / id
     try:
-        lock = os.open(_lock_of(folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+        lock = open_lock(_lock_of(folder))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not lock_file(lock, seconds=0):
+                raise BlockingIOError
             if not folder.is_dir():
                 _lock_of(folder).unlink(missing_ok=True)
                 raise StoreError(f"The copy {folder} is no longer there.")
@@ -125,20 +125,13 @@ def sweep(copies: Path, forsaken: Collection[str] = ()) -> int:
 
 
 def _swept(folder: Path, forsaken: bool) -> bool:
-    lock = os.open(_lock_of(folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with file_lock(_lock_of(folder), seconds=0):
         if (folder / HELD).is_file() and not forsaken:
             return False
         there = folder.is_dir()
         _remove(folder)
         _lock_of(folder).unlink(missing_ok=True)
         return there
-    finally:
-        os.close(lock)
-
-
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _lock_of(folder: Path) -> Path:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from agent.workspace.checkpoints.entries import LeftOut, PathEntry, entry_of, en
 from agent.workspace.checkpoints.manifest import Stamp
 from agent.workspace.isolated_copies.copy_folders import HELD
 from agent.workspace.isolated_copies.tree_copier import TreeCopied
+from tools.kit.files import write_atomically
 
 FORMAT = 1
 _BATCH = 1_000
@@ -55,18 +55,9 @@ class CopyRecord:
 
 def write(place: Path, held: CopyRecord) -> None:
     """Write it down, in place of what was. Blocking. Raises `StoreError`."""
-    beside = place / f"{HELD}-{secrets.token_hex(4)}"
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        with os.fdopen(descriptor, "wb") as file:
-            for batch in _batches(_records(held)):
-                file.write(batch)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(place / HELD)
+        write_atomically(place / HELD, _batches(_records(held)), PRIVATE_FILE)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         raise StoreError(f"What {place} holds cannot be noted: {error.strerror or error}.") from error
 
 

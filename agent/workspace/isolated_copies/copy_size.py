@@ -12,6 +12,7 @@ from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import LeftOut
 from agent.workspace.ignore import IgnoreFiles
 from agent.workspace.isolated_copies.file_copy import cloned
+from tools.kit.files import create_file
 
 MEGABYTE = 1_000_000
 _SPARE = 500 * MEGABYTE
@@ -38,7 +39,7 @@ def clones(source: Path, target: Path) -> bool:
             except OSError:
                 continue
             try:
-                copy = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                copy = create_file(beside)
                 try:
                     return cloned(origin, copy)
                 finally:

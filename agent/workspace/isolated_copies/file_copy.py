@@ -12,13 +12,14 @@ import os
 import stat
 import sys
 
+from tools.kit.files import create_file
+
 _FICLONE = 0x40049409
 """Linux, `ioctl_ficlone(2)`."""
 _SMALL = 262_144
 _CHUNK = 8_388_608
 _ATTEMPTS = 3
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_SUCH_WAY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOTTY)
 
 
@@ -43,7 +44,7 @@ def copy_file(name: str, source: int, target: int, *, clone: bool) -> tuple[os.s
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EAGAIN, "became something else while it was copied")
-        copy = os.open(name, _NEW, 0o600, dir_fd=target)
+        copy = create_file(name, folder=target)
         try:
             return _written(descriptor, copy, status, clone)
         finally:

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from agent.core.home import Home
 from agent.errors import ConfigError, StoreError
 from app.cli.frame import moment, say
+from app.cli.sessions.output import say
+from app.cli.sessions.session_search import moment
+from tools.kit.files import create_file
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -308,7 +311,7 @@ def _private_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     try:
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            file = create_file(unfinished)
             with os.fdopen(file, "wb") as stream:
                 yield stream
                 stream.flush()

@@ -12,6 +12,8 @@ from agent.core.home import PRIVATE_FOLDER
 from agent.knowledge.skills.hub.bundle import WIDE, SkillFile
 from agent.knowledge.skills.hub.problems import HubError
 from tools.text.words import brief
+from agent.knowledge.skills.hub.problems import HubError, quoted
+from tools.kit.files import write_new
 
 MOST_FILES = WIDE.files * 2
 MOST_BYTES = WIDE.total * 2
@@ -19,7 +21,6 @@ NOT_PLAIN = "not a plain file"
 """Stands in place of the hash of a link or a device."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OF_THE_DESKTOP = frozenset({".DS_Store"})
 """Files that a file manager leaves and nothing reads as part of a skill."""
 
@@ -63,11 +64,7 @@ def write_files(folder: Path, files: Iterable[SkillFile]) -> None:
         for file in files:
             path = folder / file.path
             path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-            descriptor = os.open(path, _NEW, 0o700 if file.executable else 0o600)
-            with os.fdopen(descriptor, "wb") as opened:
-                opened.write(file.content)
-                opened.flush()
-                os.fsync(opened.fileno())
+            write_new(path, file.content, 0o700 if file.executable else 0o600, durable=True)
     except OSError as error:
         raise HubError(f"{brief(folder, 200)} cannot be written: {error.strerror or error}.") from None
 

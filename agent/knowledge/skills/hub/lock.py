@@ -7,7 +7,6 @@ used until a person decides.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from agent.knowledge.skills.hub.problems import HubError
 from agent.knowledge.skills.hub.source import SourceKind
 from agent.knowledge.skills.scanner import Verdict
 from agent.knowledge.skills.trust import Trust
-from tools.kit.files import read_plain, write_atomically
+from tools.kit.files import lock_file, open_lock, read_plain, write_atomically
 
 VERSION = 1
 LARGEST = 20_000_000
@@ -125,11 +124,11 @@ class LockFile:
         """Nobody else changes installed skills meanwhile. Raises `HubError`."""
         try:
             self._private()
-            descriptor = os.open(self.folder / "lock", _LOCK_FLAGS, PRIVATE_FILE)
+            descriptor = open_lock(self.folder / "lock")
         except OSError as error:
             raise HubError(f"{self.folder} cannot be used: {error.strerror or error}.") from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock_file(descriptor)
             yield
         finally:
             os.close(descriptor)

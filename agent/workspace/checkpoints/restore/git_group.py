@@ -29,6 +29,7 @@ from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_noise import is_index
 from agent.workspace.checkpoints.units import Units, above, kinds, within
 from agent.workspace.git import GitError, GitResult, run_git
+from tools.kit.files import write_new
 from tools.text.safe_text import clean
 
 LEFT = "is left, as you chose"
@@ -168,15 +169,13 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
 
 def _lock(path: Path, token: str) -> bool:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        write_new(path, token.encode(), 0o644)
     except FileExistsError:
         with suppress(OSError):
             return not path.is_symlink() and path.read_bytes() == token.encode()
         return False
     except OSError:
         return False
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(token.encode())
     return True
 
 

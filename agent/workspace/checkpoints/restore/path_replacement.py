@@ -31,14 +31,13 @@ from agent.workspace.checkpoints.restore.shared_files import (
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.units import TOP
 from tools.files.atomic_swap import exchange, move_new
-from tools.kit.files import open_folder
+from tools.kit.files import create_file, open_folder
 
 CHANGED = "was changed while it was being restored, and stays as it is"
 NOT_EMPTY = "holds something else and stays"
 WRITTEN = "is open in a program that writes to it, and stays as it is"
 NO_FOLDER = "has no folder to stand in any more"
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST = 200
 _OWNER = stat.S_IWUSR | stat.S_IXUSR
 
@@ -237,7 +236,7 @@ class Placer:
             return
         assert wanted.digest is not None
         part = f"{beside}.part"
-        descriptor = os.open(part, _NEW, 0o600, dir_fd=folder)
+        descriptor = create_file(part, folder=folder)
         try:
             try:
                 write_sparsely(descriptor, self._objects.chunks(wanted.digest))

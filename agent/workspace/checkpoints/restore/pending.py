@@ -6,7 +6,6 @@ that nobody holds belongs to a restore that was cut off.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -16,13 +15,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.home import private_folder
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import entry_of, entry_record
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.root_identity import identity
 from agent.workspace.checkpoints.units import NO_UNITS, Units
+from tools.kit.files import create_file, lock_file
 
 FORMAT = 1
 _SUFFIX = ".json"
@@ -84,12 +84,12 @@ def held(folder: Path, pending: Pending) -> Iterator[None]:
     try:
         private_folder(folder)
         beside = folder / f"{TEMPORARY}{pending.id}"
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+        descriptor = create_file(beside)
     except OSError as error:
         raise store_error(error, folder, "written") from error
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock_file(descriptor)
             write_all(descriptor, json.dumps(_record(pending), separators=(",", ":")).encode())
             os.fsync(descriptor)
             beside.replace(path)
@@ -114,8 +114,7 @@ def abandoned(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
             with suppress(OSError, ValueError):
                 descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
                 opened.append(descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(descriptor), path.lstat()):
+                if lock_file(descriptor, seconds=0) and os.path.samestat(os.fstat(descriptor), path.lstat()):
                     found.append((_pending(path.read_bytes()), path))
         yield found
     finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
 from agent.session.subagents.definitions import Broken, Catalog, Definition, Definitions, Source, is_name
+from tools.kit.files import write_new
 from tools.text.safe_text import clean
 
 TEMPLATE = """\
@@ -137,9 +138,7 @@ def create(home: Home, name: str, text: str) -> Path:
     private_folder(home.agents)
     path = own_file(home, valid_name(name))
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_new(path, text.encode())
     except FileExistsError:
         raise ConfigError(f"{path} is there already; edit it, or choose another name.") from None
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, Home, private_folder
@@ -11,6 +10,7 @@ from themes.loader import builtin_names, list_skins, new_skin
 from themes.skin import Skin
 from themes.skin_file import UnreadableSkinError, is_name, read
 from themes.skin_text import quoted
+from tools.kit.files import write_new
 
 
 def valid_name(text: str) -> str:
@@ -43,9 +43,7 @@ def create(home: Home, name: str, skin: Skin) -> Path:
     private_folder(home.root)
     path = private_folder(home.skins) / f"{name}.yaml"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_new(path, text.encode())
     except FileExistsError:
         raise ConfigError(f"{path} is there already; choose another name or remove it.") from None
     except OSError as error:
