@@ -15,9 +15,8 @@ from agent.integrations.plugins.files import MOST_BYTES, OutsideError, hashes, i
 from agent.integrations.plugins.package import PluginPackage, read_plugin
 from agent.integrations.plugins.problem import PluginError
 from agent.integrations.plugins.shelf import ShelvedPlugin, data_folder
-from tools.kit.files import NotAFileError, read_bytes
-from tools.text.words import brief
 from tools.kit.files import NotAFileError, read_bytes, write_new
+from tools.text.words import brief
 
 _STAGED = ".new-"
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from agent.core.home import PRIVATE_FOLDER
 from agent.knowledge.skills.hub.bundle import WIDE, SkillFile
 from agent.knowledge.skills.hub.problems import HubError
-from tools.text.words import brief
-from agent.knowledge.skills.hub.problems import HubError, quoted
 from tools.kit.files import write_new
+from tools.text.words import brief
 
 MOST_FILES = WIDE.files * 2
 MOST_BYTES = WIDE.total * 2
