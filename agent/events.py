@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from agent.core.event_data import CeilingReply, Decision, FileChange, Room, Usage, VerdictPart
-from agent.core.messages import Attachment
-from agent.core.modes import ModeName
+from agent.core.messages import Attachment, ModeName
 from agent.errors import ModelErrorKind
 from tools.context import PersonAnswer, Todo
 from tools.results import Display, Outcome

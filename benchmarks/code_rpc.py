@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.core.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
-from agent.safety.sandbox.probe import probe
+from agent.safety.sandbox.opening import probe
 from tools.code.data import CodeJob, CodeLimits
 from tools.code.runner import CodeRunner
 from tools.services.sandbox import Need

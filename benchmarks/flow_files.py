@@ -26,7 +26,7 @@ from tests.support.terminal import Terminal
 
 FLOWS = {
     "key": ("app/tui/terminal/tty_input.py", 0x4E00, 10),
-    "answer": ("agent/model/transport/sse.py", 0x5200, 20),
+    "answer": ("agent/model/transport/answer.py", 0x5200, 20),
 }
 """Each flow: the file it begins in, its first character, and the target."""
 

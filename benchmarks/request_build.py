@@ -22,7 +22,7 @@ from agent.knowledge.context.prefix_ledger import PrefixLedger
 from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import ModelRequest
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 
 ROUNDS = 40
 

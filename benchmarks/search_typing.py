@@ -34,7 +34,7 @@ from textual.app import App
 
 from agent.api.local.stored import LocalStored
 from agent.core.home import Home
-from agent.core.store.query import Query
+from agent.core.store.query_line import Query
 from agent.core.store.search import SearchHits
 from agent.core.store.store import Store
 from app.tui.screens.sessions import search

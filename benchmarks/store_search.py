@@ -57,7 +57,7 @@ def messages(count: int, seed: int = 7) -> Iterator[tuple[str, str]]:
 
 def fill(path: Path, session: Session, count: int) -> None:
     """Bulk insert: the rows and index entries `Store.append` makes, in few transactions and unsynced."""
-    from agent.core.store.node_text import searchable
+    from agent.core.store.nodes import searchable
 
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous = OFF")

@@ -24,8 +24,8 @@ from textual.geometry import Region
 from textual.screen import ModalScreen
 from textual.strip import Strip
 
+from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import NewNode
-from agent.core.store.outline import OutlineRow
 from app.tui.screens.history.timeline import TimelineScreen
 from tests.app.tui.pages import PageHost
 from tests.app.tui.timeline_stage import Book, opened

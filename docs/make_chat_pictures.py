@@ -7,7 +7,6 @@ text with its marks and buttons, is drawn by a headless Chromium.
 """
 
 # ruff: noqa: E402
-
 from __future__ import annotations
 
 import html

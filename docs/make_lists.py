@@ -15,7 +15,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.core.config import reference
-from agent.core.modes import MODES, NAMES, SUMMARIES, canonical
+from agent.core.messages import MODES, NAMES, SUMMARIES, canonical
 from app.cli.command_line import SUBCOMMANDS
 from app.tui.commands import registry
 from tests.support import chat_abilities

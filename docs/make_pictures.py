@@ -37,7 +37,7 @@ from agent.knowledge.context.compaction import CompactionPlan
 from agent.knowledge.context.fold import ContextFold, fold_text
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
-from agent.workspace.repository import Checkout
+from agent.workspace.git import Checkout
 from app.tui.conversation import active_conversation
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.agents.merge import MergeScreen

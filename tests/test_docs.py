@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.modes import NAMES
+from agent.core.messages import NAMES
 from agent.core.store import schema
 from tests.test_house import links
 from tools.discovery import discover

@@ -154,7 +154,7 @@ def test_a_floor_has_its_folders_and_hardly_anything_beside_them(
 
 
 UPWARDS = {
-    "a district knows one above it": ("agent/core/modes.py", "import agent.session.engine"),
+    "a district knows one above it": ("agent/core/messages.py", "import agent.session.engine"),
     "two that never know each other": ("agent/model/usage.py", "import agent.workspace.watcher"),
     "the terminal knows the command line": ("app/tui/app_context.py", "import app.cli.options"),
     "a surface reaches past the interface": ("app/tui/app_context.py", "import agent.session.engine"),

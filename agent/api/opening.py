@@ -18,7 +18,7 @@ Listener = Callable[["Event"], None]
 READ_FIRST = (
     *("agent.session.runtime", "agent.model.demo", "agent.model.formats.chat", "agent.workspace.watcher"),
     *("agent.workspace.change_reporter", "agent.workspace.isolated_copies.copy_folders"),
-    *("agent.workspace.checkpoints.detached_states", "agent.workspace.checkpoints.tracked_roots"),
+    *("agent.workspace.checkpoints.meanwhile", "agent.workspace.checkpoints.root_identity"),
     *("watchdog.observers", "watchdog.events"),
 )
 """Modules that opening a session in this process reads, for a surface that reads them aside."""

@@ -21,8 +21,7 @@ from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOu
 from tools.context import PersonAnswer, Todo
 
 if TYPE_CHECKING:
-    from agent.core.messages import Attachment
-    from agent.core.modes import Mode, ModeName
+    from agent.core.messages import Attachment, Mode, ModeName
     from agent.core.store.nodes import Node, Session
     from agent.core.store.operations import Operation
     from agent.core.store.search import Filters, Order, SearchHits

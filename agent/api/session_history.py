@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from agent.core.store.branches import OutlineRow
     from agent.core.store.marks import NodeMark
     from agent.core.store.nodes import BranchHead, Node
     from agent.core.store.operations import Operation, SessionPlace
-    from agent.core.store.outline import OutlineRow
     from agent.session.history.navigation import NavigationResult
     from agent.workspace.checkpoints.entries import PathChange, Step
     from agent.workspace.checkpoints.restore.apply import Restored
     from agent.workspace.checkpoints.restore.hunk_restore import Parted
     from agent.workspace.checkpoints.restore.merge import Merged
     from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem
+    from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
 
 Choices = Mapping[str, "Choice"]
 """By path: what is to become of a file that is in conflict."""

@@ -1,4 +1,4 @@
-"""Effort: how much models think, as a person says it."""
+"""Levels of thinking, and how each family of models is told."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agent.model.dialect import Dialect
 from agent.model.protocol import Thinking
 from tools.text.words import plural
 
 if TYPE_CHECKING:
     from agent.core.store.nodes import Node
+
 
 WORDS = ("off", "low", "medium", "high")
 DEFAULT = "default"
@@ -77,3 +79,77 @@ def effort_word(level: Thinking | None) -> str:
     if isinstance(level, int):
         return plural(level, "token")
     return level or ""
+
+
+BUDGETS = {"low": 4_096, "medium": 12_288, "high": 24_576}
+"""Tokens of thought that a word stands for."""
+
+GATEWAY_BUDGETS = {"low": 1_024, "medium": 2_048, "high": 16_384}
+"""The same for models that are no Claude: gateways make efforts of budgets, low below 2,048, high from
+4,096 on."""
+
+
+def budget_of(thinking: Thinking | None, model: str = "claude") -> int:
+    """Tokens of thought; 0 for `off` and where nothing was said."""
+    if thinking is None:
+        return 0
+    budgets = BUDGETS if "claude" in model.lower() else GATEWAY_BUDGETS
+    return thinking if isinstance(thinking, int) else budgets.get(thinking, 0)
+
+
+def effort_of(thinking: Thinking | None) -> str:
+    """`low`, `medium` or `high`; empty for `off` and where nothing was said. A budget counts as the
+    word whose budget it does not exceed."""
+    if thinking is None or thinking == "off":
+        return ""
+    if isinstance(thinking, str):
+        return thinking
+    return next((word for word, budget in BUDGETS.items() if thinking <= budget), "high")
+
+
+LEAST_BUDGET = 1_024
+"""Tokens of thought that the API takes at least."""
+ROOM = 8_192
+"""Tokens for the answer beside a budget of thought, where the limit leaves so many; else half of it."""
+
+
+def least_output(model: str, thinking: Thinking | None, dialect: Dialect) -> int:
+    """Tokens of a reply that has room for the thoughts asked for and an answer."""
+    budget = budget_of(thinking, model)
+    return max(budget, LEAST_BUDGET) + ROOM if budget and _way(model, dialect) == "enabled" else 0
+
+
+def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Dialect) -> dict[str, Any]:
+    """The fields that ask for thinking, or that switch it off; `limit` is that of the whole reply."""
+    thinks = dialect.thinks(model)
+    if wanted is None and not thinks.unasked:
+        return {}
+    if wanted == "off" or dialect.thinking.sent_back == "never":
+        switch = not dialect.lacks("disabled") and thinks.unasked and not thinks.always
+        return {"thinking": {"type": "disabled"}} if switch else {}
+    way = _way(model, dialect)
+    if way == "adaptive":
+        shown = {"display": "summarized"} if thinks.display and not dialect.lacks("display") else {}
+        # Said also where it goes without saying: thoughts are sent back, and that has to fit.
+        word = effort_of(wanted) if thinks.effort and not dialect.lacks("effort") else ""
+        effort = {"output_config": {"effort": word}} if word else {}
+        return {"thinking": {"type": "adaptive", **shown}, **effort}
+    budget = min(max(budget_of(wanted, model), LEAST_BUDGET), limit - min(ROOM, limit // 2))
+    if way != "enabled" or budget < LEAST_BUDGET:
+        return {}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def keeps_thoughts(model: str, wanted: Thinking | None, asked: dict[str, Any], dialect: Dialect) -> bool:
+    """Whether thoughts of earlier replies go with a request that asks for thinking in this way."""
+    thinks, sent_back = dialect.thinks(model), dialect.thinking.sent_back != "never"
+    if not sent_back or wanted == "off":
+        return sent_back and thinks.always
+    if "thinking" in asked:
+        return asked["thinking"]["type"] != "disabled"
+    return thinks.unasked
+
+
+def _way(model: str, dialect: Dialect) -> str:
+    """The likeliest way of asking that was not refused; empty for none."""
+    return next((way for way in dialect.thinks(model).ways if not dialect.lacks(way)), "")

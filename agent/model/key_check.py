@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 from agent.core.variables import filled
 from agent.errors import ConfigError, HermesError
 from agent.model.addresses import below, is_loopback, list_of_models, plain_address
-from agent.model.builtin_providers import PROVIDERS, Provider
+from agent.model.catalog import PROVIDERS, Provider
 from agent.model.detect import names_in
 from agent.model.format_registry import FORMATS
 from agent.model.providers import address_of, checked_url, seller
-from agent.model.transport.complaints import kind_of, read_complaint
-from agent.model.transport.failures import Failures
+from agent.model.transport.failures import Failures, kind_of, read_complaint
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings

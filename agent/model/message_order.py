@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.model.dialect import RoleRules
 from agent.model.protocol import Frame
-from agent.model.wire_text import compact
+from agent.model.wire_format import compact
 
 GOES_ON = b'{"role":"user","content":"(The conversation goes on.)"}'
 SEEN = b'{"role":"assistant","content":"(I have seen the results.)"}'

@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 from agent.core.home import Home
 from agent.errors import ConfigError
 from agent.model.addresses import is_loopback
-from agent.model.builtin_providers import PROVIDERS, TITLES
-from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.catalog import PROVIDERS, TITLES, UNKNOWN, ModelInfo
 from agent.model.detect import PORTS, DetectedServer
-from agent.model.local.weights import installed, model_file
+from agent.model.local.sources import installed, model_file
 from agent.model.providers import BASE_URL, MODEL, Target, resolve
 
 if TYPE_CHECKING:

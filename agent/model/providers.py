@@ -15,8 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from agent.core.variables import filled, variable_names
 from agent.errors import ConfigError
 from agent.model.addresses import is_loopback
-from agent.model.builtin_providers import PROVIDERS, TITLES, Provider
-from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
+from agent.model.catalog import FREE, PROVIDERS, TITLES, UNKNOWN, ModelInfo, Provider, lookup
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import ToolMode
 from tools.text.redact import is_secret_name

@@ -14,21 +14,18 @@ from pathlib import Path
 from typing import Literal
 
 from agent.core.event_data import VerdictKind, VerdictPart
-from agent.safety import hosts
+from agent.safety import verdict
 from agent.safety.effects import Deed, deed
-from agent.safety.git_programs import names_programs
+from agent.safety.git_programs import commit_reach, names_programs
 from agent.safety.hardline import forbidden
-from agent.safety.local_commits import commit_reach
-from agent.safety.path_cache import cached_paths
-from agent.safety.places import Places, absolute, joined
+from agent.safety.places import Places, absolute, cached_paths, joined
 from agent.safety.programs.table import EffectName, Table, programs
-from agent.safety.reader.marks import UNKNOWN, literal, words
-from agent.safety.reader.read import read
-from agent.safety.reader.reading import Command, Reading
-from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
+from agent.safety.reader.script import read
+from agent.safety.reader.state import Command, Reading
+from agent.safety.reader.tree import UNKNOWN, literal, words
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
 from agent.safety.scope import Scope, shown
-from agent.safety.undo import UndoCoverage
-from agent.safety.verdict import SEVERITY, Verdict
+from agent.safety.verdict import SEVERITY, UndoCoverage, Verdict
 from agent.workspace.checkpoints.git_settings import may_go, passes
 
 MOST_JUDGED = 120
@@ -190,7 +187,7 @@ class _Judge:
 
     def _command(self, command: Command) -> None:
         found = deed(command, self._table)
-        self.hosts.update(host for host in found.hosts if host != UNKNOWN and not hosts.is_known(host))
+        self.hosts.update(host for host in found.hosts if host != UNKNOWN and not verdict.is_known(host))
         self.only_looks &= found.effect == "looks" and not (found.writes or found.deletes)
         text = f"{command.word} {' '.join(command.arguments)}".rstrip()
         wants = found.effect == "network" or bool(found.hosts)
@@ -205,7 +202,7 @@ class _Judge:
     def _reasons(self, command: Command, found: Deed, cwd: str) -> list[str]:
         """Why a command asks in one of the folders it may run in."""
         reasons = [*self._by_effect(command, found, cwd), *self._of_files(command, found, cwd)]
-        foreign = [host for host in found.hosts if not hosts.is_known(host)]
+        foreign = [host for host in found.hosts if not verdict.is_known(host)]
         if UNKNOWN in foreign and self._closed:
             foreign.remove(UNKNOWN)
         if foreign and found.effect != "publishes":
@@ -214,14 +211,19 @@ class _Judge:
             )
             reasons = [reason for reason in reasons if reason != POLICIES["network"].reason]
             reasons.append(f"reaches the network: {named} is not on the list of hosts")
-        if found.sends and not (found.hosts and all(map(hosts.is_local, found.hosts))):
+        if found.sends and not (found.hosts and all(map(verdict.is_local, found.hosts))):
             reasons.append(POLICIES["publishes"].reason)
         return reasons
 
     def _by_effect(self, command: Command, found: Deed, cwd: str) -> list[str]:
         policy = POLICIES[found.effect]
         effect = found.effect
-        if effect == "network" and found.hosts and not found.sends and all(map(hosts.is_listed, found.hosts)):
+        if (
+            effect == "network"
+            and found.hosts
+            and not found.sends
+            and all(map(verdict.is_listed, found.hosts))
+        ):
             return []  # a page of documentation or of packages: nobody is told anything
         if command.name == "git" and effect == "history" and "config" in command.arguments[:3]:
             return self._git_setting(command)

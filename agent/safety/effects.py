@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agent.safety.programs.table import EFFECTS, EffectName, Operands, Program, Table, stricter
-from agent.safety.reader.marks import GLOBS, UNKNOWN, literal
-from agent.safety.reader.reading import Command
+from agent.safety.reader.state import Command
+from agent.safety.reader.tree import GLOBS, UNKNOWN, literal
 
 _ALONE = frozenset({"--version", "-version", "-v", "-V", "--help", "-h", "help", "version"})
 """What tells about a program only where nothing else is asked of it."""

@@ -21,21 +21,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent.core.home import Home
-from agent.core.modes import Mode, ModeName
+from agent.core.messages import Mode, ModeName
 from agent.events import Decision
 from agent.safety.grants import Grant, Grants, Subject, subject
-from agent.safety.permissions.decider import Decider
-from agent.safety.permissions.policy import PermissionPolicy, Permissions
+from agent.safety.permissions.policy import Decider, PermissionPolicy, Permissions
 from agent.safety.places import Places
-from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
 from agent.safety.smart import join
-from agent.safety.undo import UndoCoverage
-from agent.safety.verdict import Judge, Verdict
+from agent.safety.verdict import Judge, UndoCoverage, Verdict
 from tools.results import DeniedError
 from tools.services.actions import Action, ChangeFiles, Fetch, RunCommand, SendInput
 
 if TYPE_CHECKING:
-    from agent.safety.adviser import Advice
+    from agent.safety.smart import Advice
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ told from others by their names, whether they exist yet or not. Names count in
 any case, as file systems may read them: `.GIT`, `.git.`, `.g\u200cit`, `GIT~1`.
 
 The tables are in `agent.safety.guarded_names`. Paths may be marked text of the
-shell reader (see `agent.safety.reader.marks`); links are followed on the disk.
+shell reader (see `agent.safety.reader.tree`); links are followed on the disk.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from agent.safety.guarded_names import (
     START_UP,
     SYSTEM,
 )
-from agent.safety.path_cache import PathCache, current
-from agent.safety.places import LONGEST_PATH, absolute, parts
-from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, pattern
+from agent.safety.places import LONGEST_PATH, PathCache, absolute, current, parts
+from agent.safety.reader.tree import GLOBS, UNKNOWN, literal, pattern
 from tools.services.actions import Action, ChangeSettings, DeletePath, WritePath
 
 _MARK = re.compile(f"[{''.join(GLOBS)}{UNKNOWN}]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.safety.reader.marks import words
+from agent.safety.reader.tree import words
 from tools.secret_places import STORES, STORES_ANYWHERE, rows
 
 _EDITOR = "settings of an editor, which can run programs"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agent.safety import rules
 from agent.safety.places import Places, joined
-from agent.safety.reader.read import read
-from agent.safety.reader.reading import Reading
+from agent.safety.reader.script import read
+from agent.safety.reader.state import Reading
 
 
 class Hardline:

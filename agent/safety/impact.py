@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agent.safety.names import DELETERS, OWNERS, WRITERS
 from agent.safety.places import joined
-from agent.safety.reader.marks import ANY, GLOBS, UNKNOWN, literal, words
-from agent.safety.reader.read import read
-from agent.safety.reader.reading import Command, Reading
-from agent.safety.verdict import Verdict
+from agent.safety.reader.script import read
+from agent.safety.reader.state import Command, Reading
+from agent.safety.reader.tree import ANY, GLOBS, UNKNOWN, literal, words
+from agent.safety.verdict import DELETERS, OWNERS, WRITERS, Verdict
 from tools.services.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript, SearchWeb
 from tools.services.sandbox import NetworkMode, SandboxName
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent.core.modes import Mode
+from agent.core.messages import Mode
 from agent.core.net.hosts import HostList, host_list
 from tools.results import DeniedError
 from tools.services.actions import ReachHost

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agent.safety import names
+from agent.safety import verdict
 from agent.safety.places import Places, is_disk, joined
 from agent.safety.programs.table import programs
-from agent.safety.reader.marks import UNKNOWN, words
+from agent.safety.reader.tree import UNKNOWN, words
 
 
 @dataclass(slots=True)
@@ -409,8 +409,8 @@ _HERMES = re.compile(r"(?:^|/)hermes(?:_launcher(?:\.py)?)?$|^app\.main$|(?:^|/)
 
 
 RULES: dict[str, Rule] = (
-    dict.fromkeys(names.DELETERS, delete)
-    | dict.fromkeys(names.OWNERS, own)
+    dict.fromkeys(verdict.DELETERS, delete)
+    | dict.fromkeys(verdict.OWNERS, own)
     | dict.fromkeys(("hermes", "python", "python3", "python3.11", "uv", "uvx", "pipx"), let_in)
     | {
         "mv": move,

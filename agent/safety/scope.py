@@ -11,14 +11,13 @@ from itertools import islice
 from pathlib import Path
 
 from agent.safety.guarded import guard
-from agent.safety.path_cache import current
-from agent.safety.places import Places, absolute, is_disk
+from agent.safety.places import Places, absolute, current, is_disk
 from agent.safety.reader.known_output import MADE_BY_MKTEMP
-from agent.safety.reader.marks import GLOBS, UNKNOWN, literal
+from agent.safety.reader.tree import GLOBS, UNKNOWN, literal
 from agent.safety.secrets import is_secret
-from agent.safety.undo import UndoCoverage
+from agent.safety.verdict import UndoCoverage
+from agent.workspace.checkpoints.coverage import NO_REPOSITORY, git_coverage
 from agent.workspace.checkpoints.entries import Coverage
-from agent.workspace.checkpoints.git_coverage import NO_REPOSITORY, git_coverage
 from tools.text.safe_text import reveal
 
 DEVICES = frozenset(

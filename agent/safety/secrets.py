@@ -6,7 +6,7 @@ import os
 import re
 from functools import lru_cache
 
-from agent.safety.reader.marks import GLOBS, UNKNOWN, pattern
+from agent.safety.reader.tree import GLOBS, UNKNOWN, pattern
 from tools.secret_places import (
     LIKELY_NAMES,
     NAMES,

@@ -12,7 +12,7 @@ import re
 import shlex
 from pathlib import Path
 
-from agent.safety.reader.read import read
+from agent.safety.reader.script import read
 from tools.services.actions import SendInput
 
 _INLINE: tuple[tuple[re.Pattern[str], str], ...] = (

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from agent.core.event_data import VerdictKind, VerdictPart
+from agent.core.net.hosts import groups
+from agent.safety.reader.tree import words
 
 Judge = Literal["rule", "mode", "grant", "person", "nobody", "model"]
 """Who decided: a rule, the mode, a yes that was given before, a person, nobody because none was there, or
@@ -32,3 +36,56 @@ class Verdict:
     def network(self) -> bool:
         """Whether any part wants the network."""
         return any(part.network for part in self.parts)
+
+
+DELETERS = words("rm srm wipe trash rmtrash del grm unlink")
+OWNERS = words("chmod chown chgrp chattr setfacl chflags gchmod gchown")
+WRITERS = words("tee cp mv install ln rsync truncate sed perl sponge scp")
+
+
+@dataclass(frozen=True, slots=True)
+class UndoCoverage:
+    """What checkpoints keep of a workspace."""
+
+    git: bool = True
+    """Whether refs, HEAD, index, settings and hooks of `.git` are kept, and objects from being pruned."""
+    largest: int = 100_000_000
+    """Bytes of the largest file that is kept; -1: nothing is kept."""
+
+
+NO_UNDO = UndoCoverage(git=False, largest=-1)
+"""Steps are not kept."""
+
+
+_LOOKED_UP = words(
+    "google.com www.google.com cloudflare.com one.one.one.one dns.google python.org rust-lang.org golang.org "
+    "npmjs.com www.npmjs.com debian.org ubuntu.org ubuntu.com kernel.org microsoft.com apple.com amazon.com "
+    "wikipedia.org docker.io 1.1.1.1 1.0.0.1 8.8.8.8 8.8.4.4 9.9.9.9 localhost ::1 "
+    "example.com example.org example.net www.example.com"
+)
+"""May be named in a command unasked; the proxy asks before it connects."""
+_LOCAL = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0")
+
+
+def is_known(host: str) -> bool:
+    """Whether a host is on the list, or is this machine."""
+    return is_local(host) or host in _LOOKED_UP or any(host in names for names in _listed().values())
+
+
+def is_local(host: str) -> bool:
+    """Whether a name or address is that of this machine."""
+    return host.endswith(".localhost") or _LOCAL.fullmatch(host) is not None
+
+
+def is_listed(host: str) -> bool:
+    """Whether reading there tells nobody anything: pages of documentation and of packages.
+
+    A server of this machine is none of them, as what its own projects run may act on any request.
+    """
+    listed = _listed()
+    return host in listed["documentation"] or host in listed["packages"]
+
+
+@cache
+def _listed() -> dict[str, frozenset[str]]:
+    return {kind: frozenset(names) for kind, names in groups().items()}

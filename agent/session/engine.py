@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.core.messages import Attachment
-from agent.core.modes import Mode, ModeName
+from agent.core.messages import Attachment, Mode, ModeName
 from agent.core.store.nodes import Node
 from agent.core.store.operations import SessionPlace
 from agent.errors import HermesError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.core.modes import ModeName
+from agent.core.messages import ModeName
 from agent.core.store.nodes import Node
 
 if TYPE_CHECKING:

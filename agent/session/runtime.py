@@ -26,7 +26,7 @@ from agent.knowledge.recall.recall import Recall
 from agent.knowledge.skills.offer import SaveOffer
 from agent.model.effort import SessionEffort
 from agent.model.providers import secret_variables
-from agent.model.transport.retry import RetryPolicy
+from agent.model.transport.waits import RetryPolicy
 from agent.safety.sandbox.caches import sweep_over
 from agent.session.attempts.parallel_attempts import ParallelAttempts
 from agent.session.conversation.opening import swept

@@ -19,9 +19,8 @@ from typing import Any
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
-from agent.workspace.git import GitError, merge_texts, run_git
-from agent.workspace.repository import common_folder, git_folder, top_folder
-from agent.workspace.verified_objects import VerifiedObjects, object_name
+from agent.workspace.fingerprints import VerifiedObjects, object_name
+from agent.workspace.git import GitError, common_folder, git_folder, merge_texts, run_git, top_folder
 from tools.kit.files import PRIVATE_FILE, read_bytes, write_atomically
 from tools.services.actions import Action, RunCommand, RunScript, SendInput
 

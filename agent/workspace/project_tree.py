@@ -12,19 +12,35 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from agent.workspace.changes import MAX_NAMED
 from agent.workspace.fingerprints import FileFingerprint, KeptTexts, examine
 from agent.workspace.ignore import IgnoreFiles
 from agent.workspace.own_writes import OwnWrites
-from agent.workspace.sorting import in_order
 from tools.files.threads import Stopped
+
+T = TypeVar("T")
+
+PIECE = 1_024
+"""Paths whose sort takes well below a millisecond."""
+
+
+def in_order(items: Iterable[T], key: Callable[[T], Any] | None = None) -> list[T]:
+    """As `sorted`, at twice the price. Pure; for threads beside the event loop."""
+    rest: Any = iter(items)
+    runs: list[list[Any]] = []
+    while run := sorted(islice(rest, PIECE), key=key):
+        runs.append(run)
+    return runs[0] if len(runs) == 1 else list(merge(*runs, key=key))
+
 
 MAX_FOLDERS = 20_000
 """Folders that are watched; those that come after are looked at now and then."""

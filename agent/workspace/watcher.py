@@ -16,9 +16,8 @@ from typing import TypeVar
 
 from agent.workspace.change_summary import summarize
 from agent.workspace.changes import ProjectChanges, shown
-from agent.workspace.dirty_paths import DirtyPaths
 from agent.workspace.fs_events import FileEventSource, open_source
-from agent.workspace.own_writes import OwnWrites
+from agent.workspace.own_writes import DirtyPaths, OwnWrites
 from agent.workspace.project_tree import FileDifference, ProjectTree, merged
 from tools.files.credentials import CredentialGuard
 from tools.files.threads import Stopped

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from types import ModuleType
 
-from agent.core.modes import NAMES
+from agent.core.messages import NAMES
 from agent.errors import ExitCode
 from app.cli.frame import positive
 from app.tui.startup import skeleton

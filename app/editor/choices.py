@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from acp import schema
 
-from agent.core.modes import MODES, SUMMARIES, Mode
+from agent.core.messages import MODES, SUMMARIES, Mode
 from agent.model.model_choices import ModelChoice
 from app.editor.commands import COMMANDS
 from tools.text.safe_text import clean

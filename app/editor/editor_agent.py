@@ -314,7 +314,7 @@ class EditorAgent:
             return (await store.session(session_id)).id
 
     async def _forked(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
-        from agent.core.store.copying import copy_session
+        from agent.core.store.export import copy_session
         from agent.core.store.store import Store
 
         async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
@@ -397,7 +397,7 @@ class EditorAgent:
         return schema.SetSessionConfigOptionResponse(config_options=await self._options(session))
 
     async def _set_mode(self, session: EditorSession, mode: str) -> None:
-        from agent.core.modes import MODES
+        from agent.core.messages import MODES
 
         if mode not in MODES:
             raise RequestError(

@@ -52,7 +52,7 @@ from widgets.prompt.widget import Prompt
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
     from agent.events import BranchSwitched, Event
-    from agent.workspace.repository import Checkout
+    from agent.workspace.git import Checkout
     from app.tui.commands.agent_actions import AgentActions
     from app.tui.commands.history_actions import HistoryActions
     from app.tui.commands.keys import Keys

@@ -30,7 +30,7 @@ from agent.core.messages import Attachment
 from agent.core.store.export import trajectory
 from agent.errors import ExitCode
 from agent.events import Noticed, PrefixBroken, QueueChanged, TurnEnded, UsageChanged, UserMessageAdded
-from agent.model.transport.complaints import Complaint, kind_of
+from agent.model.transport.failures import Complaint, kind_of
 from tests.support.engines import Bench, bench
 from tests.support.images import GIF, JPEG, WEBP, png, write
 from tests.support.replies import by_step, call, say

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from agent.core.net.connecting import SystemNetwork
+from agent.core.net.exchange import SystemNetwork
 from agent.events import ApprovalAsked, Decision, SessionOpened
-from agent.safety.sandbox.probe import probe
+from agent.safety.sandbox.opening import probe
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, calls, say
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent.events import Noticed, UsageChanged
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.model.server_facts import ServerFacts, entry_of, facts_of, facts_of_props
+from agent.model.server_watch import ServerFacts, entry_of, facts_of, facts_of_props
 from tests.support.engines import Bench, bench
 from tests.support.model_server import say
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.events import ApprovalAsked, Decision, Event, Noticed, SessionOpened
-from agent.safety.audit.record import newest
+from agent.safety.audit.log import newest
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, by_step, call, refuse, say
 

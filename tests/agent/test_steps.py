@@ -11,8 +11,8 @@ import pytest
 from agent.core.store.store import Store
 from agent.events import Noticed, StepTaken
 from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.restore.apply import begun, held
 from agent.workspace.checkpoints.restore.path_replacement import Move
-from agent.workspace.checkpoints.restore.pending import begun, held
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say

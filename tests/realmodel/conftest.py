@@ -9,7 +9,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.errors import ConfigError
-from agent.model.local.weights import model_file
+from agent.model.local.sources import model_file
 from tests.support.surroundings import HERMES_HOME
 
 _HOME = Home(Path(HERMES_HOME))

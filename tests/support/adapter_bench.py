@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.core.config.gateways import MessengerSettings
+from agent.core.config.sections import MessengerSettings
 from agent.integrations.gateways.adapter import Adapter, GatewayContext, Incoming
 from agent.integrations.gateways.kinds import gateway_kind, make_adapter
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from agent.events import AgentProgressed, Event
-from agent.model.transport.throttle import Throttle
+from agent.model.transport.waits import Throttle
 from agent.session.spending import request_table
 from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.spending.spending import Spending

@@ -18,13 +18,12 @@ from agent.knowledge.context.message_history import sealed_data
 from agent.model.codecs import codec_for
 from agent.model.dialect_book import DialectBook
 from agent.model.format_registry import FORMATS
-from agent.model.profile import STANDARD
-from agent.model.protocol import Thinking, ToolSpec
+from agent.model.protocol import STANDARD, Thinking, ToolSpec
 from agent.model.transport.client import FormatClient
 from agent.model.transport.reply import ModelReply, ModelRoute
-from agent.model.transport.retry import RetryPolicy
+from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from agent.session.conversation.live_session import LiveSession
 from agent.session.turns.dialogue import Dialogue
 from tests.agent.model.offer import TOOLS

@@ -20,9 +20,8 @@ from pathlib import Path
 
 from agent.core.home import Home
 from agent.safety.gate import Gate
-from agent.safety.sandbox.boundary import SessionBoundary
-from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
-from agent.safety.sandbox.probe import probe
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, SessionBoundary
+from agent.safety.sandbox.opening import probe
 from tools.services.actions import RunCommand
 from tools.services.sandbox import Need
 

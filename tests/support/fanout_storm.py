@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 from agent.events import TurnEnded
 from agent.session.engine import Engine
-from agent.workspace.isolated_copies.copy_records import holders
+from agent.workspace.isolated_copies.copy_folders import holders
 from tests.support import command
 from tests.support.engines import Bench, bench
 from tests.support.fanout_script import GO_ON, OVER, Given

@@ -13,7 +13,7 @@ from agent.session.history.session_checkpoints import steps_of_all
 from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
-from agent.workspace.checkpoints.restore.step_range import plan_back
+from agent.workspace.checkpoints.restore.plan import plan_back
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.isolated_copies.workspace_copy import make_copy
 from tools.services.actions import RunCommand

@@ -11,7 +11,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from agent.events import Event
-from agent.workspace.repository import Checkout
+from agent.workspace.git import Checkout
 from app.tui.application import HermesApp
 from app.tui.conversation.bridge import Bridge
 from app.tui.conversation.session_host import Listener, SessionRequest

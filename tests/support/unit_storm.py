@@ -25,7 +25,7 @@ from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.garbage_collection import verify
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import finish_abandoned
-from agent.workspace.checkpoints.restore.step_range import plan_back
+from agent.workspace.checkpoints.restore.plan import plan_back
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.repository_matrix import ENVIRONMENT
 from tools.services.actions import RunCommand

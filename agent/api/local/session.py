@@ -18,8 +18,7 @@ from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, Reply, SessionHistory, StoredSessions
 from agent.core.home import PRIVATE_FILE, Home, private_folder
-from agent.core.messages import Attachment
-from agent.core.modes import Mode, ModeName
+from agent.core.messages import Attachment, Mode, ModeName
 from agent.errors import StoreError
 from agent.events import Event, Noticed, TurnEnded
 from agent.session.engine import Engine

@@ -22,8 +22,7 @@ from agent.automation.unattended.commands import UnattendedCommands
 from agent.automation.unattended.session_automation import AUTOMATION
 from agent.core.attachments import AttachmentStore
 from agent.core.home import Home
-from agent.core.messages import Attachment
-from agent.core.modes import ModeName
+from agent.core.messages import Attachment, ModeName
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
 from agent.errors import HermesError, StoreError

@@ -22,7 +22,7 @@ from agent.automation.batch.task_file import NumberedTask
 from agent.core.config.environment import environment
 from agent.core.config.loader import LoadedSettings, load
 from agent.core.home import Home
-from agent.core.modes import ModeName
+from agent.core.messages import ModeName
 from agent.errors import ConfigError, HermesError
 from agent.model.providers import resolve
 from agent.session.spending.budget import Budget

@@ -21,7 +21,7 @@ from agent.automation.schedule.zones import ScheduleError, machine_zone
 from agent.core.home import PRIVATE_FILE, private_folder
 
 if TYPE_CHECKING:
-    from agent.core.config.schedule import HeartbeatSettings
+    from agent.core.config.sections import HeartbeatSettings
 
 FILE = "HEARTBEAT.md"
 MOST = 6_000

@@ -31,7 +31,7 @@ from agent.core.store.locks import SessionLock
 from agent.knowledge.injection import scan
 
 if TYPE_CHECKING:
-    from agent.core.config.schedule import HeartbeatSettings
+    from agent.core.config.sections import HeartbeatSettings
     from agent.core.home import Home
 
 MAIL_SECONDS = 60

@@ -201,7 +201,7 @@ def iso(seconds: float | None) -> str | None:
 
 def delivered_to(deliver: str) -> str:
     """A way to deliver in full: a messenger may be named alone, `send_message` for `message`. Pure."""
-    from agent.core.config.gateways import MessengerSettings
+    from agent.core.config.sections import MessengerSettings
 
     deliver = deliver.strip().removeprefix("send_")
     is_chat = deliver.partition(":")[0].strip() in MessengerSettings.model_fields

@@ -16,7 +16,7 @@ from agent.automation.training.episode import MODEL, PROVIDER, Episode, reward_o
 from agent.automation.training.tokens import sequence_of
 from agent.core.config.loader import load
 from agent.core.home import Home
-from agent.core.modes import ModeName
+from agent.core.messages import ModeName
 from agent.core.store.store import Store
 from agent.errors import ConfigError
 from agent.session.spending.budget import Budget

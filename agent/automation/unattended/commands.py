@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home, private_folder
-from agent.core.modes import ModeName
+from agent.core.messages import ModeName
 from agent.errors import ConfigError
-from agent.safety.audit.log import AuditLog
-from agent.safety.audit.record import AuditRecorder
+from agent.safety.audit.log import AuditLog, AuditRecorder
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.safety.permissions.policy import Permissions
 from agent.safety.reach import let_through
-from agent.safety.sandbox.coverage import NO_COVERAGE
+from agent.safety.sandbox.boundary import NO_COVERAGE
 from agent.safety.sandbox.opening import open_boundary
-from agent.safety.undo import UndoCoverage
+from agent.safety.verdict import UndoCoverage
 from tools.kit.children import kill_group, start_child
 from tools.results import DeniedError, ToolError
 from tools.services.actions import Action, RunCommand

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.core.config import settings_file, trust
-from agent.core.config.declared_hooks import hooks_of
 from agent.core.config.document import SettingsDocument, parse
 from agent.core.config.environment import env_file_problems, environment, override_layers
 from agent.core.config.hook_list import Hook
 from agent.core.config.layers import SettingsLayer, SettingSource, settle
 from agent.core.config.problem import Path as KeyPath
 from agent.core.config.problem import SettingProblem
-from agent.core.config.schema import Settings
+from agent.core.config.schema import Settings, hooks_of
 from agent.core.home import Home
 
 USER_FILE = "config.yaml"

@@ -11,21 +11,23 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
-from agent.core.config import gateways as messengers
-from agent.core.config import senses
-from agent.core.config.browser import BrowserSettings
-from agent.core.config.diagnostics import DiagnosticsSettings
-from agent.core.config.foreign_agents import ForeignAgentSettings
-from agent.core.config.hook_list import HookEvent
-from agent.core.config.hook_settings import HookSettings as HookSettings
-from agent.core.config.learning import LearningSettings as LearningSettings
-from agent.core.config.recall import RecallSettings
-from agent.core.config.schedule import HeartbeatSettings as HeartbeatSettings
-from agent.core.config.schedule import ScheduleSettings as ScheduleSettings
-from agent.core.config.section import STRICTEST as STRICTEST
-from agent.core.config.section import SettingsSection as SettingsSection
-from agent.core.config.web import WebSettings
-from agent.core.modes import ModeName
+from agent.core.config import sections
+from agent.core.config import sections as messengers
+from agent.core.config.hook_list import Hook, HookEvent
+from agent.core.config.sections import STRICTEST as STRICTEST
+from agent.core.config.sections import (
+    BrowserSettings,
+    DiagnosticsSettings,
+    ForeignAgentSettings,
+    RecallSettings,
+    WebSettings,
+)
+from agent.core.config.sections import HeartbeatSettings as HeartbeatSettings
+from agent.core.config.sections import HookSettings as HookSettings
+from agent.core.config.sections import LearningSettings as LearningSettings
+from agent.core.config.sections import ScheduleSettings as ScheduleSettings
+from agent.core.config.sections import SettingsSection as SettingsSection
+from agent.core.messages import ModeName
 
 ToolMode = Literal["native", "schema", "text"]
 FORMAT_NAME = r"^[a-z][a-z0-9_]*$"
@@ -483,12 +485,12 @@ class Settings(SettingsSection):
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     safety: SafetySettings = SafetySettings.model_construct()
     diagnostics: DiagnosticsSettings = DiagnosticsSettings.model_construct()
-    vision: senses.VisionSettings = senses.VisionSettings.model_construct()
-    image: senses.ImageSettings = senses.ImageSettings.model_construct()
-    speech: senses.SpeechSettings = senses.SpeechSettings.model_construct()
-    transcribe: senses.TranscribeSettings = senses.TranscribeSettings.model_construct()
-    homeassistant: senses.HomeAssistantSettings = senses.HomeAssistantSettings.model_construct()
-    messages: senses.MessageSettings = senses.MessageSettings.model_construct()
+    vision: sections.VisionSettings = sections.VisionSettings.model_construct()
+    image: sections.ImageSettings = sections.ImageSettings.model_construct()
+    speech: sections.SpeechSettings = sections.SpeechSettings.model_construct()
+    transcribe: sections.TranscribeSettings = sections.TranscribeSettings.model_construct()
+    homeassistant: sections.HomeAssistantSettings = sections.HomeAssistantSettings.model_construct()
+    messages: sections.MessageSettings = sections.MessageSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
@@ -516,3 +518,12 @@ class Settings(SettingsSection):
         default={},
         description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several.",
     )
+
+
+def hooks_of(settings: Settings, project: str = "") -> list[Hook]:
+    """All hooks of some settings, in their order; `project` is the folder that brings them. Pure."""
+    return [
+        Hook(event, each.command, each.match, each.timeout, each.required, project)
+        for event, given in settings.hooks.items()
+        for each in given
+    ]

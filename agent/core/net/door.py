@@ -2,33 +2,205 @@
 
 http and https only; what is asked for is checked before the gate is asked, and the gate before a name is
 resolved; every address a name leads to is checked, and one of those is connected to; every redirect is a
-request of its own. Names and connections go through a `Network` (`agent.core.net.connecting`), so that a
+request of its own. Names and connections go through a `Network` (`agent.core.net.exchange`), so that a
 test, or anybody who wants to see what leaves, can replace it: `Door(network=…)`, or
-`agent.core.net.upstream.use_network(…)` around everything that opens a door.
+`agent.core.net.exchange.use_network(…)` around everything that opens a door.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+import re
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
+from urllib.parse import quote, urljoin, urlsplit
 
-from agent.core.net.addresses import is_metadata, readings
-from agent.core.net.connecting import Network, RefusedAddressError, SystemNetwork, UnreachableError
-from agent.core.net.door_url import AddressError, WebAddress, refusal, shown, web_address
+import httpcore2
+
+from agent.core.net.addresses import Address, canonical, is_metadata, readings, refused_among, refused_name
+from agent.core.net.exchange import (
+    Network,
+    RefusedAddressError,
+    SystemNetwork,
+    UnreachableError,
+    checked,
+    chosen_network,
+    connected,
+    way_out,
+)
 from agent.core.net.page_cache import KeptPage, PageCache
+from agent.core.net.proxy import EgressProxy
 from agent.core.net.secret_scan import SecretScan
-from agent.core.net.unpacking import PackedError, Unpacker
-from agent.core.net.upstream import chosen_network, way_out
 from agent.errors import ExitCode, HermesError
 
-if TYPE_CHECKING:
-    import ssl
+LONGEST = 8_000
+"""Characters of an address."""
+_PORTS = {"http": 80, "https": 443}
+_STEERING = re.compile(r"[\x00-\x20\x7f\\\u2028\u2029]")
+_KEPT = "!$%&'()*+,-./:;=?@[]_~"
+"""What stays as it is in a path or query; everything else is written with a percent sign."""
 
-    import httpcore2
+
+class AddressError(ValueError):
+    """An address that is not asked for. The text is a sentence for person and model."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebAddress:
+    """An http or https address in the form in which it is asked for."""
+
+    scheme: str
+    host: str
+    """Folded, in ASCII, without brackets."""
+    port: int
+    path: str
+    """Path and query, in ASCII."""
+    fragment: str = ""
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.scheme == "https"
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port, spelled one way."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def authority(self) -> str:
+        """Host, and port where it is not the usual one."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole address without its fragment, which never leaves."""
+        return f"{self.origin}{self.path}"
+
+
+def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
+    """Read an address, that of a link on the page `base` if one is given. Raises `AddressError`."""
+    text = url.strip(" \t\r\n")
+    if len(text) > LONGEST:
+        raise AddressError(f"The address {shown(text)} is longer than {LONGEST:,} characters.")
+    if _STEERING.search(text):
+        raise AddressError(
+            f"The address {shown(text)} holds blanks, control characters or backslashes; write them as %20."
+        )
+    try:
+        joined = text if base is None else urljoin(base.url, text)
+        parts = urlsplit(joined)
+        port = parts.port
+    except ValueError:
+        raise AddressError(f"{shown(text)} is no address that can be read.") from None
+    if parts.scheme not in _PORTS:
+        kind = f"{parts.scheme}: addresses" if parts.scheme else "addresses without http:// or https://"
+        raise AddressError(f"{shown(text)} is not fetched: {kind} are not; use http or https.")
+    if "@" in parts.netloc:
+        raise AddressError("The address holds a user or password, which does not belong there; leave it out.")
+    try:
+        host = canonical(parts.hostname or "")
+    except ValueError as error:
+        raise AddressError(f"{shown(parts.hostname or text)} {error}.") from None
+    port = _PORTS[parts.scheme] if port is None else port
+    if not 0 < port < 65_536:
+        raise AddressError(f"{shown(text)} has a port that does not exist.")
+    path = quote(parts.path or "/", safe=_KEPT)
+    query = f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""
+    return WebAddress(parts.scheme, host, port, path + query, parts.fragment)
+
+
+def refusal(found: WebAddress) -> str | None:
+    """Why a host is not reached whatever it resolves to, as a clause; None where resolving decides."""
+    if (why := refused_name(found.host)) is not None:
+        return why
+    refused = refused_among(readings(found.host))
+    return None if refused is None else refused[1]
+
+
+def is_refused(url: str) -> bool:
+    """Whether nothing is fetched from an address, as far as its spelling tells."""
+    try:
+        return refusal(web_address(url)) is not None
+    except AddressError:
+        return True
+
+
+def shown(text: str) -> str:
+    """An address as a sentence quotes it."""
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:200])
+    return f"{plain}…" if len(text) > 200 else plain
+
+
+class PackedError(ValueError):
+    """A body that cannot be unpacked. The text is a clause that follows the name of its host."""
+
+
+class Unpacker:
+    """Unpacks a body of one content encoding. `limit` are bytes of the unpacked body."""
+
+    def __init__(self, encoding: str, limit: int) -> None:
+        kinds = [
+            each for each in encoding.lower().replace(" ", "").split(",") if each not in ("", "identity")
+        ]
+        if len(kinds) > 1 or (kinds and kinds[0] not in ("gzip", "x-gzip", "deflate")):
+            raise PackedError(f"packed its answer in a form that was not asked for ({', '.join(kinds)[:60]})")
+        self._kind = kinds[0] if kinds else ""
+        self._limit = limit
+        self._size = 0
+        self._engine = self._new() if self._kind else None
+
+    def feed(self, data: bytes) -> bytes:
+        """What `data` stands for. Raises `PackedError`."""
+        if self._engine is None:
+            return self._counted(data)
+        found = bytearray()
+        while data:
+            try:
+                found += self._engine.decompress(data, self._limit - self._size - len(found) + 1)
+            except zlib.error:
+                data = self._bare(data, found)
+                continue
+            if self._size + len(found) > self._limit:
+                raise self._too_large()
+            if self._engine.eof:
+                # A gzip file may hold several members; what else follows is no part of the body.
+                data = self._engine.unused_data
+                if self._kind == "deflate" or not data.startswith(b"\x1f\x8b"):
+                    break
+                self._engine = self._new()
+            else:
+                data = self._engine.unconsumed_tail
+        self._size += len(found)
+        return bytes(found)
+
+    def _bare(self, data: bytes, found: bytearray) -> bytes:
+        """Begin again without the header of zlib, which some servers leave out."""
+        if self._kind != "deflate" or self._size or found:
+            raise PackedError("sent an answer that cannot be unpacked") from None
+        self._kind = "bare"
+        self._engine = zlib.decompressobj(-zlib.MAX_WBITS)
+        return data
+
+    def _new(self) -> zlib._Decompress:
+        return zlib.decompressobj(zlib.MAX_WBITS if self._kind == "deflate" else zlib.MAX_WBITS | 16)
+
+    def _counted(self, data: bytes) -> bytes:
+        self._size += len(data)
+        if self._size > self._limit:
+            raise self._too_large()
+        return data
+
+    def _too_large(self) -> PackedError:
+        return PackedError(f"sends more than {self._limit / 1_000_000:g} MB unpacked, which is not taken")
+
 
 DoorErrorKind = Literal["address", "form", "secret", "redirects", "size", "time", "unreachable", "packed"]
 """Why nothing came: an address that is never reached, one that is malformed or of another kind, a secret in
@@ -250,8 +422,6 @@ class Door:
     ) -> DoorAnswer:
         import httpcore2
 
-        from agent.core.net.door_stream import CheckedBackend
-
         context = await asyncio.to_thread(_tls) if found.is_encrypted else None
         backend = CheckedBackend(self._near if is_own else self.network, is_own=is_own)
         url = httpcore2.URL(
@@ -352,3 +522,115 @@ def _too_large(found: WebAddress, size: int) -> DoorError:
     return DoorError(
         f"{found.authority} sends more than {size / 1_000_000:g} MB, which is not taken.", "size"
     )
+
+
+@asynccontextmanager
+async def door_proxy(door: Door, lets: Callable[[str], bool]) -> AsyncIterator[str]:
+    """The address of a proxy that is there meanwhile, for hosts that `lets` names.
+
+    It checks addresses and looks for secrets as the door does. `lets` is called in a thread of its own.
+    """
+
+    async def decide(host: str, port: int) -> str | None:
+        return None if port in (80, 443) and lets(host) else "is not what this search was let through for"
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    proxy = EgressProxy(decide, secrets=door.secrets, network=door.network)
+    proxy.start()
+    proxy.listen(listener)
+    try:
+        host, port = listener.getsockname()[:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await asyncio.to_thread(proxy.close)
+
+
+_LOOPBACK = ("127.0.0.1", "::1")
+
+
+class CheckedBackend(httpcore2.AsyncNetworkBackend):
+    """Resolves once, checks every answer and connects to one of them.
+
+    `is_own` tells that a person has named this very address: it may lie anywhere but where credentials are
+    handed out.
+    """
+
+    def __init__(self, network: Network, *, is_own: bool) -> None:
+        self._network = network
+        self._is_own = is_own
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature is the library's
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await (self._own(host, port) if self._is_own else checked(self._network, host, port))
+        connection = await connected(self._network, addresses, port)
+        try:
+            reader, writer = await asyncio.open_connection(sock=connection)
+        except BaseException:
+            connection.close()
+            raise
+        return _Stream(reader, writer)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _own(self, host: str, port: int) -> Sequence[Address | str]:
+        from ipaddress import ip_address
+
+        from agent.core.net.addresses import is_metadata, refused_name
+
+        if host == "localhost":
+            return [ip_address(each) for each in _LOOPBACK]
+        why = refused_name(host)
+        found = [] if why else readings(host) or await self._network.resolve(host, port)
+        if why or any(map(is_metadata, found)):
+            raise RefusedAddressError(
+                "is the address of a service that hands out the credentials of this machine"
+            )
+        return list(dict.fromkeys(found))
+
+
+class _Stream(httpcore2.AsyncNetworkStream):
+    """A connection as the library reads and writes it. Time is the door's to keep."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        try:
+            return await self._reader.read(max_bytes)
+        except (OSError, ssl.SSLError) as error:
+            raise httpcore2.ReadError(str(error)) from error
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        try:
+            self._writer.write(buffer)
+            await self._writer.drain()
+        except (OSError, ssl.SSLError) as error:
+            raise httpcore2.WriteError(str(error)) from error
+
+    async def aclose(self) -> None:
+        self._writer.transport.abort()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature is the library's
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            await self._writer.start_tls(ssl_context, server_hostname=server_hostname)
+        except (OSError, ssl.SSLError, EOFError) as error:
+            self._writer.transport.abort()
+            reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
+            raise httpcore2.ConnectError(f"its encryption cannot be trusted ({reason})") from error
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._writer.get_extra_info("ssl_object") if info == "ssl_object" else None

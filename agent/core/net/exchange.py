@@ -3,20 +3,237 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import fcntl
 import logging
+import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
+from urllib.parse import unquote, urlsplit
 
-from agent.core.net import tls_hello
-from agent.core.net.addresses import canonical, readings, refused_among, refused_name
-from agent.core.net.connecting import Network, RefusedAddressError, UnreachableError, checked, connected
+from agent.core.net import http_head
+from agent.core.net.addresses import Address, canonical, readings, refused_among, refused_name
 from agent.core.net.http_head import LONGEST_HEAD, ChunkedEnd, RequestError, RequestHead, parse
-from agent.core.net.relay import half_close, pour, readable, together
 from agent.core.net.secret_scan import SecretScan
+
+_PIECE = 1 << 20
+"""Bytes that are moved at once, and the size of the pipe in between, where the kernel grants it."""
+_HAS_SPLICE = hasattr(os, "splice")
+
+
+async def pour(source: socket.socket, target: socket.socket) -> None:
+    """Pass everything that comes from `source` on to `target`, then its end.
+
+    The bytes stay in the kernel where it can move them. Raises `OSError`.
+    """
+    if _HAS_SPLICE:
+        await _spliced(source, target)
+    else:
+        loop = asyncio.get_running_loop()
+        while data := await loop.sock_recv(source, _READ):
+            await loop.sock_sendall(target, data)
+    half_close(target)
+
+
+async def both_ways(one: socket.socket, other: socket.socket) -> None:
+    """Relay until both have ended; when one breaks off, the other goes too. Raises `OSError`."""
+    await together(pour(one, other), pour(other, one))
+
+
+async def together(*work: Coroutine[Any, Any, None]) -> None:
+    """Do all of it at once; the first error ends the rest and is raised."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def readable(source: socket.socket) -> None:
+    """Wait until something can be read, be it the end."""
+    loop = asyncio.get_running_loop()
+    await _ready(source.fileno(), loop.add_reader, loop.remove_reader)
+
+
+def half_close(target: socket.socket) -> None:
+    """Say that nothing more comes."""
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+async def _spliced(source: socket.socket, target: socket.socket) -> None:
+    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, _PIECE)
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                count = os.splice(source.fileno(), write_end, _PIECE, flags=os.SPLICE_F_NONBLOCK)
+            except BlockingIOError:
+                await readable(source)
+                continue
+            if count == 0:
+                return
+            while count:
+                try:
+                    count -= os.splice(read_end, target.fileno(), count, flags=os.SPLICE_F_NONBLOCK)
+                except BlockingIOError:
+                    await _ready(target.fileno(), loop.add_writer, loop.remove_writer)
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+
+
+async def _ready(
+    descriptor: int, watch: Callable[[int, Callable[[], None]], object], forget: Callable[[int], object]
+) -> None:
+    """Wait until a descriptor can be read, or written."""
+    came = asyncio.get_running_loop().create_future()
+
+    def settle() -> None:
+        if not came.done():
+            came.set_result(None)
+
+    watch(descriptor, settle)
+    try:
+        await came
+    finally:
+        forget(descriptor)
+
+
+RESOLVING = 10.0
+CONNECTING = 10.0
+"""Seconds for a name to be resolved, and for one address to answer."""
+_NEXT = 3.0
+"""Seconds after which the next address is tried."""
+
+
+class UnreachableError(Exception):
+    """A host that cannot be reached. The text is a clause that follows its name."""
+
+
+class RefusedAddressError(UnreachableError):
+    """A host that is not reached, whoever allows it."""
+
+
+class Network(Protocol):
+    """The way out."""
+
+    @property
+    def by_name(self) -> bool:
+        """Whether it takes names that cannot be resolved here."""
+        ...
+
+    async def resolve(self, host: str, port: int) -> Sequence[Address]:
+        """All addresses of a name. Raises `OSError`."""
+        ...
+
+    async def connect(self, target: Address | str, port: int) -> socket.socket:
+        """A connected socket that does not block; `target` is a name only if `by_name`. Raises `OSError`."""
+        ...
+
+
+class SystemNetwork:
+    """Name service and sockets of this machine."""
+
+    by_name = False
+
+    async def resolve(self, host: str, port: int) -> Sequence[Address]:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+
+    async def connect(self, target: Address | str, port: int) -> socket.socket:
+        family = socket.AF_INET6 if ":" in str(target) else socket.AF_INET
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await asyncio.get_running_loop().sock_connect(connection, (str(target), port))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+async def checked(network: Network, host: str, port: int, *, inside: bool = False) -> Sequence[Address | str]:
+    """The addresses of a canonical host, all of which may be reached; the host itself where only the network
+    beyond can resolve it. `inside` as in `refused_among`. Raises `UnreachableError`."""
+    if (why := refused_name(host)) is not None:
+        raise RefusedAddressError(why)
+    addresses: Sequence[Address] = readings(host)
+    if not addresses:
+        try:
+            async with asyncio.timeout(RESOLVING):
+                addresses = await network.resolve(host, port)
+        except TimeoutError:
+            addresses = ()
+        except (OSError, UnicodeError):
+            addresses = ()
+        if not addresses and network.by_name:
+            return (host,)
+        if not addresses:
+            raise UnreachableError("was not found")
+    if (found := refused_among(addresses, inside=inside)) is not None:
+        address, why = found
+        said = why if str(address) == host else f"leads to {address}, which {why}"
+        raise RefusedAddressError(said)
+    return tuple(dict.fromkeys(addresses))
+
+
+async def connected(network: Network, addresses: Sequence[Address | str], port: int) -> socket.socket:
+    """A connection to the first address that answers. Raises `UnreachableError`.
+
+    Others are tried beside one that takes its time.
+    """
+    attempts: set[asyncio.Task[socket.socket]] = set()
+    reason = "did not answer in time"
+    try:
+        for place, address in enumerate(addresses):
+            attempts.add(asyncio.ensure_future(_within(network, address, port)))
+            is_last = place == len(addresses) - 1
+            while attempts:
+                done, _ = await asyncio.wait(
+                    attempts, timeout=None if is_last else _NEXT, return_when=asyncio.FIRST_COMPLETED
+                )
+                for each in done:
+                    attempts.discard(each)
+                    if each.exception() is None:
+                        return each.result()
+                    reason = _reason(each.exception())
+                if not is_last:
+                    break
+    finally:
+        for each in attempts:
+            each.add_done_callback(_close)
+            each.cancel()
+    raise UnreachableError(reason)
+
+
+async def _within(network: Network, address: Address | str, port: int) -> socket.socket:
+    async with asyncio.timeout(CONNECTING):
+        return await network.connect(address, port)
+
+
+def _close(attempt: asyncio.Task[socket.socket]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
+
+
+def _reason(error: BaseException | None) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "refused the connection"
+    if isinstance(error, TimeoutError):
+        return "did not answer in time"
+    return "cannot be reached"
+
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +419,7 @@ class ProxyExchange:
                     patience.reschedule(None)
                     data = await self._loop.sock_recv(self._client, _READ)
                     patience.reschedule(self._loop.time() + HEAD_PATIENCE)
-                while data[:1] == b"\x16" and (len(data) < 2 or (tls_hello.is_tls(data) and missing(data))):
+                while data[:1] == b"\x16" and (len(data) < 2 or (http_head.is_tls(data) and missing(data))):
                     more = await self._loop.sock_recv(self._client, _READ)
                     if not more:
                         break
@@ -211,7 +428,7 @@ class ProxyExchange:
             raise _RefusedError(408, "request", "The tunnel did not begin in time.") from None
         if self._is_lifted:
             data = await self._look_inside(data)
-        if tls_hello.is_tls(data):
+        if http_head.is_tls(data):
             self._compare(data)
             await self._loop.sock_sendall(server, data)
             await pour(self._client, server)
@@ -226,7 +443,7 @@ class ProxyExchange:
     async def _look_inside(self, data: bytes) -> bytes:
         """Hold a tunnel to an address that was opened by a rule to where its first request comes from."""
         headers = None
-        if not tls_hello.is_tls(data):
+        if not http_head.is_tls(data):
             while b"\r\n\r\n" not in data:
                 more = await self._loop.sock_recv(self._client, _READ)
                 if not more or len(data) > LONGEST_HEAD:
@@ -241,7 +458,7 @@ class ProxyExchange:
     def _compare(self, hello: bytes) -> None:
         """Refuse a connection that was let through for one host and asks for another there."""
         try:
-            name = tls_hello.server_name(hello)
+            name = http_head.server_name(hello)
             asked = None if name is None else canonical(name)
         except ValueError:
             raise _RefusedError(
@@ -333,4 +550,123 @@ def headers_of(head: bytes) -> dict[str, str]:
 
 def missing(data: bytes) -> bool:
     """Whether the first record is not complete yet."""
-    return len(data) < tls_hello.LARGEST and tls_hello.missing(data) > 0
+    return len(data) < http_head.LARGEST and http_head.missing(data) > 0
+
+
+_LONGEST = 16 * 1024
+_NAMES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "http_proxy", "HTTP_PROXY")
+
+
+_chosen: list[Network] = []
+
+
+@contextmanager
+def use_network(network: Network) -> Iterator[None]:
+    """Have doors and proxies of this process that are opened meanwhile resolve and connect by `network`."""
+    _chosen.append(network)
+    try:
+        yield
+    finally:
+        _chosen.remove(network)
+
+
+def chosen_network() -> Network | None:
+    """The network of `use_network`; None outside of it."""
+    return _chosen[-1] if _chosen else None
+
+
+class UpstreamNetwork:
+    """Opens tunnels through the HTTP proxy at `host` and `port`."""
+
+    by_name = True
+
+    def __init__(self, host: str, port: int, user: str = "", password: str = "") -> None:
+        self._proxy = host, port
+        self._system = SystemNetwork()
+        self._credentials = base64.b64encode(f"{user}:{password}".encode()).decode() if user else ""
+
+    async def resolve(self, host: str, port: int) -> Sequence[Address]:
+        return await self._system.resolve(host, port)
+
+    async def connect(self, target: Address | str, port: int) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        connection = await self._to_proxy()
+        try:
+            shown = f"[{target}]" if ":" in str(target) else str(target)
+            head = f"CONNECT {shown}:{port} HTTP/1.1\r\nHost: {shown}:{port}\r\n"
+            if self._credentials:
+                head += f"Proxy-Authorization: Basic {self._credentials}\r\n"
+            await loop.sock_sendall(connection, f"{head}\r\n".encode())
+            status = (await _answer(connection)).split(b" ", 2)
+            if len(status) < 2 or not status[1].startswith(b"2"):
+                raise ConnectionRefusedError("the proxy of the environment refused")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _to_proxy(self) -> socket.socket:
+        host, port = self._proxy
+        addresses = await self._system.resolve(host, port)
+        for address in addresses[:-1]:
+            try:
+                return await self._system.connect(address, port)
+            except OSError:
+                continue
+        return await self._system.connect(addresses[-1], port)
+
+
+def way_out(environ: Mapping[str, str]) -> Network:
+    """How hosts are reached: by that of `use_network`, through the proxy that `environ` names, directly."""
+    if (chosen := chosen_network()) is not None:
+        return chosen
+    named = next((value for name in _NAMES if (value := environ.get(name, "").strip())), "")
+    try:
+        parts = urlsplit(named if "://" in named else f"http://{named}")
+        port = parts.port or 80
+    except ValueError:
+        return SystemNetwork()
+    if not named or parts.scheme != "http" or not parts.hostname:
+        return SystemNetwork()
+    return UpstreamNetwork(parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""))
+
+
+async def _answer(connection: socket.socket) -> bytes:
+    """The first line of the answer; what follows its head is left to be read."""
+    loop = asyncio.get_running_loop()
+    data = b""
+    while b"\r\n\r\n" not in data:
+        # One byte at a time: what comes next belongs to the tunnel.
+        piece = await loop.sock_recv(connection, 1)
+        if not piece or len(data) > _LONGEST:
+            raise ConnectionRefusedError("the proxy of the environment did not answer")
+        data += piece
+    return data.partition(b"\r\n")[0]
+
+
+class SocketTasks:
+    """Tasks of one loop, kept until they have ended."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], *owned: socket.socket) -> asyncio.Task[None]:
+        """Do `work` in the running loop and close what it owns a moment after it has ended, if it did not.
+
+        A task that is cancelled before its first step never enters the `with` it begins with.
+        """
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            for each in owned:
+                each.close()
+
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(ended)
+        return task
+
+    def cancel(self) -> None:
+        """Break all of them off."""
+        for each in self._tasks:
+            each.cancel()

@@ -11,17 +11,213 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import struct
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from agent.core.net.connecting import Network, SystemNetwork
-from agent.core.net.exchange import Decide, ExchangeRules, Lifts, ProxyExchange, ProxyRefusal
-from agent.core.net.forwarding import accepting
+from agent.core.net.exchange import (
+    Decide,
+    ExchangeRules,
+    Lifts,
+    Network,
+    ProxyExchange,
+    ProxyRefusal,
+    SocketTasks,
+    SystemNetwork,
+    both_ways,
+    readable,
+)
 from agent.core.net.secret_scan import SecretScan
-from agent.core.net.socket_tasks import SocketTasks
+
+_SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP = 20, 0x301
+_DONE, _ERROR = 3, 2
+_LISTEN = 1 << 10
+_HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBBBI48x")
+_LARGEST = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ListeningPort:
+    """One port that is listened on; `is_v6` where only connections of IPv6 reach it for sure."""
+
+    port: int
+    is_v6: bool = False
+
+
+def listeners(watch: socket.socket) -> frozenset[ListeningPort]:
+    """The ports that loopback reaches, in the network that `watch`, a `NETLINK_SOCK_DIAG` socket, belongs to.
+
+    Where a port is listened on by both versions, IPv4 is named. Raises `OSError`.
+    """
+    found = [each for family in (socket.AF_INET, socket.AF_INET6) for each in _of_family(watch, family)]
+    plain = {each.port for each in found if not each.is_v6}
+    return frozenset(each for each in found if not each.is_v6 or each.port not in plain)
+
+
+def _of_family(watch: socket.socket, family: int) -> Iterator[ListeningPort]:
+    body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _LISTEN)
+    watch.send(_HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + body)
+    while True:
+        data = watch.recv(_LARGEST)
+        while len(data) >= _HEADER.size:
+            length, kind, *_ = _HEADER.unpack_from(data)
+            if kind == _DONE:
+                return
+            if kind == _ERROR:
+                (code,) = struct.unpack_from("=i", data, _HEADER.size)
+                raise OSError(-code, "the kernel does not tell who listens")
+            (port,) = struct.unpack_from(">H", data, _HEADER.size + 4)
+            address = data[_HEADER.size + 8 : _HEADER.size + 24]
+            if (reached := _reached(family, address)) is not None:
+                yield ListeningPort(port, reached)
+            data = data[(length + 3) & ~3 :]
+
+
+def _reached(family: int, address: bytes) -> bool | None:
+    """Whether it takes IPv6 to reach an address by loopback; None where loopback does not."""
+    if family == socket.AF_INET:
+        return False if address[:4] == bytes(4) or address[0] == 127 else None
+    return True if address in (bytes(16), bytes(15) + b"\x01") else None
+
+
+EVERY = 0.5
+"""Seconds between two looks. What is seen twice is forwarded: most ports of tests are gone by then."""
+
+
+class InnerSockets(Protocol):
+    """Sockets that belong to the closed network."""
+
+    def take(self, *, v6: bool) -> socket.socket:
+        """One that is not connected. Blocks. Raises `OSError`."""
+        ...
+
+
+class PortForwarder:
+    """Forwards what is listened on inside while `is_wanted`. For one loop; `run` it there."""
+
+    def __init__(
+        self,
+        watch: socket.socket,
+        inner: InnerSockets,
+        is_wanted: Callable[[], bool],
+        hidden: frozenset[int] = frozenset(),
+    ) -> None:
+        self._watch = watch
+        self._inner = inner
+        self._is_wanted = is_wanted
+        self._hidden = hidden
+        self._seen: frozenset[ListeningPort] = frozenset()
+        self._open: dict[ListeningPort, list[asyncio.Task[None]]] = {}
+        self._relays = SocketTasks()
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look again: a command has started."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Look and forward until it is cancelled."""
+        self._watch.settimeout(EVERY)
+        try:
+            while True:
+                if not self._is_wanted():
+                    self._follow(frozenset())
+                    self._wake.clear()
+                    await self._wake.wait()
+                try:
+                    found = listeners(self._watch)
+                except OSError as error:
+                    log.warning("servers of commands are not reached from outside: %s", error)
+                    return
+                found = frozenset(each for each in found if each.port not in self._hidden)
+                self._follow(found & self._seen)
+                self._seen = found
+                await asyncio.sleep(EVERY)
+        finally:
+            self._watch.close()
+            self._follow(frozenset())
+            self._relays.cancel()
+
+    def _follow(self, wanted: frozenset[ListeningPort]) -> None:
+        for each in self._open.keys() - wanted:
+            for task in self._open.pop(each):
+                task.cancel()
+        for each in wanted - self._open.keys():
+            self._open[each] = [
+                self._relays.start(self._accept(outside, each), outside) for outside in _outside(each.port)
+            ]
+
+    async def _accept(self, outside: socket.socket, target: ListeningPort) -> None:
+        await accepting(outside, lambda client: self._relays.start(self._relay(client, target), client))
+
+    async def _relay(self, client: socket.socket, target: ListeningPort) -> None:
+        loop = asyncio.get_running_loop()
+        with client, suppress(OSError):
+            inside = await asyncio.to_thread(self._inner.take, v6=target.is_v6)
+            with inside:
+                inside.setblocking(False)
+                host = "::1" if target.is_v6 else "127.0.0.1"
+                await loop.sock_connect(inside, (host, target.port))
+                await both_ways(client, inside)
+
+
+async def offer(listener: socket.socket, port: int) -> None:
+    """Pass connections that `listener` takes inside on to `port` of this machine, until it is cancelled."""
+    relays = SocketTasks()
+
+    async def relay(client: socket.socket) -> None:
+        with client, suppress(OSError), socket.socket() as service:
+            service.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(service, ("127.0.0.1", port))
+            await both_ways(client, service)
+
+    try:
+        await accepting(listener, lambda client: relays.start(relay(client), client))
+    finally:
+        relays.cancel()
+
+
+async def accepting(listener: socket.socket, take: Callable[[socket.socket], object]) -> None:
+    """Hand every connection to `take` until it is cancelled; closes the listener then.
+
+    A connection is handed on in the step in which it is taken: one that came as the result of something
+    awaited would be nobody's if this was cancelled at that moment.
+    """
+    with listener:
+        while True:
+            try:
+                await readable(listener)
+                client, _ = listener.accept()
+            except BlockingIOError:
+                # It went away before it was taken.
+                continue
+            except OSError as error:
+                # Out of descriptors, or the client is gone already: the next one may be served.
+                log.debug("a connection could not be taken: %s", error)
+                await asyncio.sleep(0.05)
+                continue
+            client.setblocking(False)
+            take(client)
+
+
+def _outside(port: int) -> list[socket.socket]:
+    """Listeners on the loopback of this machine; none where somebody else has the port."""
+    found: list[socket.socket] = []
+    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with suppress(OSError):
+            listener = socket.create_server((host, port), family=family, backlog=64)
+            listener.setblocking(False)
+            found.append(listener)
+        if not found:
+            # The port of one version alone would be that of another program for some clients.
+            break
+    return found
+
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +305,7 @@ class EgressProxy:
         try:
             with client:
                 await ProxyExchange(client, self._rules).run()
-        except Exception:
+        except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
             log.exception("a connection through the proxy failed")
         finally:
             self._clients -= 1

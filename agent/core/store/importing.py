@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from agent.core.store.node_text import searchable
 from agent.core.store.node_tree import dump
-from agent.core.store.nodes import KINDS, MAIN, new_session_id, storable, title_of
+from agent.core.store.nodes import KINDS, MAIN, new_session_id, searchable, storable, title_of
 from agent.errors import StoreError
 from tools.text.safe_text import clean
 

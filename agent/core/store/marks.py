@@ -68,3 +68,18 @@ def _tidy(label: str) -> str:
     if len(line) > MAX_LABEL:
         raise StoreError(f"A label has at most {MAX_LABEL} characters; this one has {len(line)}.")
     return line
+
+
+def reserve(connection: sqlite3.Connection, session: str, count: int) -> int:
+    """Set `count` numbers aside for one process; the first of them. 1 if the session is gone."""
+    row = connection.execute(
+        "UPDATE sessions SET events = events + ? WHERE id = ? RETURNING events", (count, session)
+    ).fetchone()
+    return row[0] - count + 1 if row else 1
+
+
+def give_back(connection: sqlite3.Connection, session: str, last: int, reserved: int) -> None:
+    """Free the numbers after `last`, unless another process has reserved some after `reserved` since."""
+    connection.execute(
+        "UPDATE sessions SET events = ? WHERE id = ? AND events = ?", (last, session, reserved)
+    )

@@ -10,10 +10,19 @@ from operator import attrgetter
 from sys import intern
 from typing import Any
 
-from agent.core.store.connection import read_once
-from agent.core.store.faults import HeadMoved
-from agent.core.store.node_text import searchable
-from agent.core.store.nodes import ANY, KINDS, MAIN, BranchHead, Expected, NewNode, Node, storable, title_of
+from agent.core.store.connection import HeadMoved, read_once
+from agent.core.store.nodes import (
+    ANY,
+    KINDS,
+    MAIN,
+    BranchHead,
+    Expected,
+    NewNode,
+    Node,
+    searchable,
+    storable,
+    title_of,
+)
 from agent.core.store.received import RECEIVED, mark_taken
 from agent.errors import StoreError
 from tools.text.safe_text import clean

@@ -1,8 +1,4 @@
-"""A line typed into a search field: words to look for, and filters such as `role:user` among them.
-
-Any text is a valid line. What looks like a filter and is none is searched as text,
-and `notes` says so; nothing that is typed is lost and nothing is an error.
-"""
+"""Searches as a person types them: the line, its words and its filters."""
 
 from __future__ import annotations
 
@@ -10,9 +6,110 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from agent.core.store.filters import Filters
+from agent.core.store.branches import beginning, literal
+from agent.core.store.nodes import fold, storable
+
+# The last name of a path: what is left behind the part that ends with its last slash.
+_NAME = "substr(workspace, length(rtrim(workspace, replace(workspace, '/', ''))) + 1)"
+_BODY = "coalesce(nodes.body, nodes.content)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What hits are limited to. Times are seconds since the epoch; empty means everything."""
+
+    roles: tuple[str, ...] = ()
+    session: str | None = None
+    since: float | None = None
+    until: float | None = None
+    tool: str | None = None
+    """Only results of the tool of exactly this name."""
+    session_begins: str = ""
+    """Only sessions whose id begins like this."""
+    tool_begins: str = ""
+    """Only results of tools whose name begins like this, and messages that call one."""
+    project: str = ""
+    """Only sessions in folders with this in their name; with a slash in it, in their path."""
+    branch: str = ""
+    """Only messages on a branch whose name begins like this, what it has in common with others included."""
+    without: tuple[str, ...] = ()
+    """Only messages in which none of these occurs."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is limited."""
+        return self != Filters()
+
+
+def conditions_of(filters: Filters) -> tuple[list[str], list[Any]]:
+    """SQL conditions on `nodes`, and their values.
+
+    The branch only narrows the sessions: what lies on it tells `agent.core.store.branches`.
+    """
+    conditions: list[str] = []
+    values: list[Any] = []
+
+    def add(condition: str, *given: Any) -> None:
+        conditions.append(condition)
+        values.extend(storable(each) if isinstance(each, str) else each for each in given)
+
+    if filters.roles:
+        add(f"nodes.kind IN ({', '.join('?' * len(filters.roles))})", *filters.roles)
+    if filters.session is not None:
+        add("nodes.session = ?", filters.session)
+    if filters.session_begins:
+        add("nodes.session LIKE ? ESCAPE '\\'", beginning(filters.session_begins))
+    if filters.since is not None:
+        add("nodes.created >= ?", filters.since)
+    if filters.until is not None:
+        add("nodes.created <= ?", filters.until)
+    if filters.tool is not None:
+        add("json_extract(nodes.data, '$.tool') = ?", filters.tool)
+    if filters.tool_begins:
+        add(_TOOL_BEGINS, *[beginning(filters.tool_begins)] * 2)
+    if filters.project:
+        name = "workspace" if "/" in filters.project else _NAME
+        add(
+            f"nodes.session IN (SELECT id FROM sessions WHERE {name} LIKE ? ESCAPE '\\')",
+            _part(filters.project),
+        )
+    if filters.branch:
+        add(
+            "nodes.session IN (SELECT session FROM heads WHERE name LIKE ? ESCAPE '\\')",
+            beginning(filters.branch),
+        )
+    for word in filters.without:
+        for each in spellings(fold(word)):
+            add(f"{_BODY} NOT LIKE ? ESCAPE '\\'", _part(each))
+    return conditions, values
+
+
+_TOOL_BEGINS = (
+    "CASE nodes.kind WHEN 'tool' THEN json_extract(nodes.data, '$.tool') LIKE ? ESCAPE '\\' "
+    "WHEN 'assistant' THEN EXISTS (SELECT 1 FROM json_each(nodes.data, '$.calls') AS asked "
+    "WHERE asked.type = 'object' AND json_extract(asked.value, '$.name') LIKE ? ESCAPE '\\') "
+    "ELSE 0 END"
+)
+
+
+def like(word: str) -> tuple[str, list[str]]:
+    """The condition that a folded word occurs in a node's text, and its values."""
+    ways = spellings(word)
+    conditions = [f"{_BODY} LIKE ? ESCAPE '\\'"] * len(ways)
+    return f"({' OR '.join(conditions)})", [_part(way) for way in ways]
+
+
+def spellings(word: str) -> tuple[str, ...]:
+    """The word in the cases it is likely to be written in: SQL compares only ASCII without regard to case."""
+    if word.isascii():
+        return (word,)
+    return tuple(dict.fromkeys((word, word.lower(), word.upper(), word.strip().capitalize())))
+
+
+def _part(text: str) -> str:
+    return f"%{literal(text)}%"
+
 
 ROLES = ("user", "assistant", "tool", "notice")
 _SAID_AS = {**{role: role for role in ROLES}, "you": "user", "model": "assistant"}
@@ -22,7 +119,7 @@ FILTERS = ("role", "tool", "after", "before", "project", "branch", "session")
 """The names of filters, in the order in which they are offered."""
 
 MAX_CHARS = 1_000
-"""Characters of a line that are read, as in `agent.core.store.query`."""
+"""Characters of a line that are read, as in `agent.core.store.query_line`."""
 
 _TOKEN = re.compile(
     r'(?P<minus>-)?(?:(?P<name>[^\W\d_]{2,20}):)?(?:"(?P<quoted>[^"]*)(?:"|$)|(?P<plain>\S*))'
@@ -48,7 +145,7 @@ class QueryLine:
     """What a line asks for."""
 
     text: str = ""
-    """The words and phrases, as `agent.core.store.query.parse` takes them."""
+    """The words and phrases, as `agent.core.store.query_line.parse` takes them."""
     filters: Filters = field(default_factory=Filters)
     chips: tuple[Chip, ...] = ()
     notes: tuple[str, ...] = ()
@@ -185,3 +282,50 @@ def _dates(text: str) -> tuple[float, float] | None:
         return start.timestamp(), end.timestamp()
     except (ValueError, OverflowError, OSError):
         return None
+
+
+MAX_TERMS = 32
+_TERM = re.compile(r'"(\s*[^"\s][^"]*)"|(\S+)')
+"""Blanks alone in quotes are no words that belong together; the quotes are looked for themselves."""
+_GRAM = 3
+"""Characters of a trigram: shorter texts are not in that index."""
+_BEGINNING = re.compile(r"\A(\w+)\*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One search. `terms` are folded; the expressions are None where an index cannot help."""
+
+    terms: tuple[str, ...]
+    raw: tuple[str, ...]
+    """The terms as they were typed, for showing where they occur."""
+    words: str | None
+    """FTS5 expression over whole words."""
+    trigrams: str | None
+    """FTS5 expression over parts of words, for the terms that are long enough."""
+    short: tuple[str, ...]
+    """The terms that are too short for it."""
+    is_plain: bool
+    """Whether the terms are letters, digits and blanks, so that the index over words is exact for them."""
+
+
+def parse(text: str) -> Query:
+    """The query for a text; one without terms finds nothing."""
+    text = storable(text[:MAX_CHARS]).replace("\0", " ")
+    raw = [quoted or _BEGINNING.sub(r"\1", plain) for quoted, plain in _TERM.findall(text)]
+    raw = list(dict.fromkeys(term.strip() for term in raw if term.strip()))[:MAX_TERMS]
+    terms = [fold(term) for term in raw]
+    has_words = bool(terms) and all(any(map(str.isalnum, term)) for term in terms)
+    long = [term for term in terms if len(term) >= _GRAM]
+    return Query(
+        tuple(terms),
+        tuple(raw),
+        " AND ".join(map(_phrase, terms)) if has_words else None,
+        " AND ".join(map(_phrase, long)) if long else None,
+        tuple(term for term in terms if len(term) < _GRAM),
+        all(character.isalnum() or character.isspace() for term in terms for character in term),
+    )
+
+
+def _phrase(term: str) -> str:
+    return '"' + term.replace('"', '""') + '"'

@@ -1,19 +1,156 @@
-"""Putting a session in order that a killed process left behind.
-
-Every call gets a result and every message an end, so that the conversation can
-go on: nothing is run again, and what is unknown is said to be unknown.
-"""
+"""Calls and turns that a killed process left open, and how the next one goes on."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from agent.core.store import node_tree, open_calls
-from agent.core.store.nodes import NewNode, Node
-from agent.core.store.open_calls import MessageDraft, OpenCall
+from agent.core.store import node_tree
+from agent.core.store.nodes import ANY, Expected, NewNode, Node, storable
+from agent.errors import StoreError
+from tools.text.safe_text import clean
+
+_CLOSED = frozenset({"done", "failed", "denied", "interrupted"})
+_STEP = 64
+"""Nodes looked at in one go on the way back to the last assistant message."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call without a result. `node` asked for it; `started` tells whether it had begun to run."""
+
+    node: int
+    id: str
+    name: str
+    started: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDraft:
+    """An assistant message that was still being streamed."""
+
+    text: str
+    reasoning: str
+
+
+def start(connection: sqlite3.Connection, session: str, node: int, call: str, name: str) -> None:
+    """Note that a call begins to run. Raises `StoreError` unless the node asked for it."""
+    asker = node_tree.node_of(connection, session, node)
+    if call not in _asked(asker):
+        raise StoreError(f"Message {node} of session {session} asks for no call {clean(call)}.")
+    connection.execute(
+        "INSERT INTO calls (node, call, session, name, state, started) VALUES (?, ?, ?, ?, 'running', ?) "
+        "ON CONFLICT (node, call) DO UPDATE SET state = 'running', started = excluded.started, "
+        "ended = NULL, result = NULL",
+        (node, storable(call), session, storable(name), time.time()),
+    )
+
+
+def finish(
+    connection: sqlite3.Connection,
+    session: str,
+    call: str,
+    content: str,
+    data: Mapping[str, Any],
+    head: str,
+    expected: Expected = ANY,
+) -> Node:
+    """Append the tool node and close the call. Raises `StoreError` if no call waits for a result.
+
+    A call that was never started (refused at the gate) can be closed too.
+    """
+    node_tree.check_tip(session, head, expected, node_tree.tip(connection, session, head))
+    open_calls = {each.id: each for each in unanswered(connection, session, head)}
+    waiting = open_calls.get(call)
+    if waiting is None:
+        raise StoreError(
+            f"No call {clean(call)} waits for a result on the branch {head} of session {session}."
+        )
+    outcome = data.get("outcome", "done")
+    if outcome not in _CLOSED:
+        raise StoreError(f"A call cannot end as {outcome}; use one of {', '.join(sorted(_CLOSED))}.")
+    data = {"call": call, "tool": waiting.name, **data}
+    (node,) = node_tree.append(connection, session, head, [NewNode("tool", content, data)], expected)
+    connection.execute(
+        "INSERT INTO calls (node, call, session, name, state, ended, result) VALUES (?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (node, call) DO UPDATE SET state = excluded.state, ended = excluded.ended, "
+        "result = excluded.result",
+        (waiting.node, storable(call), session, storable(waiting.name), outcome, node.created, node.id),
+    )
+    return node
+
+
+def unanswered(connection: sqlite3.Connection, session: str, head: str) -> list[OpenCall]:
+    """Calls of the last assistant message on the path that have no result there, in their order."""
+    asker, after = _last_assistant(connection, node_tree.tip(connection, session, head))
+    if asker is None:
+        return []
+    answered = {node.data.get("call") for node in after if node.kind == "tool"}
+    asked = _asked(asker)
+    started = {
+        call
+        for (call,) in connection.execute(
+            "SELECT call FROM calls WHERE node = ? AND started IS NOT NULL", (asker.id,)
+        )
+    }
+    return [
+        OpenCall(asker.id, call, name, storable(call) in started)
+        for call, name in asked.items()
+        if call not in answered
+    ]
+
+
+def _last_assistant(connection: sqlite3.Connection, tip: int | None) -> tuple[Node | None, list[Node]]:
+    """The last assistant node at or before `tip`, and the nodes after it."""
+    after: list[Node] = []
+    while tip is not None:
+        nodes = node_tree.lineage(connection, tip, _STEP)
+        for index in range(len(nodes) - 1, -1, -1):
+            if nodes[index].kind == "assistant":
+                return nodes[index], nodes[index + 1 :] + after
+        after = nodes + after
+        tip = nodes[0].parent if nodes else None
+    return None, after
+
+
+def _asked(node: Node) -> dict[str, str]:
+    """Id and name of the calls an assistant node asks for."""
+    calls = node.data.get("calls")
+    if node.kind != "assistant" or not isinstance(calls, list):
+        return {}
+    return {
+        str(call["id"]): str(call.get("name", ""))
+        for call in calls
+        if isinstance(call, dict) and "id" in call
+    }
+
+
+def save_draft(connection: sqlite3.Connection, session: str, head: str, text: str, reasoning: str) -> None:
+    """Keep what was streamed so far. Raises `StoreError` if there is no such head."""
+    node_tree.tip(connection, session, head)
+    connection.execute(
+        "INSERT INTO drafts VALUES (?, ?, ?, ?, ?) ON CONFLICT (session, head) DO UPDATE "
+        "SET content = excluded.content, reasoning = excluded.reasoning, updated = excluded.updated",
+        (session, head, storable(text), storable(reasoning), time.time()),
+    )
+
+
+def draft(connection: sqlite3.Connection, session: str, head: str) -> MessageDraft | None:
+    """The message that was being streamed, if any."""
+    row = connection.execute(
+        "SELECT content, reasoning FROM drafts WHERE session = ? AND head = ?", (session, head)
+    ).fetchone()
+    return None if row is None else MessageDraft(*row)
+
+
+def clear_draft(connection: sqlite3.Connection, session: str, head: str) -> None:
+    """Forget the draft of a message that will not be kept."""
+    connection.execute("DELETE FROM drafts WHERE session = ? AND head = ?", (session, head))
+
 
 STARTED = "Interrupted: the program ended while this call was running; its effects may be partial."
 NOT_STARTED = "Interrupted: the program ended before this call started; nothing was done."
@@ -48,8 +185,8 @@ def unfinished(connection: sqlite3.Connection, session: str) -> tuple[Unfinished
     found = [
         Unfinished(
             head.name,
-            open_calls.draft(connection, session, head.name),
-            tuple(open_calls.unanswered(connection, session, head.name)),
+            draft(connection, session, head.name),
+            tuple(unanswered(connection, session, head.name)),
         )
         for head in node_tree.heads(connection, session)
     ]
@@ -65,7 +202,7 @@ def recover(
     """
     notes = {call: {"note": text} for call, text in (known or {}).items() if text}
     results = [
-        open_calls.finish(
+        finish(
             connection,
             session,
             call.id,
@@ -73,12 +210,12 @@ def recover(
             {"outcome": "interrupted"},
             head,
         )
-        for call in open_calls.unanswered(connection, session, head)
+        for call in unanswered(connection, session, head)
     ]
     message = None
-    draft = open_calls.draft(connection, session, head)
-    if draft is not None and (draft.text or draft.reasoning):
-        data = {"calls": [], "reasoning": draft.reasoning, "state": "interrupted"}
-        (message,) = node_tree.append(connection, session, head, [NewNode("assistant", draft.text, data)])
-    open_calls.clear_draft(connection, session, head)
+    begun = draft(connection, session, head)
+    if begun is not None and (begun.text or begun.reasoning):
+        data = {"calls": [], "reasoning": begun.reasoning, "state": "interrupted"}
+        (message,) = node_tree.append(connection, session, head, [NewNode("assistant", begun.text, data)])
+    clear_draft(connection, session, head)
     return Recovery(session, head, message, tuple(results))

@@ -15,13 +15,79 @@ from contextlib import closing
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.core.store.connection import address
-from agent.core.store.faults import explain
-from agent.core.store.gateway_tables import GATEWAY_TABLES
-from agent.core.store.node_text import searchable
-from agent.core.store.nodes import storable
+from agent.core.store.connection import address, explain
+from agent.core.store.nodes import searchable, storable
 from agent.errors import ConfigError, StoreError
 from tools.kit.files import create_file
+
+GATEWAY_TABLES = """
+CREATE TABLE received (             -- what came by messengers: see agent.integrations.gateways
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    gateway TEXT NOT NULL,
+    chat TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    message TEXT NOT NULL,          -- its id there: what is delivered again is known by it
+    data TEXT NOT NULL,             -- JSON object
+    at REAL NOT NULL,
+    state TEXT NOT NULL,            -- waiting, handed to a session, taken (committed), done
+    text TEXT NOT NULL DEFAULT '',  -- as it was handed over
+    session TEXT NOT NULL DEFAULT '',
+    node INTEGER,                   -- the message of the session that it became
+    UNIQUE (gateway, chat, thread, kind, message)
+);
+CREATE INDEX received_open ON received (gateway, state) WHERE state != 'done';
+CREATE INDEX received_by_node ON received (node) WHERE node IS NOT NULL;
+CREATE TABLE deliveries (           -- what goes out by messengers
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    gateway TEXT NOT NULL,
+    chat TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    kind TEXT NOT NULL,             -- text, ask, file
+    body TEXT NOT NULL,             -- JSON object
+    state TEXT NOT NULL,            -- draft, waiting, sent, failed
+    message TEXT NOT NULL DEFAULT '', -- its id there; where there is one already, it is changed
+    session TEXT NOT NULL DEFAULT '',
+    node INTEGER,
+    tries INTEGER NOT NULL DEFAULT 0,
+    retry REAL NOT NULL DEFAULT 0,
+    at REAL NOT NULL,
+    problem TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX deliveries_open ON deliveries (gateway, state) WHERE state IN ('draft', 'waiting');
+CREATE INDEX deliveries_asks ON deliveries (session) WHERE kind = 'ask';
+CREATE TABLE gateway_places (       -- which session a chat or a thread of it talks to
+    gateway TEXT NOT NULL,
+    chat TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    session TEXT NOT NULL,
+    told INTEGER NOT NULL,          -- the last node that was handed to delivery
+    is_group INTEGER NOT NULL,
+    used REAL NOT NULL,
+    PRIMARY KEY (gateway, chat, thread)
+) WITHOUT ROWID;
+CREATE INDEX gateway_places_by_session ON gateway_places (session);
+CREATE TABLE gateway_people (
+    gateway TEXT NOT NULL,
+    person TEXT NOT NULL,
+    name TEXT NOT NULL,
+    chat TEXT NOT NULL,             -- where they were spoken to by themselves
+    scope TEXT NOT NULL,            -- empty: has a code and nothing else
+    code TEXT NOT NULL,             -- SHA-256 of the pairing code
+    expires REAL NOT NULL,
+    told REAL NOT NULL,             -- when a code was told last
+    at REAL NOT NULL,
+    PRIMARY KEY (gateway, person)
+) WITHOUT ROWID;
+CREATE TABLE gateway_states (
+    gateway TEXT PRIMARY KEY,
+    state TEXT NOT NULL,            -- connecting, running, waiting, stopped
+    who TEXT NOT NULL,
+    problem TEXT NOT NULL,
+    at REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
 
 APPLICATION_ID = 0x4865_726D
 """`Herm`, at offset 68 of the file."""
@@ -179,7 +245,7 @@ _PORTION = 500
 
 
 def _fold_anew(connection: sqlite3.Connection) -> None:
-    """Index texts as `agent.core.store.node_text.fold` gives them now that it folds forms of one letter."""
+    """Index texts as `agent.core.store.nodes.fold` gives them now that it folds forms of one letter."""
     connection.execute("DROP TRIGGER nodes_are_final")
     last = 0
     while rows := connection.execute(

@@ -6,7 +6,7 @@ import difflib
 import sqlite3
 import time
 
-from agent.core.store.faults import NoSession
+from agent.core.store.connection import NoSession
 from agent.core.store.nodes import MAIN, Session, new_session_id, storable
 from agent.errors import StoreError
 from tools.text.safe_text import clean

@@ -11,27 +11,25 @@ from agent.core.attachments import AttachmentStore
 from agent.core.home import Home
 from agent.core.store import (
     branches,
-    event_numbers,
     images,
     importing,
+    marks,
     node_tree,
-    open_calls,
     recovery,
     removal,
     schema,
     session_list,
 )
+from agent.core.store import branches as outlines
 from agent.core.store import marks as marking
 from agent.core.store import operations as acts
-from agent.core.store import outline as outlines
 from agent.core.store import search as finding
+from agent.core.store.branches import Lineages, OutlineRow
 from agent.core.store.connection import WAIT, Database
 from agent.core.store.importing import ImportedSession, SessionRecord
-from agent.core.store.lineage import Lineages
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import ANY, MAIN, BranchHead, Expected, Kind, NewNode, Node, Session
 from agent.core.store.operations import Operation, SessionPlace
-from agent.core.store.outline import OutlineRow
 from agent.core.store.recovery import Recovery, Unfinished
 from agent.core.store.search import PATIENCE, Filters, Order, SearchHits
 from agent.errors import StoreError
@@ -188,11 +186,11 @@ class Store:
 
     async def reserve_events(self, session: str, count: int) -> int:
         """Set numbers aside for `count` events of a session; the first of them."""
-        return await self._database.write(lambda c: event_numbers.reserve(c, session, count))
+        return await self._database.write(lambda c: marks.reserve(c, session, count))
 
     def give_back_events(self, session: str, last: int, reserved: int) -> None:
         """Free the numbers after `last` of a block that ends with `reserved`, with the next write."""
-        self._database.write_along(lambda c: event_numbers.give_back(c, session, last, reserved))
+        self._database.write_along(lambda c: marks.give_back(c, session, last, reserved))
 
     async def delete(
         self, session: str, *, clearing: Callable[[Sequence[str]], Awaitable[None]] | None = None
@@ -369,7 +367,7 @@ class Store:
 
     async def start_call(self, session: str, node: int, call: str, name: str) -> None:
         """Note that a call of an assistant node begins to run."""
-        await self._database.write(lambda c: open_calls.start(c, session, node, call, name))
+        await self._database.write(lambda c: recovery.start(c, session, node, call, name))
 
     async def finish_call(
         self,
@@ -387,12 +385,12 @@ class Store:
         call must be one of the last assistant message and have no result yet.
         """
         return await self._database.write(
-            lambda c: open_calls.finish(c, session, call, content, data, head, expected)
+            lambda c: recovery.finish(c, session, call, content, data, head, expected)
         )
 
     async def save_draft(self, session: str, head: str, text: str, reasoning: str = "") -> None:
         """Keep the message that is being streamed. Each save costs a sync: once a second is plenty."""
-        await self._database.write(lambda c: open_calls.save_draft(c, session, head, text, reasoning))
+        await self._database.write(lambda c: recovery.save_draft(c, session, head, text, reasoning))
 
     async def unfinished(self, session: str) -> tuple[Unfinished, ...]:
         """The branches a killed process left open."""

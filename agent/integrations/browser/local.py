@@ -15,7 +15,7 @@ from agent.integrations.browser.network import BrowserNetwork
 from agent.integrations.browser.pipe import PipeTransport
 from agent.integrations.browser.profile import BrowserProfile
 from agent.integrations.plugins.boundary import GrantedPaths, plugin_policy
-from agent.safety.sandbox.launch import interpreter
+from agent.safety.sandbox.landlock import interpreter
 from tools.kit.children import kill_child, start_child
 from tools.results import ToolError
 from tools.services.sandbox import Sandbox, SandboxLimits, SandboxPolicy, Wrapped
@@ -28,7 +28,7 @@ import os, sys
 try:
     import ctypes
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
-except Exception:
+except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
     pass
 reading, writing = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
 high = [os.dup2(reading, 900), os.dup2(writing, 901)]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 
-from agent.core.net.exchange import Decide, ProxyRefusal
+from agent.core.net.exchange import Decide, ProxyRefusal, way_out
 from agent.core.net.proxy import EgressProxy
-from agent.core.net.upstream import way_out
 from agent.integrations.browser.lifting import Lifting
-from agent.safety.sandbox.network_space import PROXY_PORT, OpenedSpace, open_space
+from agent.safety.sandbox.filtered import PROXY_PORT, OpenedSpace, open_space
 from tools.services.sandbox import NetworkSpace
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home, private_folder
-from agent.core.net.door_url import AddressError, web_address
-from agent.core.net.door_url import refusal as refused
+from agent.core.net.door import AddressError, web_address
+from agent.core.net.door import refusal as refused
 from agent.integrations.browser.profile import ProfileConsent
 from agent.safety.gate import Gate
 from tools.browser.actions import KeepProfile
@@ -151,9 +151,7 @@ class SessionBrowsers:
         from agent.integrations.browser.network import BrowserNetwork
         from agent.integrations.browser.profile import open_profile
         from agent.safety.sandbox.bubblewrap import Bubblewrap
-        from agent.safety.sandbox.none import NoSandbox
-        from agent.safety.sandbox.opening import unfiltered
-        from agent.safety.sandbox.probe import probe
+        from agent.safety.sandbox.opening import NoSandbox, probe, unfiltered
 
         program = find_browser(self._settings.program)
         if not program:

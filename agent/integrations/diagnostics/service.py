@@ -26,8 +26,8 @@ from tools.services.diagnostics import FileEdit
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:
-    from agent.core.config.diagnostics import DiagnosticsSettings
     from agent.core.config.schema import SandboxSettings
+    from agent.core.config.sections import DiagnosticsSettings
     from tools.services.sandbox import Wrapped
 
 STRIKES = 4
@@ -85,7 +85,7 @@ class ServerPlace:
 
     def confines(self) -> bool:
         """Whether this machine has a sandbox. Blocks the first time."""
-        from agent.safety.sandbox.probe import probe
+        from agent.safety.sandbox.opening import probe
 
         return probe(self.sandbox.mode).name != "none"
 
@@ -131,7 +131,7 @@ class LanguageServers:
             except ServerFault as fault:
                 await self._give_up(language.name, str(fault))
                 continue
-            except Exception:
+            except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
                 log.exception("diagnostics of %s failed", edit.path)
                 await self._give_up(language.name, "")
                 continue

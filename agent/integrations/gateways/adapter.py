@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from agent.errors import HermesError
 
 if TYPE_CHECKING:
-    from agent.core.config.gateways import GatewaySettings
+    from agent.core.config.sections import GatewaySettings
 
 MarkdownForm = Literal["plain", "markdown", "telegram", "slack", "whatsapp", "html", "signal"]
 """How a platform writes bold and code: `markdown` as it is, `telegram` and `html` (Matrix, mail) as HTML,

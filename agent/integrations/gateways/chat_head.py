@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.core.store.faults import NoSession
+from agent.core.store.connection import NoSession
 from agent.core.store.nodes import Node
 from agent.core.store.received import RECEIVED
 from agent.core.store.recovery import NOT_STARTED
@@ -414,7 +414,7 @@ class ChatHead:
             except StoreError as error:
                 log.warning("%s %s: %s", self.gateway.name, self.place, error)
                 return False
-            except Exception:
+            except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
                 log.exception("%s %s failed on %s", self.gateway.name, self.place, event.type)
             return True
 

@@ -17,7 +17,7 @@ from tools.extras import missing as needs_extra
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.core.config.gateways import GatewaySettings
+    from agent.core.config.sections import GatewaySettings
     from agent.integrations.gateways.http import HttpClient
 
 SECONDS = 20.0

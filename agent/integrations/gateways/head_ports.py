@@ -12,7 +12,7 @@ from agent.integrations.gateways.people import ChatScope
 from agent.integrations.gateways.ports import ChatHost, ChatSession
 
 if TYPE_CHECKING:
-    from agent.core.config.gateways import GatewaySettings
+    from agent.core.config.sections import GatewaySettings
 
 
 class GatewayHouse(Protocol):

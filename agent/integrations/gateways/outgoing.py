@@ -25,7 +25,7 @@ from agent.integrations.gateways.people import people
 from tools.text.redact import redact
 
 if TYPE_CHECKING:
-    from agent.core.config.gateways import GatewaySettings, MessengerSettings
+    from agent.core.config.sections import GatewaySettings, MessengerSettings
     from tools.senses.services import MessageFile
 
 

@@ -32,7 +32,7 @@ from agent.integrations.gateways.outgoing_files import drop_copy
 from agent.integrations.gateways.ports import ChatHost, ChatSession
 
 if TYPE_CHECKING:
-    from agent.core.config.gateways import GatewaySettings
+    from agent.core.config.sections import GatewaySettings
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import IO, Any
 
-from agent.core.config.hook_answer import HookAnswer, HookError, parse_answer
-from agent.core.config.hook_list import Hook
+from agent.core.config.hook_list import Hook, HookAnswer, HookError, parse_answer
 from tools.kit.children import kill_child, kill_group, start_child
 from tools.text.words import one_line
 

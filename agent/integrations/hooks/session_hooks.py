@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.core.config.hook_answer import HookAnswer, HookError, combined
-from agent.core.config.hook_list import AnyHook, Hook, HookEvent, by_event
+from agent.core.config.hook_list import AnyHook, Hook, HookAnswer, HookError, HookEvent, by_event, combined
 from agent.events import (
     AgentEnded,
     AgentStarted,

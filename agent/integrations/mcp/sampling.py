@@ -13,9 +13,9 @@ from agent.integrations.mcp.host_process import RefusedError
 from agent.model.codecs import codec_for
 from agent.model.protocol import Delta, ModelRequest
 from agent.model.transport.reply import ModelRoute, fetch_reply
-from agent.model.transport.retry import RetryPolicy
+from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from agent.safety.gate import Gate
 from tools.results import DeniedError
 from tools.services.actions import SampleModel

@@ -23,7 +23,7 @@ from agent.knowledge.memory.service import MemoryFiles
 from agent.knowledge.skills.hub.installing import require_allowed
 from agent.knowledge.skills.hub.problems import HubError
 from agent.knowledge.skills.hub.service import SkillHub
-from agent.safety.permissions.editing import plan_rule
+from agent.safety.permissions.file import plan_rule
 from agent.safety.permissions.rules import RuleVerdict
 from agent.safety.permissions.subjects import Setting
 

@@ -15,8 +15,8 @@ from agent.core.home import Home
 from agent.integrations.plugins.capabilities import DeclaredCapabilities
 from agent.integrations.plugins.problem import SkippedPart
 from agent.safety.sandbox import secrets
-from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
-from agent.safety.sandbox.launch import own_files
+from agent.safety.sandbox.landlock import own_files
+from agent.safety.sandbox.layout import GuardedFinder, found_in
 from agent.safety.sandbox.repository import repository_of
 from agent.workspace.placeholders import hold
 from tools.services.sandbox import NetworkSpace, SandboxLimits, SandboxPolicy

@@ -20,7 +20,7 @@ from agent.integrations.plugins.process import PluginLaunch, PluginProcess
 from agent.integrations.plugins.registrations import RegisteredProvider, Registrations, checked
 from agent.integrations.plugins.shelf import ShelvedPlugin, find
 from agent.knowledge.skills.frontmatter import SkillFormatError
-from agent.safety.sandbox.probe import SandboxMode, probe
+from agent.safety.sandbox.opening import SandboxMode, probe
 from tools.discovery import discover
 from tools.registry import registry
 from tools.services.sandbox import Sandbox

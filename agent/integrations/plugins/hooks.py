@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.core.config.hook_answer import HookAnswer, HookError, answer_of, parse_answer
-from agent.core.config.hook_list import Hook, HookEvent
+from agent.core.config.hook_list import Hook, HookAnswer, HookError, HookEvent, answer_of, parse_answer
 from agent.integrations.plugins.deadlines import HOOK
 from agent.integrations.plugins.problem import PluginFailedError
 from agent.integrations.plugins.runner import PluginRunner

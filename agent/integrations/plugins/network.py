@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from agent.core.net.exchange import Decide
+from agent.core.net.exchange import Decide, way_out
 from agent.core.net.hosts import HostEntry, HostList, entry, own_networks, services
-from agent.core.net.upstream import way_out
 from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork
 from agent.safety.sandbox.opening import unfiltered

@@ -20,7 +20,7 @@ from tools.services.actions import Fetch
 from tools.text.words import shorten
 
 if TYPE_CHECKING:
-    from agent.core.config.senses import ImageSettings
+    from agent.core.config.sections import ImageSettings
 
 TOOL = "image_generate"
 _OPENAI_SIZES = {"square": "1024x1024", "landscape": "1536x1024", "portrait": "1024x1536"}

@@ -22,7 +22,7 @@ from tools.senses.services import Permit, UseService
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.core.config.senses import TranscribeSettings
+    from agent.core.config.sections import TranscribeSettings
 
 TOOL = "transcribe"
 SECONDS = 300.0

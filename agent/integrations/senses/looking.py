@@ -16,8 +16,8 @@ from agent.integrations.senses.ocr import read_text
 from agent.model.codecs import codec_for
 from agent.model.protocol import Delta, ModelRequest
 from agent.model.transport.reply import ModelRoute, fetch_reply
-from agent.model.transport.retry import RetryPolicy
-from agent.model.wire import Wire
+from agent.model.transport.waits import RetryPolicy
+from agent.model.wire_format import Wire
 from tools.extras import add_hint
 from tools.results import ToolError
 from tools.senses.pictures import FitPicture

@@ -18,7 +18,7 @@ from tools.results import ToolError
 from tools.senses.services import MessageFile, Permit, SendMessage
 
 if TYPE_CHECKING:
-    from agent.core.config.senses import MessageTargetSettings
+    from agent.core.config.sections import MessageTargetSettings
     from agent.core.store.connection import Database
 
 TOOL = "send_message"

@@ -25,7 +25,7 @@ from tools.senses.services import Made, Permit, UseService
 from tools.senses.spoken import sentences
 
 if TYPE_CHECKING:
-    from agent.core.config.senses import SpeechSettings
+    from agent.core.config.sections import SpeechSettings
 
 TOOL = "text_to_speech"
 RATE = 24_000

@@ -70,7 +70,7 @@ async def _one(web: WebServices, gate: CallGate, order: dict[str, Any]) -> dict[
 def _file(path: Path) -> bytes:
     data = path.read_bytes()
     if path.suffix.lower() == ".gz":
-        from agent.core.net.unpacking import PackedError, Unpacker
+        from agent.core.net.door import PackedError, Unpacker
 
         try:
             return Unpacker("gzip", 100_000_000).feed(data)

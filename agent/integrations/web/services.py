@@ -12,9 +12,9 @@ from agent.core.net.page_cache import PageCache
 from agent.integrations.web.reading.reader import DocumentReader
 
 if TYPE_CHECKING:
-    from agent.core.config.web import WebSettings
+    from agent.core.config.sections import WebSettings
     from agent.core.home import Home
-    from agent.core.net.connecting import Network
+    from agent.core.net.exchange import Network
     from agent.integrations.web.search.ring import SearchRing
     from agent.integrations.web.search.service import SearchService
 

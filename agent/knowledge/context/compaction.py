@@ -16,7 +16,7 @@ from agent.knowledge.context.fold import STAGE, ContextFold, fold_text, newest_f
 from agent.knowledge.context.message_history import calls_of, elided_up_to, masked_nodes
 from agent.knowledge.context.persons_words import carried
 from agent.knowledge.context.read_ledger import ReadFile, read_files, shown_in
-from agent.model.codecs.pictures import COUNTED
+from agent.model.codecs.native import COUNTED
 
 MIN_MASKED = 400
 """Characters below which masking a result saves nothing worth a cache miss."""

@@ -21,7 +21,7 @@ from agent.knowledge.context.message_history import MessageHistory, conversation
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage, passages_of
 from agent.model.protocol import ToolSpec
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 
 SYSTEM = "System prompt"
 """Name of a prompt that was stored without its parts."""

@@ -135,7 +135,7 @@ class LearningEnvironment:
             return False
         from agent.safety.effects import deed
         from agent.safety.programs.table import programs
-        from agent.safety.reader.read import read
+        from agent.safety.reader.script import read
 
         workspace, home = str(self.workspace), str(Path.home())
         reading = read(form.shown, workspace, home)

@@ -15,8 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from agent.core.store.connection import Database, address
-from agent.core.store.faults import DamagedStore
+from agent.core.store.connection import DamagedStore, Database, address
 from agent.errors import StoreError
 from tools.kit.files import create_file
 

@@ -7,8 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 
-from agent.core.store.node_text import fold
-from agent.core.store.nodes import storable
+from agent.core.store.nodes import fold, storable
 
 MAX_CHARS = 2_000
 MAX_WORDS = 24

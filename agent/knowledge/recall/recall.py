@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from agent.core.store import search as finding
 from agent.core.store import session_list
 from agent.core.store.branches import BranchPaths
-from agent.core.store.filters import Filters
-from agent.core.store.query import Query, parse
-from agent.core.store.ranking import snippet
-from agent.core.store.search import MAX_HITS, Order, SearchHit, SearchHits
+from agent.core.store.query_line import Filters, Query, parse
+from agent.core.store.search import MAX_HITS, Order, SearchHit, SearchHits, snippet
 from agent.core.store.store import Store
 from agent.errors import StoreError
 from agent.knowledge.recall import fusing, scoring, stored_messages

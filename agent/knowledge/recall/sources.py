@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agent.core.store.node_text import fold
+from agent.core.store.nodes import fold
 from agent.knowledge.recall import index_tables as tables
 from agent.knowledge.recall import postings, scoring
 from agent.knowledge.recall.question import indexed_text

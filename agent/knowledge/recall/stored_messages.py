@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agent.core.store.filters import Filters, conditions_of
+from agent.core.store.query_line import Filters, conditions_of
 from agent.knowledge.recall.planning import IndexedMessage
 from agent.knowledge.recall.question import indexed_text
 

@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import cast
 
-from agent.core.store.filters import Filters
-from agent.core.store.node_text import readable
+from agent.core.store.nodes import readable
+from agent.core.store.query_line import Filters
 from agent.core.store.search import SearchHit, around_hit
 from agent.core.store.store import Store
 from agent.knowledge.recall.recall import MESSAGES, Recall, SearchMode

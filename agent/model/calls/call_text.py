@@ -8,19 +8,256 @@ DeepSeek, GLM, MiniMax, Cohere, Claude, Gemma and more (`call_marks`).
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
-from agent.model.calls.call_marks import LANGUAGES, MARKS, SPACE, TAG, TAGS, WRAPPING
-from agent.model.calls.gemma import GEMMA_CALL, read_gemma
-from agent.model.calls.harmony import BEGINNINGS
-from agent.model.calls.lenient_json import LenientError, LenientReader
-from agent.model.calls.python_calls import CALL, LIST, read_python
-from agent.model.calls.repair import repair_name
+from agent.core.messages import ToolCall
+from agent.model.calls.repair import (
+    TRUNCATED,
+    LenientError,
+    LenientReader,
+    repair_arguments,
+    repair_name,
+    without_surrogates,
+)
 from agent.model.protocol import ToolSpec
+from tools.arguments import check_arguments
+from tools.results import ToolError
+
+GEMMA_CALL = re.compile(r"<\|tool_call>\s*call:([\w.:-]+)(?=\{)")
+_END = re.compile(r"<tool_call\|>")
+_QUOTE = '<|"|>'
+
+
+def read_gemma(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
+    """The arguments that stand at `at`, and where the call ends; None if they are cut off or no object."""
+    parts = text[at:].split(_QUOTE)
+    stop = None
+    # Every second part is text between quotes, in which no mark counts.
+    for number in range(0, len(parts), 2):
+        if stop := _END.search(parts[number]):
+            parts = [*parts[:number], parts[number][: stop.start()]]
+            break
+    if stop is None:
+        return None, len(text)
+    inside = [json.dumps(part) if number % 2 else part for number, part in enumerate(parts)]
+    reader = LenientReader("".join(inside).strip())
+    try:
+        value, end = reader.read()
+    except LenientError:
+        return None, len(text)
+    whole = end == len(reader.text) and not reader.truncated and isinstance(value, dict)
+    length = sum(map(len, parts)) + len(_QUOTE) * (len(parts) - 1) + len(stop.group())
+    return (value if whole else None), at + length
+
+
+BEGINNINGS = ("<|channel|>", "<|start|>assistant")
+
+_MESSAGE = re.compile(
+    r"(?:<\|start\|>(?P<role>[^<]{0,200}))?<\|channel\|>(?P<channel>[^<]{0,200})"
+    r"(?:<\|constrain\|>[^<]{0,50})?<\|message\|>(?P<body>.*?)(?:<\|(?:end|call|return)\|>|(?=<\|start\|>)|\Z)",
+    re.DOTALL,
+)
+_RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.:-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class HarmonyReply:
+    """What one reply says on its channels; `calls` are names and the texts of their arguments."""
+
+    reasoning: str
+    text: str
+    calls: tuple[tuple[str, str], ...]
+
+
+def read_harmony(text: str) -> HarmonyReply | None:
+    """The reply that the whole of `text` is, or None if something in it is no message of Harmony."""
+    reasoning: list[str] = []
+    said: list[str] = []
+    calls: list[tuple[str, str]] = []
+    text = text.strip()
+    at = 0
+    while at < len(text):
+        message = _MESSAGE.match(text, at)
+        if message is None:
+            return None
+        at = message.end()
+        while at < len(text) and text[at].isspace():
+            at += 1
+        recipient = _RECIPIENT.search(f"{message['role'] or ''} {message['channel']}")
+        if recipient:
+            calls.append((recipient[1], message["body"].strip() or "{}"))
+        elif message["channel"].strip().startswith("analysis"):
+            reasoning.append(message["body"])
+        else:
+            said.append(message["body"])
+    return HarmonyReply("\n".join(reasoning), "\n\n".join(said), tuple(calls)) if at else None
+
+
+LIST = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*\(")
+"""The beginning of a list of calls; `[name](address)` of Markdown is none."""
+CALL = re.compile(r"(?:print\()?(?:default_api\.)?([A-Za-z_][\w.]*)\s*\(")
+"""A call; Gemini prints those of its `default_api`."""
+
+_LONGEST = 50_000
+"""Characters of Python that are read at most."""
+_STRANGE_ESCAPE = re.compile(r"\\[^\n\\'\"abfnrtvxuUN0-7]")
+
+
+def read_python(text: str, at: int) -> tuple[list[tuple[str, dict[str, Any]]] | None, int]:
+    """The calls that stand at `at`, each with its arguments, and where they end; None if they are no calls.
+
+    Nothing is evaluated: arguments are keywords with literal values.
+    """
+    stop = max(text.rfind(")"), text.rfind("]")) + 1
+    source = text[at:stop]
+    # Python warns of an unknown escape on stderr, which belongs to the screen.
+    if not source or len(source) > _LONGEST or _STRANGE_ESCAPE.search(source):
+        return None, at
+    try:
+        found = [_call(node) for statement in ast.parse(source).body for node in _nodes(statement)]
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return None, at
+    return (found or None), stop
+
+
+def _nodes(statement: ast.stmt) -> list[ast.expr]:
+    match statement:
+        case ast.Expr(value=ast.List(elts=items)):
+            return items
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=[ast.Call() as inner], keywords=[])):
+            return [inner]
+        case ast.Expr(value=value):
+            return [value]
+    raise ValueError("no expression")
+
+
+def _call(node: ast.expr) -> tuple[str, dict[str, Any]]:
+    if not isinstance(node, ast.Call) or node.args:
+        raise ValueError("no call with keywords")
+    arguments: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None or keyword.arg in arguments:
+            raise ValueError("no plain keyword")
+        arguments[keyword.arg] = ast.literal_eval(keyword.value)
+    return ast.unparse(node.func).removeprefix("default_api.").removesuffix(".call"), arguments
+
+
+_SPACES = ("", "antml:", "minimax:", "seed:", "steptml:", "longcat_", "｜DSML｜")
+"""What families of models put before the same few names."""
+
+SPACE = rf"(?:{'|'.join(map(re.escape, _SPACES[1:]))})?"
+
+_BARS = tuple((bar, gap) for bar in "｜|" for gap in ("▁", "_", " ", r"\_"))
+"""How the marks of DeepSeek come out of servers and editors: the bar, and what joins their words."""
+
+TAGS = (
+    *(
+        f"<{space}{name}"
+        for name in ("tool_call>", "tool_calls>", "function_calls>", "function=", "invoke name=")
+        for space in _SPACES
+    ),
+    "<tools>",
+    "<tool_code>",
+    "<tool_call name=",
+    "<function_call>",
+    "<function name=",
+    "<TOOLCALL>",
+    "<ToolCall>",
+    "[TOOL_CALLS]",
+    "[TOOL_REQUEST]",
+    "<|python_tag|>",
+    "<|python_start|>",
+    "<|tool_call|>",
+    "<|tool_call>call:",
+    "<|tool_call:begin|>",
+    "<|tool_calls|>",
+    "<|tools_prefix|>",
+    "<|open|>tools<|sep|>",
+    "<|open|>call tool=",
+    "<|open|>response<|sep|><|close|>response<|sep|>",
+    "<|tool_call_start|>",
+    "<|tool_calls_section_begin|>",
+    "<|tool_call_section_begin|>",
+    "<|tool_call_begin|>",
+    "<|START_ACTION|>",
+    "<|action_start|>",
+    "<|channel|>",
+    "<|start|>assistant",
+    *(f"<{bar}tool{gap}{name}{gap}begin{bar}>" for bar, gap in _BARS for name in ("calls", "call")),
+    "✿FUNCTION✿",
+    'functools[{"name"',
+)
+"""What announces a call, whatever came before it."""
+
+TAG = re.compile("|".join(map(re.escape, TAGS)))
+
+LANGUAGES = (
+    "json",
+    "jsonc",
+    "json5",
+    "tool",
+    "tools",
+    "tool_call",
+    "tool_calls",
+    "tool_code",
+    "xml",
+    "text",
+)
+"""What a fence around a call may be called."""
+
+_PAIRED = ("tool_call", "tool_calls", "function_calls")
+_PIPED = (
+    *("python_tag", "python_start", "python_end", "tool_call", "tool_call_start", "tool_calls"),
+    *("tools_prefix", "tools_suffix", "tool_call:args", "tool_call:end", "calls", "eom", "eot"),
+    *("tool_calls_section_begin", "tool_calls_section_end"),
+    *("tool_call_section_begin", "tool_call_section_end"),
+    *("tool_call_begin", "tool_call_end", "tool_call_argument_begin"),
+    *("START_ACTION", "END_ACTION", "action_start", "action_end", "plugin"),
+    *("im_end", "eot_id", "eom_id", "end_of_text", "endoftext", "end", "return", "call"),
+)
+_BARRED = (
+    *(
+        f"<{bar}tool{gap}{name}{bar}>"
+        for bar, gap in _BARS
+        for name in (f"calls{gap}begin", f"calls{gap}end", f"call{gap}begin", f"call{gap}end", "sep")
+    ),
+    "<｜end▁of▁sentence｜>",
+)
+_SECTIONED = (
+    *(f"<|{way}|>{name}<|sep|>" for way in ("open", "close") for name in ("response", "tools", "message")),
+    *("<|close|>call<|sep|>", "<|close|>think<|sep|>"),
+)
+_PLAIN = (
+    *("<tool_call|>", "<turn|>", "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]", "[TOOL_REQUEST]"),
+    *("[END_TOOL_REQUEST]", "✿FUNCTION✿:", "✿ARGS✿:"),
+)
+
+_NAMED = ("tools", "tool_code", "function_call", "TOOLCALL", "ToolCall")
+
+WRAPPING = re.compile(
+    rf"[\s,;]+|</?{SPACE}(?:{'|'.join(_PAIRED)})>|</?(?:{'|'.join(_NAMED)})>|</{SPACE}(?:function|invoke)>"
+    rf"|{'|'.join(map(re.escape, (*_PLAIN, *_SECTIONED, *_BARRED)))}"
+    r"|\[CALL_ID\]\w+|functools(?=\[\{)|<\|tool_call:begin\|>[\w-]*<\|tool_call:name\|>"
+    rf"|<\|/?(?:{'|'.join(_PIPED)})\|>|</s>"
+    rf"|`{{3,}}(?:{'|'.join(sorted(LANGUAGES, reverse=True))})?(?![\w`])"
+)
+"""What may stand around calls without a meaning of its own."""
+
+MARKS = (
+    *(f"</{space}{name}>" for space in _SPACES for name in (*_PAIRED, "function", "invoke")),
+    *(f"</{name}>" for name in (*_NAMED, "s")),
+    *(f"<|{slash}{name}|>" for slash in ("", "/") for name in _PIPED),
+    *("[CALL_ID]", *_PLAIN, *_SECTIONED, *_BARRED),
+)
+"""The wrapping that is written with marks; a beginning of one may still become wrapping."""
+
 
 _OPENED = rf"<{SPACE}(?:function=|function name=|invoke name=|tool_call name=)"
 _FUNCTION = re.compile(rf'(?:{_OPENED}"?([\w.:-]+)"?\s*>|<\|open\|>call tool="([\w.:-]+)"[^<>|]*<\|sep\|>)')
@@ -327,3 +564,125 @@ def _element(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, i
     return ([DraftedCall(name, arguments, flat=True)] if whole else None), text.find(closing, at) + len(
         closing
     )
+
+
+LONGEST_LEAD = 500
+"""Characters of prose that may come before a tagged call."""
+
+_MOST_CALLS = 64
+_LONGEST_END = 20_000
+"""Characters at the end of reasoning that are searched for calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """Calls found in a text, and the prose that came before them."""
+
+    lead: str
+    calls: tuple[ToolCall, ...]
+
+
+def rescue(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
+    """The calls that `text` consists of, or None if it is an ordinary answer.
+
+    Linear in the length of `text`; never raises. Ids depend on `text` alone.
+    """
+    found = find_calls(text, tools)
+    return found.calls if found else None
+
+
+def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
+    """Like `rescue`, with the short lead-in that may come before a tagged call."""
+    if not tools:
+        return None
+    offered = {tool.name: tool for tool in tools}
+    lead, body = split_lead(text)
+    drafts = read_calls(body)
+    calls = _all_valid(drafts, offered, text) if drafts else None
+    return Rescued(lead, calls) if calls else None
+
+
+def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
+    """The tagged calls that reasoning ends with, each tag on a line of its own; `lead` is what came before.
+
+    Models that do not close their reasoning call tools from within it.
+    """
+    end = thought[-_LONGEST_END:]
+    for tag in islice(TAG.finditer(end), _MOST_CALLS):
+        before = thought[: len(thought) - len(end) + tag.start()]
+        if before.strip(" \t")[-1:] not in ("", "\n"):
+            continue
+        found = find_calls(end[tag.start() :], tools)
+        if found and not found.lead:
+            return Rescued(before.rstrip(), found.calls)
+    return None
+
+
+def find_in_harmony(reply: HarmonyReply, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
+    """The calls of a reply in the channels of Harmony, possibly none; None if one of them is no real call."""
+    offered = {tool.name: tool for tool in tools}
+    drafts = [DraftedCall(name, arguments) for name, arguments in reply.calls]
+    return _all_valid(drafts, offered, reply.text) if drafts else ()
+
+
+def _all_valid(
+    drafts: Sequence[DraftedCall], offered: Mapping[str, ToolSpec], text: str
+) -> tuple[ToolCall, ...] | None:
+    if len(drafts) > _MOST_CALLS:
+        return None
+    calls = tuple(_validated(drafts, offered, text))
+    return calls if len(calls) == len(drafts) else None
+
+
+def split_lead(text: str) -> tuple[str, str]:
+    """Prose before the first tag of a call, and the rest. Fences, JSON and quoted tags are no prose."""
+    body = text.strip()
+    tag = TAG.search(body, 0, LONGEST_LEAD + 64)
+    if tag is None or tag.start() == 0 or body[0] in "{[`":
+        return "", body
+    lead = body[: tag.start()]
+    if len(lead) > LONGEST_LEAD or "```" in lead or lead.rsplit("\n", 1)[-1].count("`") % 2:
+        return "", body
+    return lead.rstrip(), body[tag.start() :]
+
+
+def _validated(
+    drafts: Sequence[DraftedCall], offered: Mapping[str, ToolSpec], text: str
+) -> Iterator[ToolCall]:
+    """The drafts that are real calls of offered tools."""
+    seed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    for number, draft in enumerate(drafts):
+        name = repair_name(draft.name, offered)
+        arguments = _arguments_text(draft.arguments)
+        if name is None or arguments is None or not _fits(offered[name].parameters, arguments, draft):
+            return
+        digest = hashlib.sha256(f"{seed}{number}".encode()).hexdigest()
+        yield ToolCall(f"call_{digest[:8]}", name, arguments)
+
+
+def _arguments_text(value: Any) -> str | None:
+    """The arguments as JSON text; a text inside may hold them once more."""
+    if value is None:
+        return "{}"
+    if not isinstance(value, (dict, str)):
+        return None
+    try:
+        text = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        )
+    except (ValueError, RecursionError):
+        return None
+    mended, reason = repair_arguments(without_surrogates(text))
+    return None if reason == TRUNCATED else mended
+
+
+def _fits(schema: Mapping[str, Any], arguments: str, draft: DraftedCall) -> bool:
+    given = json.loads(arguments)
+    unknown = given.keys() - schema.get("properties", {}).keys()
+    if unknown and (draft.flat or not schema.get("required")):
+        return False
+    try:
+        check_arguments(schema, given)
+    except (ToolError, RecursionError):
+        return False
+    return True

@@ -9,15 +9,261 @@ small models follow best is their own JSON and a plain user message with the res
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
 from typing import Any
 from uuid import uuid4
 
-from agent.core.messages import Message
-from agent.model.codecs.codec import Decoder
-from agent.model.codecs.pictures import without_images
-from agent.model.codecs.schema_reader import ANSWER, SchemaDecoder
-from agent.model.protocol import ToolMode, ToolSpec
+from agent.core.messages import Message, ToolCall
+from agent.model.calls.call_text import find_calls
+from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
+from agent.model.codecs.codec import DecodedReply, Decoder
+from agent.model.codecs.native import without_images
+from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, ToolMode, ToolSpec
+
+ANSWER = "final_answer"
+_HEAD_LIMIT = 512
+"""Characters after which a reply that has not shown its name is held until it is complete."""
+
+_HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"\\]*)"\s*,\s*"arguments"\s*:\s*')
+_ANSWER_TEXT = re.compile(r'\{\s*"text"\s*:\s*"')
+_MAY_BE_CALL = re.compile(r"\s*($|[{\[<]|`($|`($|`)))")
+_CUT = "The call was cut off before its arguments were complete and did not run; send it again, shorter."
+_OTHER_FORM = "The reply was not in the agreed form."
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
+
+
+class JsonStringReader:
+    """The content of one JSON string that arrives in pieces, after its opening quote.
+
+    Halves of surrogate pairs that stand alone become U+FFFD; an unknown escape is kept as written.
+    """
+
+    _PLAIN = re.compile(r'[^"\\]+')
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._escape = ""
+        """An escape sequence that is not complete yet, from its backslash on."""
+        self._high = 0
+        """The first half of a surrogate pair, waiting for the second."""
+
+    def feed(self, text: str) -> str:
+        """The characters that are certain now. What follows the closing quote is dropped."""
+        out: list[str] = []
+        at = 0
+        while at < len(text) and not self.closed:
+            if self._escape:
+                out.append(self._escaped(text[at]))
+                at += 1
+            elif plain := self._PLAIN.match(text, at):
+                out.append(self._lone() + plain.group())
+                at = plain.end()
+            else:
+                if text[at] == "\\":
+                    self._escape = "\\"
+                else:
+                    out.append(self._lone())
+                    self.closed = True
+                at += 1
+        return "".join(out)
+
+    def finish(self) -> str:
+        """What is left of a string that was cut off."""
+        return self._lone()
+
+    def _escaped(self, char: str) -> str:
+        self._escape += char
+        if self._escape[1] != "u":
+            sequence, self._escape = self._escape, ""
+            return self._lone() + _ESCAPES.get(char, sequence)
+        if len(self._escape) > 2 and char not in "0123456789abcdefABCDEF":
+            sequence, self._escape = self._escape, ""
+            return self._lone() + sequence
+        if len(self._escape) < 6:
+            return ""
+        code, self._escape = int(self._escape[2:], 16), ""
+        if self._high and 0xDC00 <= code < 0xE000:
+            high, self._high = self._high, 0
+            return chr(0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00))
+        before = self._lone()
+        if 0xD800 <= code < 0xDC00:
+            self._high = code
+            return before
+        return before + without_surrogates(chr(code))
+
+    def _lone(self) -> str:
+        lone, self._high = "\ufffd" if self._high else "", 0
+        return lone
+
+
+class _State(Enum):
+    HEAD = 1  # too little to know what it is
+    ANSWER = 2  # the text of final_answer is coming
+    CALL = 3  # the arguments of a tool are coming
+    PLAIN = 4  # ordinary text: the server ignored the schema
+    HELD = 5  # may be a call in another form; decided at the end
+
+
+class SchemaDecoder:
+    """Reads one reply: streams the text of `final_answer`, drafts of calls, and plain text.
+
+    Call fragments only report progress; the calls themselves are in the finished reply.
+    """
+
+    def __init__(self, tools: Sequence[ToolSpec], *, new_id: Callable[[], str]) -> None:
+        self._tools = tuple(tools)
+        self._new_id = new_id
+        self._state = _State.HEAD
+        self._pieces: list[str] = []
+        self._reasoning: list[str] = []
+        self._shown: list[str] = []
+        self._reader = JsonStringReader()
+        self._arguments_at = 0
+        self._name = ""
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        """The deltas to show now."""
+        if isinstance(delta, ReasoningDelta):
+            self._reasoning.append(delta.text)
+            return [delta]
+        if not isinstance(delta, TextDelta):
+            return [delta]
+        if not delta.text:
+            return []
+        self._pieces.append(delta.text)
+        match self._state:
+            case _State.HEAD:
+                return self._feed_head()
+            case _State.ANSWER:
+                return self._show(self._reader.feed(delta.text))
+            case _State.CALL:
+                return [CallFragment(0, arguments=delta.text)]
+            case _State.PLAIN:
+                return self._show(delta.text)
+            case _State.HELD:
+                return []
+
+    def finish(self) -> tuple[list[Delta], DecodedReply]:
+        """What was held back, and the reply."""
+        whole = "".join(self._pieces)
+        match self._state:
+            case _State.PLAIN:
+                return [], self._reply("".join(self._shown), repairs=(_OTHER_FORM,))
+            case _State.ANSWER:
+                rest = self._show(self._reader.finish())
+                cut = () if self._reader.closed else ("The answer ended before its JSON was complete.",)
+                return rest, self._reply("".join(self._shown), repairs=cut)
+            case _State.CALL:
+                return [], self._called(whole)
+            case _:
+                reply = self._parsed(whole) or self._rescued(whole) or self._leftover(whole)
+                return self._show(reply.text), reply
+
+    def _feed_head(self) -> list[Delta]:
+        head = "".join(self._pieces)
+        if not _MAY_BE_CALL.match(head):
+            self._state = _State.PLAIN
+            return self._show(head)
+        named = _HEAD.match(head)
+        if named is None:
+            if len(head) > _HEAD_LIMIT:
+                self._state = _State.HELD
+            return []
+        self._name, self._arguments_at = named.group(1), named.end()
+        if self._name != ANSWER:
+            self._state = _State.CALL
+            return [CallFragment(0, name=self._name, arguments=head[named.end() :])]
+        if opened := _ANSWER_TEXT.match(head, named.end()):
+            self._state = _State.ANSWER
+            return self._show(self._reader.feed(head[opened.end() :]))
+        if len(head) > _HEAD_LIMIT:
+            self._state = _State.HELD
+        return []
+
+    def _show(self, text: str) -> list[Delta]:
+        if not text:
+            return []
+        self._shown.append(text)
+        return [TextDelta(text)]
+
+    def _called(self, whole: str) -> DecodedReply:
+        """The call whose name and arguments came in the agreed order."""
+        raw = whole[self._arguments_at :].strip()
+        try:
+            _, end = json.JSONDecoder().raw_decode(raw)
+            return self._call(self._name, raw[:end])
+        except (ValueError, RecursionError):
+            # The last brace closes the reply, not the arguments, unless it is missing.
+            inner = self._call(self._name, raw.removesuffix("}"))
+            return self._call(self._name, raw) if inner.broken else inner
+
+    def _call(self, name: str, raw: str) -> DecodedReply:
+        """A call with `raw` as its arguments: kept as written if possible, mended, or marked as broken."""
+        name = repair_name(name, (tool.name for tool in self._tools)) or without_surrogates(name)
+        arguments, why = repair_arguments(raw) if raw else (None, _CUT)
+        call_id = self._new_id()
+        if arguments is None or why == TRUNCATED:
+            reason = _CUT if why == TRUNCATED else why
+            return self._reply("", (ToolCall(call_id, name, "{}"),), (reason,), {call_id: reason})
+        repairs = (f"Arguments of {name} mended: {why}.",) if why else ()
+        return self._reply("", (ToolCall(call_id, name, arguments),), repairs)
+
+    def _parsed(self, whole: str) -> DecodedReply | None:
+        """The reply if it is the agreed object in another order or notation."""
+        try:
+            reply = json.loads(whole, strict=False)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(reply, dict) or reply.keys() - {"name", "arguments"}:
+            return None
+        name, arguments = reply.get("name"), reply.get("arguments", {})
+        if not isinstance(name, str) or not name:
+            return None
+        if name == ANSWER:
+            texts = list(arguments.values()) if isinstance(arguments, dict) else [arguments]
+            whole_text = len(texts) == 1 and isinstance(texts[0], str)
+            return self._reply(without_surrogates(texts[0])) if whole_text else None
+        return self._call(name, json.dumps(arguments, ensure_ascii=False))
+
+    def _rescued(self, whole: str) -> DecodedReply | None:
+        """Calls in one of the other forms models use when a server ignores the schema."""
+        found = find_calls(whole, self._tools)
+        if found is None:
+            return None
+        calls = tuple(replace(call, id=self._new_id()) for call in found.calls)
+        return self._reply(found.lead, calls, (_OTHER_FORM,))
+
+    def _leftover(self, whole: str) -> DecodedReply:
+        """Text, or nothing where a reply was cut off before it said which tool it calls."""
+        if self._state is _State.HEAD and _is_cut_head(whole):
+            return self._reply("", repairs=(_CUT,))
+        return self._reply(without_surrogates(whole.strip()), repairs=(_OTHER_FORM,) if whole.strip() else ())
+
+    def _reply(
+        self,
+        text: str,
+        calls: tuple[ToolCall, ...] = (),
+        repairs: tuple[str, ...] = (),
+        broken: Mapping[str, str] | None = None,
+    ) -> DecodedReply:
+        return DecodedReply(text, "".join(self._reasoning), calls, repairs, broken or {})
+
+
+def _is_cut_head(whole: str) -> bool:
+    """Whether `whole` is the agreed object, broken off before anything of use."""
+    text = whole.strip()
+    inside = text.removeprefix("{").lstrip()
+    if inside == text or not ('"name"'.startswith(inside) or inside.startswith('"name"')):
+        return False
+    try:
+        json.JSONDecoder(strict=False).raw_decode(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
+
 
 RESULT_HEAD = "Tool result:"
 NEXT_STEP = "Answer my request with final_answer, or call the next tool if a part of it is left."

@@ -13,15 +13,12 @@ from typing import Any
 
 from agent.core.messages import Message, ToolCall
 from agent.model.calls.call_assembly import CUT_OFF, NO_NAME, UNNAMED, Assembled, mended_arguments
-from agent.model.calls.call_text import read_calls
-from agent.model.calls.lenient_json import LenientError, LenientReader
-from agent.model.calls.repair import repair_name
-from agent.model.calls.rescue import find_calls
+from agent.model.calls.call_text import find_calls, read_calls
+from agent.model.calls.repair import LenientError, LenientReader, repair_name
 from agent.model.codecs.codec import Decoder
-from agent.model.codecs.native import NativeDecoder
-from agent.model.codecs.pictures import without_images
+from agent.model.codecs.native import NativeDecoder, without_images
 from agent.model.protocol import ToolMode, ToolSpec
-from agent.model.wire_text import object_text, wire_name
+from agent.model.wire_format import object_text, wire_name
 
 INSTRUCTIONS = """\
 # Tools

@@ -18,12 +18,12 @@ from typing import Any
 
 from agent.core.messages import Image, Message, Sealed, SealedPart
 from agent.model.calls.call_ids import CallIds
-from agent.model.claude_thinking import keeps_thoughts, least_output, thinking_fields
-from agent.model.codecs.pictures import base64_of, without_lost
+from agent.model.codecs.native import base64_of, without_lost
 from agent.model.dialect import ANY, Dialect
+from agent.model.effort import keeps_thoughts, least_output, thinking_fields
 from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.transport.block_events import BlockReader
-from agent.model.wire_text import compact, filled, object_text, wire_name
+from agent.model.wire_format import compact, filled, object_text, wire_name
 
 VERSION = "2023-06-01"
 

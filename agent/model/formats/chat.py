@@ -12,14 +12,13 @@ from typing import Any
 
 from agent.core.messages import Message, ToolCall
 from agent.model.calls.call_ids import CallIds
-from agent.model.codecs.pictures import content_parts, without_lost
+from agent.model.codecs.native import content_parts, without_lost
 from agent.model.dialect import ANY, Dialect
+from agent.model.effort import effort_of
 from agent.model.message_order import CALLS_ONLY, in_order
 from agent.model.protocol import Frame, ModelRequest, Thinking, ToolSpec
-from agent.model.thinking_levels import effort_of
-from agent.model.transport.chunk_seals import BLOCKS, DETAILS, EXTRA
-from agent.model.transport.chunks import ChunkReader
-from agent.model.wire_text import EMPTY, compact, filled, object_text, wire_name
+from agent.model.transport.chunks import BLOCKS, DETAILS, EXTRA, ChunkReader
+from agent.model.wire_format import EMPTY, compact, filled, object_text, wire_name
 
 LONGEST_ID = 40
 """Characters of a call's id that every provider takes."""

@@ -13,12 +13,12 @@ from typing import Any
 
 from agent.core.messages import Image, Message, SealedPart
 from agent.model.calls.call_ids import CallIds
-from agent.model.codecs.pictures import base64_of, without_lost
+from agent.model.codecs.native import base64_of, without_lost
 from agent.model.dialect import ANY, Dialect
+from agent.model.effort import effort_of
 from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
-from agent.model.thinking_levels import effort_of
 from agent.model.transport.item_events import PHASE, ItemReader
-from agent.model.wire_text import compact, filled, object_text, wire_name
+from agent.model.wire_format import compact, filled, object_text, wire_name
 
 LONGEST_ID = 64
 

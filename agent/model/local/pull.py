@@ -12,8 +12,7 @@ from typing import Literal
 from agent.core.home import private_folder
 from agent.errors import HermesError
 from agent.model.local.partial_file import PartialFile
-from agent.model.local.sources import SourceError, check_stop, from_hub, from_index, size_of
-from agent.model.local.weights import Weights
+from agent.model.local.sources import SourceError, Weights, check_stop, from_hub, from_index, size_of
 
 SourceName = Literal["auto", "hub", "index"]
 

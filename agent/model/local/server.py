@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from agent.errors import ConfigError, HermesError
-from agent.model.local.machine_resources import free_cores, free_memory, physical_cores
+from agent.model.local.profile import free_cores, free_memory, physical_cores
 from tools.extras import missing
 from tools.kit.children import kill_child, start_child
 from tools.text.words import plural

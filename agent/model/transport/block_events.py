@@ -22,7 +22,7 @@ from agent.model.protocol import (
     TextDelta,
     UsageDelta,
 )
-from agent.model.transport.halves import HalfCharacters
+from agent.model.transport.answer import HalfCharacters
 
 _FINISH: Mapping[str, FinishReason] = {
     "end_turn": "stop",

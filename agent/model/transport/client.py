@@ -25,11 +25,18 @@ from agent.errors import ModelError
 from agent.model.addresses import below, is_loopback
 from agent.model.dialect import DEFAULT, Dialect, load
 from agent.model.dialect_book import SpokenDialect
-from agent.model.protocol import AnsweredDelta, Delta, ModelRequest, ReplyEnd, UsageDelta
+from agent.model.protocol import (
+    MOST_SENDINGS,
+    AnsweredDelta,
+    Delta,
+    ModelRequest,
+    ReplyEnd,
+    RequestTrial,
+    UsageDelta,
+)
 from agent.model.repairs import Refusal, repairs_for
 from agent.model.transport.answer import AnswerReader
 from agent.model.transport.failures import Failures
-from agent.model.trial import MOST_SENDINGS, RequestTrial
 from agent.model.wire_format import WireFormat
 
 if TYPE_CHECKING:
@@ -359,7 +366,7 @@ async def _refuse(response: httpx2.Response) -> None:
                 body += piece
                 if len(body) > MAX_ERROR_BODY:
                     break
-    except Exception:
+    except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
         log.debug("the body of an error answer was incomplete", exc_info=True)
     raise _RefusedError(response.status_code, response.headers, bytes(body))
 

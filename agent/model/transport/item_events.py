@@ -23,8 +23,8 @@ from agent.model.protocol import (
     TextDelta,
     UsageDelta,
 )
+from agent.model.transport.answer import HalfCharacters
 from agent.model.transport.chunks import usage_of
-from agent.model.transport.halves import HalfCharacters
 
 PHASE = "phase"
 """Type of a sealed part that says what the text behind it is for; no item of its own."""

@@ -31,8 +31,8 @@ from agent.model.protocol import (
     UsageDelta,
 )
 from agent.model.server_watch import WatchedModel
-from agent.model.transport.retry import RetryPolicy
-from agent.model.wire import Wire
+from agent.model.transport.waits import RetryPolicy
+from agent.model.wire_format import Wire
 
 log = logging.getLogger(__name__)
 
@@ -276,7 +276,7 @@ def _decoded(read: Callable[[], T]) -> T:
         return read()
     except ModelError:
         raise
-    except Exception:
+    except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
         log.exception("a reply could not be decoded")
         raise ModelError(
             "bad_reply", "The model's reply could not be read (the log has the details); try again."

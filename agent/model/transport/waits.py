@@ -1,16 +1,19 @@
-"""Time a provider asks to wait before the next request, under all the names in use.
-
-`retry-after` is what the standard says; gateways hand it on under other names (LiteLLM:
-`llm_provider-retry-after`), others only tell when a limit is reset, or say it in the body.
-"""
+"""Waiting for a provider: pauses it asks for, retries, and requests that wait for each other."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from random import Random
+from typing import TypeVar
+
+from agent.errors import RETRYABLE, ModelError
 
 LONGEST_RESET = 600.0
 """Seconds to the reset of a limit beyond which it says nothing: nobody waits for the limit of a day."""
@@ -124,3 +127,187 @@ def _number(value: str) -> float | None:
     except ValueError:
         return None
     return max(0.0, number) if math.isfinite(number) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Exponential back-off with jitter. All times are in seconds."""
+
+    retries: int
+    """How often one request is tried again."""
+    base: float = 0.5
+    """Upper limit of the first delay; it doubles with each attempt."""
+    cap: float = 30.0
+    """Upper limit of every delay of our own choice."""
+    asked_cap: float = 120.0
+    """Upper limit of a delay the provider asks for."""
+
+    def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
+        """How long to wait after the failure of an attempt (counted from 1); None = do not try again.
+
+        Half of the delay is fixed and half is chance, so that many clients do
+        not come back at once. A provider's wish is a lower limit.
+        """
+        if error.kind not in RETRYABLE or attempt > self.retries:
+            return None
+        ceiling = min(self.cap, self.base * 2.0 ** min(attempt - 1, 60))
+        delay = chance.uniform(ceiling / 2, ceiling)
+        if error.retry_after is not None:
+            delay = max(delay, min(error.retry_after, self.asked_cap))
+        return delay
+
+
+T = TypeVar("T")
+
+STORM = 20
+"""How often more than usual a request is tried again that came too early: the throttle does the waiting."""
+
+
+class PausedError(ModelError):
+    """An answer was broken off because its agent is paused; it is asked for again afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__("cut", "The agent is paused.")
+
+
+class Pause:
+    """Whether one agent is held still. `waited` is told the seconds of each pause."""
+
+    def __init__(self, waited: Callable[[float], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._waited = waited
+        self._clock = clock
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._limit: asyncio.Timeout | None = None
+        self._since = 0.0
+
+    @property
+    def on(self) -> bool:
+        return not self._flows.is_set()
+
+    def begin(self) -> None:
+        """Break off the answer that is coming in, and let no request leave."""
+        if self.on:
+            return
+        self._since = self._clock()
+        self._flows.clear()
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+    def end(self) -> None:
+        """Let the agent go on."""
+        if self.on:
+            self._waited(self._clock() - self._since)
+            self._flows.set()
+
+    async def over(self) -> None:
+        """Wait until the agent is not paused."""
+        await self._flows.wait()
+
+    async def next(self, items: AsyncIterator[T]) -> T:
+        """The next of `items`. Raises `PausedError` as soon as the agent is paused."""
+        try:
+            async with asyncio.timeout(0 if self.on else None) as limit:
+                self._limit = limit
+                return await anext(items)
+        except TimeoutError:
+            if not self.on:
+                raise
+            raise PausedError from None
+        finally:
+            self._limit = None
+
+
+class NoPause(Pause):
+    """For an agent that is interrupted rather than paused."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _seconds: None)
+
+    async def next(self, items: AsyncIterator[T]) -> T:
+        return await anext(items)
+
+
+@dataclass(frozen=True, slots=True)
+class PatientPolicy(RetryPolicy):
+    """Tries again after each pause, and through long storms of refusals."""
+
+    def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
+        """As in `RetryPolicy`; a pause and the throttle do their own waiting."""
+        if isinstance(error, PausedError):
+            return 0.0
+        if error.kind == "rate_limit" and attempt <= self.retries + STORM:
+            return 0.0
+        return RetryPolicy.delay(self, attempt, error, chance)
+
+
+FIRST_GAP = 0.5
+"""Seconds between two requests after the first refusal."""
+
+LARGEST_GAP = 30.0
+"""Seconds between two requests at most."""
+
+LONGEST_WAIT = 120.0
+"""Seconds that a provider's own wish counts at most."""
+
+RECOVERY = 0.8
+"""What an answer leaves of the gap: a dozen answers after a single refusal, there is none."""
+
+NO_GAP = 0.05
+"""Seconds below which a gap is none."""
+
+
+class Throttle:
+    """One line for the requests of many agents. Times are in seconds of `clock`."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._line = asyncio.Lock()
+        self._opens = clock()
+        self._slowed = float("-inf")
+        self.gap = 0.0
+        """Seconds between two requests now."""
+
+    async def admit(self) -> float:
+        """Wait for a turn, in the order of asking. The moment of it, for `refused`."""
+        async with self._line:
+            while (wait := self._opens - self._clock()) > 0:
+                await self._sleep(wait)
+            now = self._clock()
+            self._opens = now + self.gap
+            return now
+
+    def refused(self, admitted: float, retry_after: float | None = None) -> None:
+        """A request that was admitted at that moment came too early for the provider."""
+        now = self._clock()
+        if admitted > self._slowed:
+            # The others of the same storm were on their way already: they say nothing new.
+            self.gap = min(LARGEST_GAP, max(FIRST_GAP, 2 * self.gap))
+            self._slowed = now
+        wait = max(self.gap, min(retry_after or 0.0, LONGEST_WAIT))
+        self._opens = max(self._opens, now + wait)
+
+    def answered(self) -> None:
+        """A request got its answer."""
+        self.gap *= RECOVERY
+        if self.gap < NO_GAP:
+            self.gap = 0.0
+
+
+class NoThrottle(Throttle):
+    """For an agent whose requests wait for no others."""
+
+    async def admit(self) -> float:
+        return 0.0
+
+    def refused(self, admitted: float, retry_after: float | None = None) -> None:
+        pass
+
+    def answered(self) -> None:
+        pass

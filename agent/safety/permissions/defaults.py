@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain, pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agent.core.modes import Mode
-from agent.safety import hosts
+from agent.core.messages import Mode
+from agent.safety import verdict
 from agent.safety.assessor import Assessor
+from agent.safety.effects import deed
+from agent.safety.guarded import guard, guarded_reason
 from agent.safety.permissions.subjects import Setting
+from agent.safety.places import Places, absolute, joined
+from agent.safety.programs.table import programs
+from agent.safety.reader.state import Command, Reading
+from agent.safety.reader.tree import UNKNOWN, literal, pattern, words
+from agent.safety.rules import ProgramCall
 from agent.safety.scope import Scope
 from agent.safety.secrets import is_secret
-from agent.safety.typed_input import as_command
-from agent.safety.verdict import Verdict
+from agent.safety.typed_input import as_command, follows
+from agent.safety.verdict import DELETERS, OWNERS, WRITERS, Verdict
+from agent.workspace.checkpoints.git_settings import known_commands, may_go, passes
 from tools.services.actions import (
     Action,
+    ChangeFiles,
     ChangeSettings,
     DeletePath,
     Fetch,
@@ -159,6 +171,188 @@ def _is_listed(address: str) -> bool:
     """Whether an address is that of a host on the list, by an encrypted connection."""
     try:
         parts = urlsplit(address)
-        return parts.scheme == "https" and hosts.is_known(parts.hostname or "") and parts.port in (None, 443)
+        return (
+            parts.scheme == "https" and verdict.is_known(parts.hostname or "") and parts.port in (None, 443)
+        )
     except ValueError:
         return False
+
+
+_WRITERS = (
+    WRITERS
+    | DELETERS
+    | OWNERS
+    | words("touch mkdir rmdir dd curl wget tar unzip patch ed ex vi vim nano shred")
+)
+_WHOLE = DELETERS | words("mv rsync rmdir")
+"""Programs that take everything inside a folder with it."""
+_NOWHERE = Places("/")
+_PLACERS = words("cp mv ln install rsync scp")
+"""Programs that put what they are given into a folder under its own name."""
+_GIT_ASKS = words("--get --get-all --get-regexp --list -l --show-origin get list")
+
+
+_GIT_BRINGS = words(
+    "checkout switch restore reset pull merge rebase cherry-pick revert stash am apply submodule worktree "
+    "sparse-checkout bisect read-tree checkout-index"
+)
+
+
+def brings_files(reading: Reading) -> bool:
+    """Whether a command has git put other versions of files into the work tree.
+
+    Git stops half-way where it cannot write one of them, so guarded ones are let in and looked at afterwards.
+    """
+    return any(
+        command.name == "git" and not _GIT_BRINGS.isdisjoint(command.arguments)
+        for command in reading.commands
+    )
+
+
+def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
+    """Tells of folders whether a command names them, itself or by a glob, to be deleted with all inside."""
+    found = [(each.cwds, deed(each, programs())) for each in reading.commands if each.name in DELETERS]
+    named = [absolute(joined(cwd, path)) for cwds, does in found for path in does.deletes for cwd in cwds]
+    places = [tuple(map(pattern, path.split("/")[1:])) for path in named if UNKNOWN not in path]
+
+    def deletes(folder: Path) -> bool:
+        names = folder.parts[1:]
+        return any(
+            len(each) == len(names)
+            and all(one.fullmatch(name) for one, name in zip(each, names, strict=True))
+            for each in places
+        )
+
+    return deletes
+
+
+class Protection:
+    """The guarded places of one workspace. `own` is the home of Hermes."""
+
+    def __init__(self, setting: Setting, own: Path | None) -> None:
+        self._setting = setting
+        self._own = own
+
+    def reason(self, action: Action) -> str | None:
+        """Why the action needs a yes in every mode, as a clause for a person; None if it does not."""
+        setting = self._setting
+        if isinstance(action, (RunCommand, SendInput)):
+            return next((reason for reason, _ in self._command(action)), None)
+        return guarded_reason(action, setting.workspace, setting.home, own=self._own)
+
+    def named(self, action: Action) -> tuple[Path, ...]:
+        """Guarded places that the action changes, as far as they are known: a yes to it is one to them."""
+        if isinstance(action, (RunCommand, SendInput)):
+            return tuple(Path(literal(path)) for _, path in self._command(action))
+        writes = action.writes() if isinstance(action, ChangeFiles) else (action,)
+        paths = (
+            each.path for each in writes if isinstance(each, (WritePath, DeletePath)) and self.reason(each)
+        )
+        return tuple(paths)
+
+    def _command(self, action: RunCommand | SendInput) -> Iterator[tuple[str, str]]:
+        """Each guarded place the command changes: why that needs a yes, and its marked path."""
+        setting = self._setting
+        text = action.command if isinstance(action, RunCommand) else follows(action, setting.home)
+        cwd = action.cwd if isinstance(action, RunCommand) else setting.workspace
+        reading = setting.reading(text, cwd)
+        guarded = guard(setting.workspace, setting.home, self._own)
+        for command in reading.commands:
+            if command.name == "git" and _sets(command):
+                yield from (
+                    ("changes settings of Git, which can run programs", f"{each}/.git")
+                    for each in (*command.cwds, setting.workspace)
+                )
+            if keys := _known_settings(command):
+                named = ", ".join(f"git-config({key})" for key in keys)
+                yield from ((f"sets {named}, and hooks", f"{each}/.git") for each in command.cwds)
+        touched = ((path, cwds, False) for path, cwds in reading.writes)
+        for word, cwds, whole in chain(touched, _written(reading.commands)):
+            for folder in cwds:
+                path = joined(folder, word)
+                # Of a place that is not known, the names that are known count.
+                path = path if path.startswith("/") else f"/{path}"
+                if place := guarded.leads_to(path, whole=whole):
+                    yield f"changes {place}", path
+
+
+Written = tuple[str, tuple[str, ...], bool]
+"""A path as it is written, the folders it may be seen from, and whether everything inside goes along."""
+
+
+def _written(commands: tuple[Command, ...]) -> Iterator[Written]:
+    for command in commands:
+        if command.name in _WRITERS and not (command.name in ("sed", "perl") and not _in_place(command)):
+            whole = command.name in _WHOLE
+            for word in command.arguments:
+                if not word.startswith("-"):
+                    yield word, command.cwds, whole
+                if "=" in word and (rest := word.partition("=")[2]):
+                    yield rest, command.cwds, whole
+        if command.name in _PLACERS:
+            for path in _landings(command):
+                yield path, command.cwds, True
+
+
+def _landings(command: Command) -> Iterator[str]:
+    """Where copies end up if the target is a folder."""
+    line = ProgramCall(command.name, command.arguments, "/", _NOWHERE)
+    operands = line.operands("tS")
+    target = line.value("t", "target-directory")
+    for option, following in pairwise(command.arguments):
+        if re.fullmatch(r"-[A-Za-su-z]+t", option):
+            target = following
+    if target is None and len(operands) > 1:
+        target = operands.pop()
+    folder = f"{target.rstrip('/')}/" if target else ""
+    for source in operands if target else ():
+        name = source.rstrip("/").rpartition("/")[2]
+        if name not in ("", ".", ".."):
+            yield folder + name
+
+
+def _known_settings(command: Command) -> tuple[str, ...]:
+    """Settings that run something and that a command, such as `git lfs install --local`, is known to make."""
+    if not command.name.startswith("git"):
+        return ()
+    words = (*command.name.split("-", 1), *command.arguments)
+    said = [word for word in words if not word.startswith("-")]
+    for known, keys in known_commands().items():
+        options = {word for word in known if word.startswith("-")}
+        if said[: len(known) - len(options)] == [*known[: len(known) - len(options)]] and options <= {*words}:
+            return keys
+    return ()
+
+
+def _in_place(command: Command) -> bool:
+    return any(
+        word.startswith(("-i", "--in-place")) or (word[:1] == "-" and "i" in word)
+        for word in command.arguments
+    )
+
+
+def _sets(command: Command) -> bool:
+    """Whether `git config` changes something."""
+    arguments = [word for word in command.arguments if word]
+    if "config" not in arguments:
+        return False
+    rest = arguments[arguments.index("config") + 1 :]
+    rest = rest[1:] if rest[:1] == ["--local"] else rest
+    operands = [word for word in rest if not word.startswith("-")]
+    gone = {"--unset", "--unset-all", "unset"}
+    if gone & set(rest) and len(keys := [word for word in operands if word != "unset"]) == 1:
+        return not may_go(keys[0])
+    if len(operands) == 2 and not set(rest) - {*operands, "--add", "--replace-all"} and passes(*operands):
+        return False
+    writes = {
+        "--unset",
+        "--unset-all",
+        "--add",
+        "--edit",
+        "-e",
+        "--replace-all",
+        "--remove-section",
+        "set",
+        "unset",
+    }
+    return bool(writes & set(rest)) or (len(operands) >= 2 and not _GIT_ASKS & set(rest))

@@ -20,17 +20,87 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from agent.core.config import settings_file
 from agent.core.config.document import UnusableError, decode, parse
+from agent.core.config.edit import set_value
+from agent.core.config.layers import lookup
 from agent.core.config.problem import SettingPlace, SettingProblem, shown
-from agent.core.modes import MODES, Mode, canonical
-from agent.safety.permissions.examples import failing
-from agent.safety.permissions.rules import Origin, PermissionRule, RuleVerdict
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.core.messages import MODES, Mode, canonical
+from agent.errors import ConfigError
+from agent.safety.permissions.certainty import Certainty
+from agent.safety.permissions.rules import Origin, PermissionRule, RuleSet, RuleVerdict
 from agent.safety.permissions.subjects import RuleSubject, Setting
+from tools.effects import effect_named
+from tools.kit.files import write_atomically
+from tools.services.actions import (
+    Action,
+    ChangeSettings,
+    DeletePath,
+    Fetch,
+    ReadPath,
+    RunCommand,
+    SendInput,
+    WritePath,
+)
 
 if TYPE_CHECKING:
     import yaml
+
+
+def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
+    """A sentence for every example of the rule that does not hold."""
+    for name, examples, expected in (("match", rule.match, True), ("no_match", rule.no_match, False)):
+        for example in examples:
+            action = example_action(rule, example, setting)
+            if action is None:
+                yield f"the rule `{rule.text}` cannot have examples; remove `{shown(example)}`."
+            elif covers(rule, action, setting) is not expected:
+                does = "does not cover" if expected else "covers"
+                yield f"the rule `{rule.text}` {does} `{shown(example)}`, which {name} says it should" + (
+                    "." if expected else " not."
+                )
+
+
+def covers(rule: PermissionRule, action: Action, setting: Setting) -> bool:
+    """Whether the rule alone decides about the action."""
+    if rule.verdict == "allow":
+        return bool(RuleSet([rule], setting).allowed(action))
+    return rule.subject.touches(action).certainty is Certainty.YES
+
+
+def example_action(rule: PermissionRule, example: str, setting: Setting) -> Action | None:
+    """The action an example stands for; None for tools whose actions have no one-line form."""
+    tool = rule.subject.tool
+    path = _path(example, setting)
+    match tool:
+        case "terminal":
+            return RunCommand(tool=tool, command=example, cwd=setting.workspace)
+        case "process":
+            return SendInput(tool=tool, process="", data=example)
+        case "read_file" | "search" | "search_files":
+            return ReadPath(tool=tool, path=path)
+        case "write_file" | "patch":
+            return WritePath(tool=tool, path=path)
+        case "delete_file":
+            return DeletePath(tool=tool, path=path)
+        case "fetch" | "web_extract" | "web_crawl" | "browser_navigate":
+            return Fetch(tool=tool, url=example)
+        case "settings":
+            return ChangeSettings(tool=tool, what=example)
+        case _:
+            effect = effect_named(tool)
+            return effect.example(example) if effect is not None and effect.example is not None else None
+
+
+def _path(example: str, setting: Setting) -> Path:
+    if example == "~" or example.startswith("~/"):
+        return Path(str(setting.home) + example[1:])
+    return setting.workspace / example
+
 
 _GATEWAYS = ("telegram", "discord", "slack", "whatsapp", "signal", "matrix", "email", "webhook")
 SURFACES = (
@@ -236,3 +306,62 @@ def _is_empty(node: yaml.Node) -> bool:
     import yaml
 
     return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A rule that is to be added or changed, worked out but not yet written."""
+
+    home: Home
+    before: bytes | None
+    after: bytes
+    old: RuleVerdict | None
+    """The verdict the rule had; None if there was no such rule."""
+    widens: bool
+    """Whether more would pass than before."""
+
+    def write(self) -> None:
+        """Put it into the file. Raises `ConfigError` when someone else changed the file meanwhile."""
+        private_folder(self.home.root)
+        if _content(self.home) != self.before:
+            raise ConfigError(f"{self.home.permissions} was changed by someone else just now; try again.")
+        try:
+            write_atomically(self.home.permissions, self.after, PRIVATE_FILE)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigError(f"Cannot write {self.home.permissions}: {reason}.") from error
+
+
+def plan_rule(home: Home, text: str, verdict: RuleVerdict, setting: Setting) -> Edit:
+    """The edit that gives the rule `text` a verdict.
+
+    Raises `ConfigError` when the rule is none, or the file is broken or cannot be changed safely.
+    """
+    before = _content(home)
+    content = before or b""
+    known = parse_file(content, "permissions.yaml", setting)
+    if not known.sound:
+        raise ConfigError(f"{known.problems[0]} Mend that first; nothing was changed.")
+    path = ("rules", text)
+    data = parse(content, "permissions.yaml").data
+    try:
+        if isinstance(lookup(data, path), dict):
+            path = (*path, "verdict")
+    except (KeyError, TypeError):
+        pass
+    old: RuleVerdict | None = next(
+        (rule.verdict for rule in known.rules if rule.text == text and not rule.surface), None
+    )
+    after = set_value(content, path, verdict)
+    if problems := parse_file(after, "permissions.yaml", setting).problems:
+        message = problems[0].message
+        raise ConfigError(message[0].upper() + message[1:])
+    widens = (verdict == "allow" and old != "allow") or (verdict == "ask" and old == "deny")
+    return Edit(home, before, after, old, widens)
+
+
+def _content(home: Home) -> bytes | None:
+    try:
+        return settings_file.read_file(home.permissions)
+    except settings_file.UnreadableSettingsError as error:
+        raise ConfigError(f"{home.permissions} cannot be changed: {error}.") from None

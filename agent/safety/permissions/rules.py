@@ -11,8 +11,8 @@ from agent.core.event_data import VerdictPart
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.subjects import RuleSubject, Setting, speller
 from agent.safety.places import absolute, joined
-from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, words
-from agent.safety.reader.reading import Command, Reading
+from agent.safety.reader.state import Command, Reading
+from agent.safety.reader.tree import GLOBS, UNKNOWN, literal, words
 from tools.services.actions import Action, RunCommand
 
 RuleVerdict = Literal["allow", "ask", "deny"]

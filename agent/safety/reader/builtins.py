@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from agent.safety.reader.expansion import HIDDEN, unescaped
+from agent.safety.reader.expansion import HIDDEN, ShellReader, unescaped
 from agent.safety.reader.known_output import which
-from agent.safety.reader.marks import GLOBS, UNKNOWN, value
-from agent.safety.reader.shell import ShellReader
+from agent.safety.reader.tree import GLOBS, UNKNOWN, value
 
 
 def go(script: ShellReader, folder: str) -> None:

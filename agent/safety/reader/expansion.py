@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from agent.safety.reader import marks
-from agent.safety.reader.marks import ANY, GAP, KEEP, UNKNOWN, active, globbing, value
-from agent.safety.reader.state import State
-from agent.safety.reader.tree import ParsedText
+from agent.safety.programs.table import Program
+from agent.safety.reader import tree
+from agent.safety.reader.state import Command, State, Touched
+from agent.safety.reader.tree import ANY, GAP, KEEP, UNKNOWN, ParsedText, active, globbing, literal, value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
 
 LONGEST = 20_000
 """Characters of one word; a longer one is not known."""
@@ -107,7 +108,7 @@ class Expansion:
             return [UNKNOWN]
         if text[:1] == "~":
             text = self._home(text)
-        return marks.fields(text)
+        return tree.fields(text)
 
     def _home(self, text: str) -> str:
         user, slash, rest = text.partition("/")
@@ -312,3 +313,127 @@ class Expansion:
             if place.isdigit() and int(place) < len(known):
                 return known[int(place)]
         return UNKNOWN
+
+
+class ShellReader(Protocol):
+    """The reader of one script, at the place it has come to. What it finds is collected in its tables."""
+
+    state: State
+    commands: dict[Command, None]
+    writes: dict[Touched, None]
+    doubts: dict[str, None]
+    assigned: set[str]
+
+    def run(self, text: str, stdin: str | None = None) -> str | None:
+        """Read a script that would run here and now; its output where that is known."""
+        ...
+
+    def start(self, words: Sequence[str], stdin: str | None = None) -> str | None:
+        """Read a command line that would run here and now; its output where that is known."""
+        ...
+
+    def started(self, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
+        """Read what a program of the table runs."""
+        ...
+
+    def apart(self, what: str | Sequence[str]) -> None:
+        """Read a script or a command line that a program starts in a shell of its own."""
+        ...
+
+    def call(self, name: str, arguments: Sequence[str], stdin: str | None) -> str | None:
+        """Read a function that was defined before."""
+        ...
+
+    def inside(self, folder: str) -> ShellReader:
+        """A reader for what runs in a container."""
+        ...
+
+    def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
+        """A program would be started."""
+        ...
+
+    def doubt(self, clause: str) -> None:
+        """Note what is not understood."""
+        ...
+
+    def step(self) -> None:
+        """Count one piece of work. Raises `TooMuchError`."""
+        ...
+
+    def expansion(self) -> Expansion:
+        """Expands words as they stand here."""
+        ...
+
+    def text(self, node: Node) -> str:
+        """What is written where a node stands."""
+        ...
+
+    def look_inside(self, node: Node) -> str | None:
+        """Read what is started inside words."""
+        ...
+
+
+_NOT_UNDERSTOOD = "part of it is not understood"
+
+
+def assign(script: ShellReader, node: Node, *, exported: bool) -> str:
+    name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
+    if name_node is None:
+        return ""
+    name = script.text(name_node)
+    if name_node.type == "subscript":
+        script.look_inside(name_node)
+        name = name.partition("[")[0]
+        script.state.variables[name] = UNKNOWN
+        return ""
+    if value_node is None:
+        given: str | tuple[str, ...] = ""
+    elif value_node.type == "array":
+        given = tuple(map(value, script.expansion().words(value_node.named_children)))
+    else:
+        given = script.expansion().text([value_node])
+        home = script.state.get("HOME")
+        if given.startswith(("~/", "~:")) or given == "~":
+            given = f"{home}{given[1:]}" if isinstance(home, str) else given
+    if any(child.type == "+=" for child in node.children):
+        before = script.state.get(name)
+        if isinstance(before, tuple) and isinstance(given, tuple):
+            given = (*before, *given)
+        else:
+            given = f"{before}{given}" if isinstance(before, str) and isinstance(given, str) else UNKNOWN
+    script.state.variables[name] = given
+    if exported and isinstance(given, str) and HIDDEN.search(given):
+        script.doubt(_NOT_UNDERSTOOD)
+    if exported or name != name.lower():
+        script.assigned.add(f"export {name}" if exported else name)
+    return ""
+
+
+def declare(script: ShellReader, node: Node) -> str:
+    exported = node.children[0].type in ("export", "declare", "typeset")
+    reference = False
+    for child in node.children[1:]:
+        if child.type == "variable_assignment":
+            assign(script, child, exported=exported)
+            if reference and (name := child.child_by_field_name("name")) is not None:
+                # Another name of a variable: what is set by it is not followed.
+                script.assigned.add(f"export {script.text(child).rpartition('=')[2]}")
+                script.state.variables[script.text(name)] = UNKNOWN
+        elif child.type == "word" and re.fullmatch(r"-\w*n\w*", script.text(child)):
+            reference = node.children[0].type in ("declare", "typeset", "local")
+        elif child.is_named:
+            said = (
+                script.expansion().words([child]) if child.type != "variable_name" else [script.text(child)]
+            )
+            if exported:
+                script.assigned |= {
+                    f"export {literal(word).partition('=')[0]}" for word in said if word[:1] != "-"
+                }
+            if any(HIDDEN.search(word) for word in said):
+                script.doubt(_NOT_UNDERSTOOD)
+            if node.type == "unset_command":
+                script.assigned |= set(said)
+                for word in said:
+                    script.state.variables[word] = UNKNOWN
+                    script.state.functions.pop(word, None)
+    return ""

@@ -6,8 +6,8 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Sequence
 
-from agent.safety.reader.marks import ANY, UNKNOWN, unmarked, value
-from agent.safety.reader.shell import ShellReader
+from agent.safety.reader.expansion import ShellReader
+from agent.safety.reader.tree import ANY, UNKNOWN, unmarked, value
 
 MADE_BY_MKTEMP = "/tmp/.made-by-mktemp"
 """Stands for the new file or folder that `mktemp` names."""

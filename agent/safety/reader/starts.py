@@ -1,18 +1,306 @@
-"""Readings of program starts: builtins of the shell, wrappers, and known output."""
+"""Programs that start others: wrappers, and what hands words on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from agent.safety.programs.table import Program, programs
+from agent.safety.programs.table import Program, Wrapper, programs
 from agent.safety.reader.builtins import BUILTINS, go, run_input
-from agent.safety.reader.foreign_code import INTERPRETERS, deleted_trees, program_text, shell_texts
-from agent.safety.reader.handing_on import HANDING_ON
+from agent.safety.reader.containers import INTERPRETERS, container, deleted_trees, program_text, shell_texts
+from agent.safety.reader.expansion import ShellReader
 from agent.safety.reader.known_output import KNOWN_OUTPUT
-from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, pattern, value
-from agent.safety.reader.shell import ShellReader
-from agent.safety.reader.wrappers import NOT_KNOWN, SHELLS, shell_call, unwrap
+from agent.safety.reader.state import Touched
+from agent.safety.reader.tree import ANY, GLOBS, UNKNOWN, globbing, literal, pattern, value, words
 from agent.safety.rules import RULES
+from agent.safety.verdict import DELETERS, OWNERS
+
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.ASCII | re.DOTALL)
+SHELLS = words("sh bash dash ash zsh ksh ksh93 mksh pdksh rbash yash fish csh tcsh")
+_SHELL_VALUED = frozenset({"--rcfile", "--init-file", "-O", "+O", "-o", "+o"})
+
+
+NOT_KNOWN = "it starts a program that is not known"
+"""A doubt about a command, as a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What a wrapper runs: a command line, or shell text; with assignments before it."""
+
+    argv: tuple[str, ...] = ()
+    script: str | None = None
+    assignments: tuple[tuple[str, str], ...] = ()
+    folders: tuple[str, ...] = ()
+    """Where the wrapper goes before that, one step after the other."""
+
+
+def unwrap(wrapper: Wrapper, arguments: Sequence[str]) -> Inner | None:
+    """The command inside the arguments of a wrapper; None when there is none."""
+    assignments: list[tuple[str, str]] = []
+    folders: list[str] = []
+    skip, at, options = wrapper.skip, 0, True
+    while at < len(arguments):
+        argument = arguments[at]
+        if options and argument == "--":
+            options = False
+        elif options and argument.startswith("-") and len(argument) > 1:
+            script, consumed = _option(wrapper, arguments, at)
+            if script is not None:
+                rest = " ".join(_quoted(word) for word in arguments[at + consumed + 1 :] if wrapper.assigns)
+                text = value(script).replace("\\_", " ") if wrapper.assigns else value(script)
+                return Inner((), f"{text} {rest}".rstrip(), tuple(assignments), tuple(folders))
+            folders += _folder(wrapper, arguments[at : at + consumed + 1])
+            at += consumed
+        elif wrapper.assigns and (match := ASSIGNMENT.fullmatch(argument)):
+            assignments.append((match[1], match[3]))
+        elif argument == UNKNOWN and not skip:
+            pass  # an option whose name is not known, or nothing
+        elif skip:
+            skip -= 1
+        else:
+            break
+        at += 1
+    rest = tuple(arguments[at:])
+    if not rest:
+        return None
+    if wrapper.joins:
+        return Inner((), value(" ".join(rest)), tuple(assignments), tuple(folders))
+    return Inner(rest, None, tuple(assignments), tuple(folders))
+
+
+def _folder(wrapper: Wrapper, option: Sequence[str]) -> list[str]:
+    """The folder that an option, with its value, says the command runs in."""
+    if not wrapper.folder:
+        return []
+    first = option[0]
+    if first.startswith("--"):
+        name, _, attached = first[2:].partition("=")
+    else:
+        name = next((letter for letter in first[1:] if letter in wrapper.valued), "")
+        attached = first.partition(name)[2] if name else ""
+    return [attached or "".join(option[1:2])] if name in wrapper.folder else []
+
+
+def _option(wrapper: Wrapper, arguments: Sequence[str], at: int) -> tuple[str | None, int]:
+    """The shell text an option holds, and the number of arguments that belong to it."""
+    argument = arguments[at]
+    following = arguments[at + 1] if at + 1 < len(arguments) else None
+    if argument.startswith("--"):
+        option, equals, attached = argument[2:].partition("=")
+        if option in wrapper.script:
+            return (attached, 0) if equals else (following, 1)
+        return None, int(option in wrapper.valued and not equals)
+    for place, letter in enumerate(argument[1:], start=2):
+        rest = argument[place:]
+        if letter in wrapper.script:
+            return (rest, 0) if rest else (following, 1)
+        if letter in wrapper.valued:
+            return None, int(not rest)
+    return None, 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCall:
+    """What a shell is asked to run."""
+
+    script: str | None = None
+    file: str | None = None
+    reads_input: bool = False
+    positional: tuple[str, ...] = ()
+
+
+def shell_call(arguments: Sequence[str]) -> ShellCall:
+    """What `sh arguments…` would run."""
+    at = 0
+    takes_script = reads_input = False
+    while at < len(arguments):
+        argument = arguments[at]
+        if argument in ("--", "-"):
+            at += 1
+            break
+        if argument in _SHELL_VALUED:
+            at += 2
+            continue
+        if argument == "--command":
+            takes_script = True
+        elif argument.startswith("--") or argument == UNKNOWN:
+            pass
+        elif argument[:1] in ("-", "+") and len(argument) > 1:
+            takes_script |= argument[0] == "-" and "c" in argument
+            reads_input |= argument[0] == "-" and "s" in argument
+            at += int(argument.endswith(("o", "O")))
+        else:
+            break
+        at += 1
+    rest = tuple(arguments[at:])
+    if takes_script:
+        return ShellCall(script=value(rest[0]) if rest else "", positional=rest[2:])
+    if reads_input or not rest:
+        return ShellCall(reads_input=True, positional=rest)
+    return ShellCall(file=rest[0], positional=rest[1:])
+
+
+_MOST = 64
+"""Lines of input that are read one by one."""
+
+
+def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str:
+    at = 0
+    while at < len(arguments) and (
+        arguments[at] in ("-L", "-H", "-P") or arguments[at].startswith(("-O", "-D"))
+    ):
+        at += 1
+    start = at
+    while at < len(arguments) and not (arguments[at].startswith("-") or arguments[at] in ("(", "!", ")")):
+        at += 1
+    tests = list(arguments[at:])
+    roots = list(arguments[start:at]) or ["."]
+    actions = ("-delete", "-exec", "-execdir", "-ok", "-okdir")
+    tail = _named(tests[: next((place for place, test in enumerate(tests) if test in actions), len(tests))])
+    paths = [root if UNKNOWN in root else f"{root.rstrip('/')}/{tail}" for root in roots]
+    if tail == ANY and not any(".git" in test for test in tests):
+        # A search finds hidden names too, which no pattern of the shell does.
+        here = (".", "..", *script.state.cwds)
+        paths += [f"{root.rstrip('/')}/.git" for root in roots if root.rstrip("/") in here]
+    rest = tests
+    while rest:
+        test = rest.pop(0)
+        if test == "-delete":
+            script.record("rm", ("-r", *paths))
+        elif test in ("-fprint", "-fprintf", "-fls", "-fprint0") and rest:
+            script.writes[Touched(rest[0], script.state.cwds)] = None
+        elif test in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next(
+                (place for place, word in enumerate(rest) if word == ";" or (word == "+" and place)),
+                len(rest),
+            )
+            inner, rest = rest[:end], rest[end + 1 :]
+            for path in paths:
+                if inner:
+                    argv = [word.replace("{}", path) for word in inner]
+                    if argv[0] == "shred":
+                        argv = ["rm", *argv]
+                    deep = "-r" if argv[0] in DELETERS else "-R" if argv[0] in OWNERS else ""
+                    script.apart([argv[0], deep, *argv[1:]] if deep else argv)
+    return "".join(f"{path}\n" for path in paths)
+
+
+def _named(tests: Sequence[str]) -> str:
+    """What the names of the files look like that `find` finds below its root."""
+    if {"-o", "-or", "!", "-not", ","} & set(tests):
+        return ANY
+    for place, test in enumerate(tests[:-1]):
+        if test in ("-name", "-iname"):
+            name = globbing(value(tests[place + 1]))
+            wide = pattern(name).fullmatch("x9") is not None
+            return ANY if wide or UNKNOWN in name else f"{ANY}/{name}"
+    return ANY
+
+
+def _xargs(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> None:
+    program = programs()["xargs"]
+    assert program.wraps is not None
+    inner = unwrap(program.wraps, arguments)
+    own = arguments[: len(arguments) - (len(inner.argv) if inner is not None else 0)]
+    if UNKNOWN in own:
+        script.doubt(NOT_KNOWN)
+    if inner is None or not inner.argv:
+        return
+    mark = _replaced(own)
+    from_file = any(re.match(r"-[a-zA-Z]*a|--arg-file", word) for word in own)
+    if stdin is None or UNKNOWN in stdin or from_file:
+        lines = [UNKNOWN]
+    else:
+        lines = [line for line in re.split(r"[\n\0]", stdin) if line]
+        lines = lines if len(lines) <= _MOST else [*lines[:_MOST], UNKNOWN]
+    if mark is not None:
+        for each in lines:
+            script.apart([word.replace(mark, each) for word in inner.argv])
+        return
+    whole = any(re.match(r"-[0d]|--(?:null|delimiter)", word) for word in own)
+    groups = [[line] if whole else _split(line) for line in lines]
+    if any(re.match(r"-[nL]|--max-(?:args|lines)", word) for word in own):
+        if not any(re.match(r"-L|--max-lines", word) for word in own):
+            number = re.search(r"(?:-n|--max-args[= ]) ?(\d+)", " ".join(own))
+            size, flat = int(number[1]) if number else 1, [word for group in groups for word in group]
+            groups = [flat[at : at + max(1, size)] for at in range(0, len(flat), max(1, size))]
+        for group in groups:
+            script.apart([*inner.argv, *group])
+        return
+    script.apart([*inner.argv, *(word for group in groups for word in group)])
+
+
+def _split(line: str) -> list[str]:
+    """The words of a line as `xargs` reads it: with quotes and backslashes."""
+    if UNKNOWN in line or not re.search(r"['\"\\]", line):
+        return line.split()
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return [UNKNOWN]
+
+
+def _replaced(arguments: Sequence[str]) -> str | None:
+    for place, word in enumerate(arguments):
+        if not word.startswith("-"):
+            return None
+        if word in ("-I", "--replace"):
+            return "".join(arguments[place + 1 : place + 2])
+        if word.startswith("-I"):
+            return word[2:]
+        if word in ("-i",):
+            return "{}"
+        if word.startswith("--replace="):
+            return word.partition("=")[2]
+    return None
+
+
+def _at(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> None:
+    if stdin is not None:
+        script.apart(value(stdin))
+
+
+def _git(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str | None:
+    for argument in arguments:
+        if argument.startswith("alias.") and "=" in argument:
+            text = value(argument.partition("=")[2])
+            script.apart(text[1:] if text.startswith("!") else f"git {text}")
+    script.started(programs()["git"], arguments, stdin)
+    if arguments[:1] == ("ls-files",) or "--name-only" in arguments:
+        return f"./{ANY}\n"
+    return None
+
+
+def _container(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> None:
+    """The command of a container, with the paths of mounted folders turned into those of the machine."""
+    box = container(arguments, script.state.cwds[0])
+    if box is None:
+        return
+    inside = script.inside(box.folder)
+    inside.start(box.argv)
+    for command in inside.commands:
+        for mapped in box.mapped(command.arguments, command.cwds[0]):
+            script.record(command.name, mapped)
+    for path, cwds in inside.writes:
+        for place in box.places(path, cwds[0]):
+            script.writes[Touched(place, script.state.cwds)] = None
+
+
+Handler = Callable[[ShellReader, Sequence[str], "str | None"], "str | None"]
+HANDING_ON: dict[str, Handler] = {
+    "find": _find,
+    "xargs": _xargs,
+    "git": _git,
+    "docker": _container,
+    "podman": _container,
+    "nerdctl": _container,
+    "at": _at,
+    "batch": _at,
+}
+
 
 _PROBES = ("ls", "cat", "make", "python3", "nginx", "x9", "node")
 _HANDLERS = BUILTINS | KNOWN_OUTPUT | HANDING_ON

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from agent.safety.reader.marks import UNKNOWN
+from agent.safety.reader import tree
+from agent.safety.reader.tree import UNKNOWN
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
     from agent.safety.reader.tree import ParsedText
+
 
 MOST_FOLDERS = 4
 """Folders a command may run in; of more, none is known."""
@@ -71,3 +73,49 @@ class State:
                 self.variables[name] = UNKNOWN
         self.functions = before.functions | self.functions
         self.go(tuple(dict.fromkeys((*before.cwds, *self.cwds))))
+
+
+class Command(NamedTuple):
+    """One program that would be started. All texts are marked (see `agent.safety.reader.tree`)."""
+
+    name: str
+    """The program without its folder."""
+    arguments: tuple[str, ...]
+    word: str
+    """The program as it is called, folder included."""
+    cwds: tuple[str, ...]
+    """The folders it may run in."""
+
+    @property
+    def text(self) -> str:
+        """As a person would read it."""
+        return " ".join(tree.literal(word) for word in (self.name, *self.arguments))
+
+
+class Touched(NamedTuple):
+    """A file that the shell itself would open, as a marked path, and the folders it may be seen from."""
+
+    path: str
+    cwds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """Everything that was read of a shell text. A key of caches, by identity."""
+
+    commands: tuple[Command, ...] = ()
+    writes: tuple[Touched, ...] = ()
+    reads: tuple[Touched, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What was not understood, as clauses for a person. A program in another language is no doubt."""
+    assigned: frozenset[str] = frozenset()
+    """Variables that are set and may reach programs; these may behave differently because of them."""
+    bomb: str = ""
+    """The name of a function that starts itself without end, if there is one."""
+    complete: bool = True
+    """False when it is too long or too broken to be read to its end."""
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing in it is hidden."""
+        return self.complete and not self.doubts

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from agent.core.home import Home, private_folder
 from agent.errors import HermesError
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.caches import WorkspaceCaches
-from agent.safety.sandbox.coverage import BoundaryCoverage, coverage_of
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, told
-from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
-from agent.safety.sandbox.launch import own_files
-from agent.safety.sandbox.layout import PRIVATE_TMP
-from agent.safety.sandbox.lent_settings import LentSettings, SettingsLender
+from agent.safety.sandbox.landlock import own_files
+from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in
 from agent.safety.sandbox.refusals import explain, explain_guarded, kept_back
-from agent.safety.sandbox.repository import repository_of
+from agent.safety.sandbox.repository import LentSettings, SettingsLender, repository_of
 from agent.workspace.placeholders import hold, remove_abandoned
+from tools.kit.children import kill_group, start_child
+from tools.results import DeniedError, ToolError
+from tools.services.actions import Action, ReachHost, RunCommand
 from tools.services.sandbox import (
     Need,
     NetworkMode,
@@ -34,6 +37,49 @@ from tools.services.sandbox import (
     SandboxPolicy,
     Wrapped,
 )
+from tools.terminal.environment import child_environment
+
+NetworkReach = Literal["open", "filtered", "closed"]
+"""`open`: every host, and nothing asks. `filtered`: listed hosts; each other one asks a person, whatever
+was decided about the command. `closed`: none."""
+_REACH: dict[NetworkMode, NetworkReach] = {
+    "on": "open",
+    "filtered": "filtered",
+    "ask": "closed",
+    "off": "closed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundaryCoverage:
+    """What one boundary holds for programs that run inside it."""
+
+    level: SandboxName = "none"
+    network: NetworkReach = "open"
+    guards_places: bool = False
+    """Whether programs change no guarded place: those that stand are read-only, others are taken back."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a program stays in the workspace, leaves guarded places alone and asks for hosts."""
+        return self.level != "none" and self.guards_places and self.network != "open"
+
+
+NO_COVERAGE = BoundaryCoverage()
+"""No boundary, or commands that run on another machine."""
+
+
+def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> BoundaryCoverage:
+    """What `sandbox` holds; `steps` tells whether steps are kept, without which nothing is taken back.
+
+    Landlock by itself cannot take a part out of what is writable.
+    """
+    if sandbox.name == "none":
+        return NO_COVERAGE
+    return BoundaryCoverage(
+        level=sandbox.name, network=_REACH[network], guards_places=sandbox.lays_read_only and steps
+    )
+
 
 log = logging.getLogger(__name__)
 
@@ -385,3 +431,78 @@ class _Resolver:
             real = self._folders[folder] = os.path.realpath(folder)
         place = path if real == folder else Path(real, path.name)
         return place.resolve() if place.is_symlink() else place
+
+
+def steps_over(action: Action) -> str | None:
+    """How the action leaves the sandbox, as a clause for a person; None if it stays inside.
+
+    Each time is asked for: what was allowed before does not count.
+    """
+    if isinstance(action, RunCommand) and action.outside:
+        because = f": {action.because}" if action.because else ""
+        return f"runs outside the sandbox, with all your rights{because}"
+    return None
+
+
+def widens(action: Action) -> str | None:
+    """What the action is given inside that the sandbox keeps back otherwise, as a clause; None if nothing.
+
+    It may be allowed for more than once.
+    """
+    if isinstance(action, RunCommand) and action.network and not action.outside:
+        return "runs in the sandbox with the network on"
+    return None
+
+
+_SECONDS = 20.0
+_MOST_BYTES = 20_000_000
+_ID = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64})\t", re.MULTILINE)
+_REMOTE = re.compile(r"(?:https?|ssh|git)://.+|[\w.-]+@[\w.-]+:.+")
+
+
+async def ask_remote(boundary: SessionBoundary, environ: Mapping[str, str], address: str) -> list[str]:
+    """The commits of the repository at `address`; empty where it cannot be asked, or not be believed."""
+    try:
+        if _REMOTE.fullmatch(address) is None and await asyncio.to_thread(_is_in_reach, boundary, address):
+            return []
+        return await _listed(boundary, environ, address)
+    except (OSError, ToolError, TimeoutError):
+        return []
+
+
+def _is_in_reach(boundary: SessionBoundary, address: str) -> bool:
+    """Whether commands of the session may have written to a repository of this machine."""
+    path = Path(address.removeprefix("file://"))
+    return not path.is_absolute() or boundary.lets_write(path.resolve())
+
+
+async def _listed(boundary: SessionBoundary, environ: Mapping[str, str], address: str) -> list[str]:
+    argv = ["git", "-c", "protocol.ext.allow=never", "ls-remote", "--", address]
+    need = Need(permit=_nobody, dies_with_parent=True)
+    wrapped = await asyncio.to_thread(boundary.wrap, argv, need)
+    variables = child_environment(environ)
+    variables = {name: text for name, text in variables.items() if name not in wrapped.unset}
+    try:
+        process = await start_child(
+            wrapped.argv, cwd="/", env={**variables, "GIT_ASKPASS": "false", **wrapped.env}, fds=wrapped.fds
+        )
+    except OSError:
+        await asyncio.to_thread(wrapped.ended)
+        raise
+    finally:
+        wrapped.started()
+    output = bytearray()
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(_SECONDS):
+            while len(output) < _MOST_BYTES and (piece := await process.stdout.read(65_536)):
+                output += piece
+    finally:
+        kill_group(process.pid)
+        await process.wait()
+        await asyncio.to_thread(wrapped.ended)
+    return [each.decode() for each in _ID.findall(bytes(output))]
+
+
+async def _nobody(action: ReachHost) -> object:
+    raise DeniedError("Nobody is asked about a host for this.")

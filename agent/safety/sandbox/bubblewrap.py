@@ -8,20 +8,19 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from agent.safety.sandbox import cgroup
-from agent.safety.sandbox.anchors import anchored
-from agent.safety.sandbox.descriptors import closer, filled
-from agent.safety.sandbox.launch import landlock_version, launcher_argv
+from agent.safety.sandbox import limits
+from agent.safety.sandbox.filtered import entered
+from agent.safety.sandbox.landlock import landlock_version, launcher_argv
 from agent.safety.sandbox.layout import (
     NOTHING,
     SESSION_VARIABLES,
     MountPlace,
+    anchored,
     hidden_files,
     missing,
     places,
 )
-from agent.safety.sandbox.limits import rlimits, shell_limits
-from agent.safety.sandbox.network_space import entered
+from agent.safety.sandbox.limits import closer, filled, rlimits, shell_limits
 from agent.safety.sandbox.seccomp import program
 from agent.workspace.placeholders import hold, unmounted
 from tools.results import ToolError
@@ -63,7 +62,7 @@ class Bubblewrap:
         filter_fd = filled(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
         links, more = _links(policy)
-        join, leave = cgroup.prepare(policy.limits.processes)
+        join, leave = limits.prepare(policy.limits.processes)
         wrapped = [
             *join,
             *entered(policy.space),

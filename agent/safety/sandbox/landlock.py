@@ -8,30 +8,71 @@ in the writable workspace cannot be protected.
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import marshal
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.safety.sandbox import cgroup
-from agent.safety.sandbox.anchors import anchored, identities
-from agent.safety.sandbox.descriptors import closer
-from agent.safety.sandbox.launch import landlock_version, launcher_argv
+from agent.safety.sandbox import limits
 from agent.safety.sandbox.layout import (
     NOTHING,
     SESSION_VARIABLES,
     Kind,
     MountPlace,
+    anchored,
     covering,
     hidden_files,
+    identities,
     missing,
     places,
 )
-from agent.safety.sandbox.limits import rlimits
+from agent.safety.sandbox.limits import closer, filled, rlimits
 from agent.safety.sandbox.seccomp import program
 from agent.workspace.placeholders import hold, unmounted
 from tools.results import ToolError
 from tools.services.sandbox import SandboxName, SandboxPolicy, Wrapped
+
+_FOLDER = Path(__file__).parent
+# Run as a module, so that its compiled form is used.
+_START = "import sys; sys.path.append(sys.argv.pop(1)); import launcher; launcher.main()"
+_LANDLOCK_CREATE_RULESET = 444
+_LANDLOCK_VERSION = 1
+
+
+@functools.cache
+def interpreter() -> str:
+    """The Python that runs us, without the virtual environment around it."""
+    return os.path.realpath(sys.executable)
+
+
+@functools.cache
+def own_files() -> tuple[Path, ...]:
+    """What the launcher needs to read, and commands that use our Python, wherever Hermes is installed."""
+    prefixes = dict.fromkeys(Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))
+    return (_FOLDER, *prefixes, Path(interpreter()))
+
+
+def launcher_argv(spec: Mapping[str, Any]) -> tuple[list[str], tuple[int, ...]]:
+    """Arguments that start the launcher with `spec`, to be followed by a command; and what it inherits."""
+    descriptor = filled(marshal.dumps(dict(spec)), "hermes-launch")
+    return [interpreter(), "-I", "-S", "-c", _START, str(_FOLDER), str(descriptor)], (descriptor,)
+
+
+@functools.cache
+def landlock_version() -> int:
+    """Version of the kernel's Landlock interface, 0 when there is none."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = libc.syscall(
+        ctypes.c_long(_LANDLOCK_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(_LANDLOCK_VERSION)
+    )
+    return max(version, 0)
+
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
@@ -76,7 +117,7 @@ class Landlock:
         spec = self._in_spaces(view, policy) if self.spaces else self._alone(view, policy)
         spec["known"] = known
         launcher, fds = launcher_argv(spec)
-        join, leave = cgroup.prepare(policy.limits.processes)
+        join, leave = limits.prepare(policy.limits.processes)
 
         def ended() -> None:
             clear()

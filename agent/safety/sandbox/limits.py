@@ -1,10 +1,16 @@
-"""Limits of one sandbox, in the forms the kernel and the shell take them."""
+"""Limits of a sandbox: of processes, memory and open files."""
 
 from __future__ import annotations
 
+import atexit
+import functools
+import itertools
+import os
 import platform
 import re
 import resource
+from collections.abc import Callable
+from pathlib import Path
 
 from tools.services.sandbox import SandboxLimits
 
@@ -52,3 +58,87 @@ def _at_most_ours(number: int, value: int) -> int:
 def _kernel() -> tuple[int, int]:
     found = re.match(r"(\d+)\.(\d+)", platform.release())
     return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+_HIERARCHIES = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
+_JOIN = 'echo $$ >"$0" && exec "$@"'
+_serial = itertools.count(1)
+_left: set[Path] = set()
+"""Groups that still had members when they were to go."""
+
+
+def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:
+    """Arguments to put before a command so that it and its descendants stay below `processes`.
+
+    Empty, with nothing to clear up, for ordinary users and where no group can be made.
+    The second value removes the group; a group that is not empty yet goes a later time.
+    """
+    if os.geteuid() != 0 or not processes:
+        return [], _nothing
+    _remove_orphans()
+    _remove_left()
+    for hierarchy in _HIERARCHIES:
+        folder = hierarchy / f"hermes-{os.getpid()}-{next(_serial)}"
+        try:
+            folder.mkdir()
+            (folder / "pids.max").write_text(str(processes))
+        except OSError:
+            _remove(folder)
+            continue
+        return ["/bin/sh", "-c", _JOIN, str(folder / "cgroup.procs")], functools.partial(_remove, folder)
+    return [], _nothing
+
+
+def _nothing() -> None:
+    pass
+
+
+def _remove(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        _left.discard(folder)
+    except OSError:
+        _left.add(folder)
+    else:
+        _left.discard(folder)
+
+
+@functools.cache
+def _remove_orphans() -> None:
+    """Groups of processes that died without a word; looked for once."""
+    for hierarchy in _HIERARCHIES:
+        for folder in hierarchy.glob("hermes-*-*"):
+            owner = folder.name.split("-")[1]
+            if owner.isdigit() and not Path("/proc", owner).exists():
+                _remove(folder)
+
+
+@atexit.register
+def _remove_left() -> None:
+    for folder in list(_left):
+        _remove(folder)
+
+
+def filled(data: bytes, name: str) -> int:
+    """A descriptor that can be inherited, at the start of `data`. Raises `OSError`."""
+    descriptor = os.memfd_create(name, 0)
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(data)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def closer(*descriptors: int) -> Callable[[], None]:
+    """Closes them, once however often it is called."""
+    left = list(descriptors)
+
+    def close() -> None:
+        while left:
+            os.close(left.pop())
+
+    return close

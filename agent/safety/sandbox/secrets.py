@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from agent.safety.reader.marks import words
+from agent.safety.reader.tree import words
 from agent.safety.secrets import is_secret
 from tools.secret_places import COMMANDS_ONLY, LIKELY_NAMES, NAMES, STORES, STORES_ANYWHERE, SYSTEM, rows
 

@@ -11,7 +11,7 @@ from agent.core.store.nodes import Session
 from agent.errors import HermesError
 from agent.events import Event
 from agent.model.catalog import UNKNOWN
-from agent.model.transport.retry import RetryPolicy
+from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
 from agent.safety.gate import Gate
 from agent.session.conversation.live_session import LiveSession

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent.session.history.navigation import HistoryNavigation, NavigationResult
     from agent.session.subagents.subagent import Services
     from agent.workspace.checkpoints.recorder import StepRecorder
-    from agent.workspace.checkpoints.restore.plan_items import Choice
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
     from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy
 
 MOST = 8

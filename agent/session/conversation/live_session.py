@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.core.attachments import records
 from agent.core.messages import Attachment, ToolCall
-from agent.core.store.faults import HeadMoved
+from agent.core.store.connection import HeadMoved
 from agent.core.store.nodes import Kind, Node, Session
 from agent.core.store.received import RECEIVED
 from agent.core.store.store import Store

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.core.home import Home
-from agent.core.store.faults import NoSession
+from agent.core.store.connection import NoSession
 from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import MAIN, Node, Session
 from agent.core.store.store import Store
@@ -100,8 +100,7 @@ def swept(copies: Path, store: Store) -> Callable[[], Awaitable[None]]:
         return _nothing
 
     async def clear() -> None:
-        from agent.workspace.isolated_copies.copy_folders import sweep
-        from agent.workspace.isolated_copies.copy_records import holders
+        from agent.workspace.isolated_copies.copy_folders import holders, sweep
 
         forsaken: set[str] = set()
         for id, holder in (await asyncio.to_thread(holders, copies)).items():

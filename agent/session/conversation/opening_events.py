@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.core.modes import Mode
+from agent.core.messages import Mode
 from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged, WorkspaceMoved
 from agent.knowledge.canvas.events import CanvasChanged
 from agent.session.conversation.live_session import LiveSession

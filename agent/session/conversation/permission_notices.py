@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.core.modes import Mode
+from agent.core.messages import Mode
 from agent.events import ModeChanged, Noticed
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import PermissionPolicy

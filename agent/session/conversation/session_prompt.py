@@ -20,8 +20,7 @@ from agent.knowledge.context.system_prompt import joined
 from agent.knowledge.memory.scopes import Scope, project_id, project_root
 from agent.knowledge.memory.service import MemoryBlock, MemoryFiles, MemoryProvider
 from agent.knowledge.skills.skill import SCOPES
-from agent.model.profile import Profile
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import Profile, ToolSpec
 from agent.session.conversation.live_session import LiveSession
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _prompt(
     from agent.knowledge.context.allowed_passages import allowed_passages
     from agent.knowledge.context.context_files import project_files, soul_file
     from agent.knowledge.context.system_prompt import system_prompt
-    from agent.workspace.repository import branch
+    from agent.workspace.git import branch
 
     limit = settings.context.file_chars
     allowed = allowed_passages(home)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from agent.core.store.export import is_complete
-from agent.core.store.node_text import calls_of
-from agent.core.store.nodes import Node, Session
+from agent.core.store.nodes import Node, Session, calls_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.core.store.node_text import calls_of
-from agent.core.store.nodes import Node
+from agent.core.store.nodes import Node, calls_of
 
 PER_TOKEN = 4
 """Characters that count as one token."""

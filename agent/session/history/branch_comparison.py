@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.core.store.nodes import Node
-from agent.workspace.checkpoints import states
+from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import PathChange, Step
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def compare(
             break
         shared += 1
     sides = [_side(head, path, shared, prices) for head, path in (left, right)]
-    files = states.difference(steps, sides[0].position, sides[1].position)
+    files = state_listings.difference(steps, sides[0].position, sides[1].position)
     return BranchComparison(left[1][shared - 1] if shared else None, sides[0], sides[1], files)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.core.store.node_text import first_line
-from agent.core.store.nodes import Node
+from agent.core.store.nodes import Node, first_line
 from agent.workspace.checkpoints.entries import PathChange
 
 ASKED, FILES, SAID = 10, 20, 1_500

@@ -19,9 +19,8 @@ from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.hunk_restore import numbered, parted
-from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.plan_items import Choice
-from agent.workspace.checkpoints.restore.step_range import check_position, inside, plan_back
+from agent.workspace.checkpoints.restore.plan import RestorePlan, check_position, inside, plan_back
+from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.results import ToolError
 from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.text.safe_text import clean

@@ -12,17 +12,17 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from agent.core.store.branches import OutlineRow
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node
 from agent.core.store.operations import Operation, SessionPlace
-from agent.core.store.outline import OutlineRow
 from agent.errors import HermesError
 from agent.events import BranchSwitched, Event, Noticed
 from agent.session.conversation.live_session import LiveSession
 from agent.session.history.carry_over import carried_over
 from agent.session.history.undo import to_redo, to_undo
 from agent.session.history.uninterrupted import RunningOperations, uninterrupted
-from agent.workspace.checkpoints import states
+from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import Coverage, PathChange, Step
 from agent.workspace.checkpoints.git_words import gathered
 from agent.workspace.checkpoints.unit_marks import units_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.hunk_restore import Parted
     from agent.workspace.checkpoints.restore.merge import Merged
     from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem
+    from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
 
 Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
 Moved = Callable[[str], Awaitable[None]]
@@ -137,7 +137,7 @@ class HistoryNavigation:
     async def changes(self, first: int, second: int) -> tuple[PathChange, ...]:
         """What leads from one position of the files to another; of git one change a repository."""
         steps = await self.steps()
-        found = states.difference(steps, first, second)
+        found = state_listings.difference(steps, first, second)
         if self._recorder is None:
             return found
         return await asyncio.to_thread(gathered, found, self._recorder.store.objects.read, units_of(steps))
@@ -495,6 +495,6 @@ class _Moving:
 
 
 def _line(text: str) -> str:
-    from agent.core.store.node_text import first_line
+    from agent.core.store.nodes import first_line
 
     return first_line(text)[:80]

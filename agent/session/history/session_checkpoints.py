@@ -48,9 +48,9 @@ async def open_recorder(
     """
     if not settings.enabled:
         return None
-    from agent.workspace.checkpoints.detached_states import finish_detached
+    from agent.workspace.checkpoints.meanwhile import finish_detached
     from agent.workspace.checkpoints.recorder import StepRecorder
-    from agent.workspace.checkpoints.tracked_roots import refusal
+    from agent.workspace.checkpoints.root_identity import refusal
 
     def warn(text: str) -> None:
         emit(Noticed(kind="warning", text=text))

@@ -14,12 +14,12 @@ from agent.errors import ConfigError, ModelError
 from agent.knowledge.context.message_history import calls_of, conversation, sealed_of
 from agent.model.codecs.codec import Codec, DecodedReply, Decoder
 from agent.model.dialect import DEFAULT, Dialect, load
-from agent.model.profile import Profile
 from agent.model.protocol import (
     THOUGHT,
     CallFragment,
     Delta,
     ModelRequest,
+    Profile,
     ReasoningDelta,
     ReplyEnd,
     SealedDelta,
@@ -29,7 +29,7 @@ from agent.model.protocol import (
     UsageDelta,
 )
 from agent.model.usage import COUNTS
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from agent.session.replay.tape import Tape, is_answer
 from agent.session.turns.request_record import answer_digests, settings_of, short_digest
 

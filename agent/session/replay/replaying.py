@@ -9,16 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.core.attachments import AttachmentStore, attachments_of
-from agent.core.config.hook_answer import HookAnswer
+from agent.core.config.hook_list import HookAnswer
 from agent.core.store.nodes import Node, Session
 from agent.errors import ConfigError
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
-from agent.model.profile import COMPACT, STANDARD, Profile
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import COMPACT, STANDARD, Profile, ToolSpec
 from agent.model.transport.reply import ModelReply, ModelRoute
-from agent.model.transport.retry import RetryPolicy
+from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from agent.session.conversation.live_session import LiveSession
 from agent.session.replay.answers import Compared, RecordedAnswers, RecordedIds, codec_of
 from agent.session.replay.recorded_calls import RecordedCalls

@@ -17,8 +17,7 @@ from agent.core.event_data import Usage
 from agent.errors import ModelError
 from agent.model.catalog import ModelInfo
 from agent.model.protocol import Delta, Frame, ModelClient, ModelRequest, ReplyEnd, UsageDelta
-from agent.model.transport.pause import Pause, PausedError
-from agent.model.transport.throttle import Throttle
+from agent.model.transport.waits import Pause, PausedError, Throttle
 from agent.model.usage import LARGEST_RATIO, most_cost, request_cost
 from agent.session.spending.answer_limit import fitted
 from agent.session.spending.budget import BudgetAccount, BudgetReachedError, Charge, Reservation

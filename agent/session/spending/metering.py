@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.model.catalog import ModelInfo
 from agent.model.protocol import ModelClient
-from agent.model.transport.pause import NoPause, Pause
-from agent.model.transport.throttle import NoThrottle, Throttle
+from agent.model.transport.waits import NoPause, NoThrottle, Pause, Throttle
 from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError
 from agent.session.spending.metered_client import MeteredClient, Reached, RequestTally
 from agent.session.spending.request_log import request_log_of

@@ -19,7 +19,7 @@ from agent.events import CopyChanged, Event, Noticed
 from agent.session.export.patch import FilePatch, Patch, patch_between
 from agent.session.subagents import agent_table
 from agent.session.subagents.records import AgentWorker, CopiedFile
-from agent.workspace.isolated_copies.copy_records import Holder, holders
+from agent.workspace.isolated_copies.copy_folders import Holder, holders
 from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy, make_copy, take_up
 from tools.text.safe_text import clean
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.checkpoints.restore.apply import Restored
     from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError
 from agent.events import Event
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.model.profile import Profile
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import Profile, ToolSpec
 from agent.model.providers import Target, resolve
 from agent.model.transport.reply import ModelRoute
 from agent.session.spending.prices import Prices

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.errors import HermesError
 from agent.events import Event, TurnEnded
-from agent.model.transport.throttle import Throttle
+from agent.model.transport.waits import Throttle
 from agent.session.spending.budget import BudgetReachedError
 from agent.session.subagents import agent_table
 from agent.session.subagents.agent_register import AgentRegister

@@ -17,7 +17,7 @@ from tools.results import ToolError
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem
+    from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
 
 NOT_MERGED = (
     "What it changed is in its copy only. Nothing of that is merged: look with `subagents` diff, "

@@ -11,7 +11,7 @@ from agent.errors import ConfigError
 from agent.session.subagents.definitions import Definition, is_name
 
 if TYPE_CHECKING:
-    from agent.core.config.foreign_agents import ForeignAgentSettings
+    from agent.core.config.sections import ForeignAgentSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

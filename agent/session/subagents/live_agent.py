@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.core.store.nodes import Session
-from agent.model.transport.pause import Pause
+from agent.model.transport.waits import Pause
 from agent.session.spending.budget import BudgetAccount
 from agent.session.spending.metered_client import RequestTally
 from agent.session.subagents.foreign_agent import ForeignAgent

@@ -12,8 +12,7 @@ from agent.core.event_data import Measure
 from agent.core.store.nodes import Session, title_of
 from agent.errors import HermesError
 from agent.model.protocol import ToolSpec
-from agent.model.transport.pause import Pause
-from agent.model.transport.throttle import Throttle
+from agent.model.transport.waits import Pause, Throttle
 from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.subagents import agent_table
 from agent.session.subagents.agent_copies import NOT_KEPT, AgentCopies

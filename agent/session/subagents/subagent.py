@@ -13,11 +13,10 @@ from agent.errors import HermesError
 from agent.events import Decision, Event
 from agent.model.catalog import UNKNOWN
 from agent.model.protocol import ToolSpec
-from agent.model.transport.pause import PatientPolicy, Pause
 from agent.model.transport.reply import ModelRoute
-from agent.model.transport.throttle import Throttle
+from agent.model.transport.waits import PatientPolicy, Pause, Throttle
 from agent.model.usage import Meter
-from agent.safety.audit.record import called
+from agent.safety.audit.log import called
 from agent.safety.gate import Gate, Verdict
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import apart

@@ -27,25 +27,27 @@ from agent.knowledge.context.context_table import ContextTable, Sent, build_tabl
 from agent.knowledge.context.message_history import conversation
 from agent.knowledge.context.prefix_ledger import Break
 from agent.model.codecs import codec_for
-from agent.model.codecs.pictures import COUNTED, without_images
+from agent.model.codecs.native import COUNTED, without_images
 from agent.model.dialect import Dialect
-from agent.model.profile import COMPACT, SMALL_WINDOW, Profile
 from agent.model.protocol import (
+    COMPACT,
+    SMALL_WINDOW,
     THOUGHT,
     CallFragment,
     Delta,
     ModelRequest,
+    Profile,
     ReasoningDelta,
+    RequestTrial,
     TextDelta,
     Thinking,
     ToolSpec,
 )
 from agent.model.repairs import Repair
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
-from agent.model.transport.retry import RetryPolicy
-from agent.model.trial import RequestTrial
+from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
-from agent.model.wire import Wire, schema_digest
+from agent.model.wire_format import Wire, schema_digest
 from agent.session.conversation.live_session import LiveSession
 from agent.session.turns.lanes import Lane, LaneFraming
 from agent.session.turns.request_record import RequestRecorder

@@ -14,10 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.safety.git_programs import file_names_programs
+from agent.safety.git_programs import file_names_programs, hooks_of_mercurial
 from agent.safety.guarded import known_name, led_to
-from agent.safety.local_commits import hooks_of_mercurial
-from agent.safety.reader.marks import words
+from agent.safety.reader.tree import words
 from agent.workspace.checkpoints.entries import PathKind, is_outside
 from agent.workspace.checkpoints.git_settings import listed, passes
 from tools.kit.files import read_bytes

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.core.config.hook_answer import HookAnswer
-from agent.core.config.hook_list import HookEvent
+from agent.core.config.hook_list import HookAnswer, HookEvent
 from agent.events import Event, Noticed
 from agent.session.turns.turn_helpers import TurnHelpers
 from tools.context import ToolContext

@@ -9,13 +9,11 @@ from agent.core.attachments import AttachmentStore
 from agent.core.messages import Image, Message
 from agent.knowledge.context.message_history import MessageHistory
 from agent.knowledge.context.prefix_ledger import PrefixLedger
-from agent.model.codecs.pictures import surplus, with_fitting, without_images
+from agent.model.codecs.native import surplus, with_fitting, without_images
 from agent.model.dialect import Dialect, RoleRules
-from agent.model.profile import Profile
-from agent.model.protocol import Frame
+from agent.model.protocol import Frame, Profile
 from agent.model.transport.reply import ModelRoute
-from agent.model.wire import offered
-from agent.model.wire_format import Framer
+from agent.model.wire_format import Framer, offered
 from agent.session.conversation.live_session import LiveSession
 
 

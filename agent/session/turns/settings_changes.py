@@ -22,7 +22,7 @@ from tools.results import DeniedError
 from tools.services.actions import SetGitSettings
 
 if TYPE_CHECKING:
-    from agent.safety.sandbox.lent_settings import LentChange, SettingsLender
+    from agent.safety.sandbox.repository import LentChange, SettingsLender
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from agent.knowledge.context.summary import SYSTEM, UnusableSummaryError
 from agent.model.codecs import codec_for
 from agent.model.protocol import Delta, ModelRequest
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
-from agent.model.transport.retry import RetryPolicy
+from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from tools.text.safe_text import clean
 
 SECONDS = 180.0

@@ -16,7 +16,7 @@ from agent.core.store.nodes import Node
 from agent.errors import ExitCode, HermesError, ModelError, ModelErrorKind
 from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
 from agent.knowledge.context.message_history import sealed_data
-from agent.model.profile import Profile
+from agent.model.protocol import Profile
 from agent.model.transport.reply import ModelReply
 from agent.model.usage import counted
 from agent.session.conversation.live_session import LiveSession

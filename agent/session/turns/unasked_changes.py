@@ -23,7 +23,7 @@ from tools.services.actions import KeepChanges
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.safety.sandbox.lent_settings import SettingsLender
+    from agent.safety.sandbox.repository import SettingsLender
     from agent.workspace.checkpoints.entries import Step
     from agent.workspace.git_origins import GitOrigins
 

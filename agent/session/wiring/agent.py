@@ -30,10 +30,9 @@ from agent.knowledge.skills.capabilities import CapabilitiesInForce
 from agent.knowledge.skills.catalog import SkillCatalog
 from agent.knowledge.skills.keeper import SessionSkills
 from agent.model.effort import SessionEffort
-from agent.model.profile import COMPACT, STANDARD, Profile
-from agent.model.protocol import Thinking, ToolSpec
+from agent.model.protocol import COMPACT, STANDARD, Profile, Thinking, ToolSpec
 from agent.model.transport.reply import ModelRoute
-from agent.model.transport.retry import RetryPolicy
+from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
 from agent.safety.gate import Gate
 from agent.session.conversation.folded_messages import FoldedMessages

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError
 from agent.integrations.mcp.stand_ins import stand_ins
-from agent.model.profile import Profile
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import Profile, ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.session.conversation.event_numbers import EventNumbers
 from agent.session.conversation.live_session import LiveSession

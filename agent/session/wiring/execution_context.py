@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 from agent.core.home import private_folder
 from agent.errors import ConfigError
 from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
-from agent.safety.audit.log import AuditLog
-from agent.safety.audit.record import AuditRecorder
+from agent.safety.audit.log import AuditLog, AuditRecorder
 from agent.safety.gate import Approver, Gate
 from agent.safety.grants import Grants
 from agent.safety.impact import ActionEnvironment
 from agent.safety.permissions.policy import Permissions
 from agent.safety.reach import let_through
-from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, ask_remote
 from agent.safety.sandbox.opening import open_boundary
-from agent.safety.sandbox.remotes import ask_remote
-from agent.safety.undo import NO_UNDO, UndoCoverage
+from agent.safety.verdict import NO_UNDO, UndoCoverage
 from agent.session.conversation.permission_notices import policy_publisher
 from agent.session.pending_requests import PendingRequests
 from agent.session.turns.script_calls import warm_up
@@ -39,7 +37,7 @@ from tools.terminal.terminals import Terminals
 from tools.text.redact import secret_values
 
 if TYPE_CHECKING:
-    from agent.safety.sandbox.lent_settings import SettingsLender
+    from agent.safety.sandbox.repository import SettingsLender
     from tools.services.sandbox import Boundary
 
 

@@ -16,19 +16,27 @@ from agent.integrations.server_events import DialectLearned
 from agent.model.codecs import codec_for
 from agent.model.dialect_book import DialectBook, LearnedRule, SpokenDialect
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
-from agent.model.profile import COMPACT, SMALL_WINDOW, STANDARD, Profile
-from agent.model.protocol import Delta, ModelClient, ModelRequest, ToolSpec
+from agent.model.protocol import (
+    COMPACT,
+    SMALL_WINDOW,
+    STANDARD,
+    Delta,
+    ModelClient,
+    ModelRequest,
+    Profile,
+    ToolSpec,
+)
 from agent.model.providers import NoModelError, Target, resolve, seller
 from agent.model.server_watch import ServerWatches
 from agent.model.transport.reply import ModelRoute
 from agent.model.usage import Meter
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 
 if TYPE_CHECKING:
     from agent.core.config.problem import SettingProblem
     from agent.core.config.schema import Settings
     from agent.model.local.server import LocalServer
-    from agent.safety.adviser import Adviser
+    from agent.safety.smart import Adviser
 
 Closer = Callable[[], Awaitable[None]]
 
@@ -268,7 +276,7 @@ def open_adviser(
     target = plan.side
     if target is None:
         return None
-    from agent.safety.adviser import Adviser
+    from agent.safety.smart import Adviser
 
     # A local model that is asked already is not started a second time.
     client = next((route.client for route in routes if route.name == target.label), None)
@@ -365,7 +373,7 @@ class LocalClient:
 
     async def _start(self) -> ModelClient:
         from agent.model.local.server import LocalServer
-        from agent.model.local.weights import model_file
+        from agent.model.local.sources import model_file
         from agent.model.transport.client import FormatClient
 
         settings = self._settings.local

@@ -19,10 +19,9 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.elapsed_age import ElapsedAge, read_clock
 from agent.workspace.checkpoints.git_keep import tidy
-from agent.workspace.checkpoints.locks import BusyError
 from agent.workspace.checkpoints.objects import TEMPORARY, Stored
 from agent.workspace.checkpoints.reachability import ReachabilityMarker, ReachableObjects
-from agent.workspace.checkpoints.step_log import MissingLineError, usable_name
+from agent.workspace.checkpoints.step_log import BusyError, MissingLineError, usable_name
 from agent.workspace.checkpoints.store import CheckpointStore, on_disk
 from agent.workspace.checkpoints.verification import (
     StoreFinding,

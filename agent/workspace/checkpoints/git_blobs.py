@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import LeftOut
 from agent.workspace.checkpoints.git_keep import GitKeep
-from agent.workspace.git import GitError, run_git
-from agent.workspace.repository import common_folder, git_folder, top_folder
-from agent.workspace.sorting import in_order
+from agent.workspace.git import GitError, common_folder, git_folder, run_git, top_folder
+from agent.workspace.project_tree import in_order
 
 T = TypeVar("T")
 

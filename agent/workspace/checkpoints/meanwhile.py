@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import PathChange, Step
+from agent.core.home import Home
+from agent.errors import HermesError, StoreError
+from agent.workspace.checkpoints import state_listings
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark, is_outside
+from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.root_identity import strangers
-from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.state_listings import alike
+from agent.workspace.checkpoints.step_log import StepLog
 from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.checkpoints.units import TOP, Units, kinds
+from agent.workspace.ignore import is_noise
+from tools.kit.files import read_bytes
 from tools.text.safe_text import clean
 
 NAMED = 12
@@ -64,3 +73,190 @@ def named(changes: Sequence[PathChange]) -> str:
 def path_count(changes: tuple[PathChange, ...], what: str) -> str:
     """How many paths, for the label of a step. Pure."""
     return f"{len(changes):,} {'path' if len(changes) == 1 else 'paths'} {what}"
+
+
+ELSEWHERE = "is outside of the workspace and no note or skill of Hermes, so it is left alone"
+LINKED = "would become another name of a file outside of the workspace, so it is left alone"
+
+
+def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
+    """Why a restore leaves `path` of a step alone, which is to become `entry`; empty where it may be touched.
+
+    `objects` are those of the checkpoints in the home of Hermes. Looks at the disk.
+    """
+    if path == TOP and (entry is None or entry.kind is PathKind.FOLDER):
+        return ""
+    if not is_plain(path) or (is_outside(path) and not _is_ours(path, objects)):
+        return ELSEWHERE
+    twin = "" if entry is None else entry.twin
+    if twin and (is_outside(twin) != is_outside(path) or refusal(twin, None, objects)):
+        return LINKED
+    return ""
+
+
+def is_plain(path: str) -> bool:
+    """Whether a path of a step leads where its names say: no part of it is empty or leads upwards. Pure."""
+    parts = path.removeprefix("/").split("/")
+    return "\0" not in path and not any(part in ("", ".", "..") for part in parts)
+
+
+def is_own_folder(path: str, wanted: PathEntry | None, objects: ObjectStore) -> bool:
+    """Whether a path is the folder of notes or of skills itself, which stays in any case. Pure.
+
+    So does the workspace itself, once it is there.
+    """
+    if path == TOP:
+        return wanted is None
+    return Path(path) in _folders(objects) and (wanted is None or wanted.kind is PathKind.FOLDER)
+
+
+def _folders(objects: ObjectStore) -> tuple[Path, Path]:
+    home = Home(objects.folder.parent.parent)
+    return home.memories, home.skills
+
+
+def _is_ours(path: str, objects: ObjectStore) -> bool:
+    place = Path(path)
+    try:
+        folder = place.parent.resolve()
+        roots = [each.resolve() for each in _folders(objects)]
+    except (OSError, RuntimeError):
+        return False
+    # A link in the path leads elsewhere, whatever the path begins with.
+    return folder == place.parent and any(place != root and place.is_relative_to(root) for root in roots)
+
+
+MOST = 20
+"""More files than a person changes while a command runs."""
+TYPED_BYTES = 1_000_000
+"""A larger file was not typed."""
+SCRIPT_BYTES = 300_000
+_SCRIPTS = 30
+_WORD = re.compile(r"[^\s;|&<>()'\"=`$]+")
+_BUILDS = (
+    *("Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "build.ninja", "justfile"),
+    *("package.json", "Cargo.toml", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py"),
+    *("build.gradle", "build.gradle.kts", "pom.xml", "Rakefile", "Taskfile.yml", "dvc.yaml", "Snakefile"),
+)
+"""What programs read without being told its name."""
+_BY_TOOLS = re.compile(
+    r".*[.-]lock(?:\.json|\.yaml|b)?|go\.sum|go\.mod|\.gitmodules|\.gitattributes|\.fslckout|_FOSSIL_|.*\.(?:min\.js|map)"
+)
+"""Files that tools keep: lock files of packages, and those of version control."""
+
+
+def perhaps_by_others(
+    changes: Sequence[PathChange],
+    command: str,
+    folder: Path,
+    root: Path,
+    marks: Mapping[str, UnitMark],
+    objects: ObjectStore,
+) -> tuple[str, ...]:
+    """Paths of plain texts that neither the command nor a file which it reads names. Blocking.
+
+    `command` runs in `folder` (resolved); `marks` are those of units that it changed.
+    """
+    units = Units({place: mark.kind for place, mark in marks.items()})
+    made = {each.path for each in changes if each.before is None and _is_folder(each.after)}
+    found = [
+        each.path
+        for each in changes
+        if not any(part in command or is_noise(part, folder=True) for part in each.path.split("/"))
+        and not is_noise(name := each.path.rpartition("/")[2], folder=False)
+        and not _BY_TOOLS.fullmatch(name)
+        and each.path.rpartition("/")[0] not in made
+        and not _of_versions(each.path, units, marks)
+        and _is_text(each.after or each.before, objects)
+    ]
+    if len(found) > MOST:
+        return ()
+    texts = tuple(_read_by(command, folder, root)) if found else ()
+    return tuple(path for path in found if not any(_names(text, path) for text in texts))
+
+
+def _of_versions(path: str, units: Units, marks: Mapping[str, UnitMark]) -> bool:
+    """Whether it is of a unit, or of the work tree of version control with which the command worked."""
+    if units.part(path) is not None:
+        return True
+    above = (place.rpartition("/")[0] for place, mark in marks.items() if mark.kind in _versions())
+    return any(path.startswith(f"{folder}/" if folder else "") for folder in above)
+
+
+def _versions() -> frozenset[str]:
+    return frozenset(name for name, kind in kinds().items() if kind.versions)
+
+
+def _is_folder(entry: PathEntry | None) -> bool:
+    return entry is not None and entry.kind is PathKind.FOLDER
+
+
+def _is_text(entry: PathEntry | None, objects: ObjectStore) -> bool:
+    if entry is None or entry.kind is not PathKind.FILE or not entry.digest or entry.size > TYPED_BYTES:
+        return False
+    try:
+        return "\0" not in objects.read(entry.digest).decode()
+    except (HermesError, OSError, UnicodeDecodeError):
+        return False
+
+
+def _read_by(command: str, folder: Path, root: Path) -> Iterator[str]:
+    """Texts of the workspace that a command names or that programs read by themselves."""
+    words = dict.fromkeys((*_WORD.findall(command), *_BUILDS))
+    paths = [folder / word for word in words if len(word) < 1000]
+    for path in paths[: _SCRIPTS + len(_BUILDS)]:
+        try:
+            if path.resolve().is_relative_to(root) and path.is_file():
+                yield read_bytes(path, SCRIPT_BYTES)[0].decode("utf-8", "replace")
+        except (OSError, ValueError):
+            continue
+
+
+def _names(text: str, path: str) -> bool:
+    """Whether a text names a file, or at least what its name begins with."""
+    stem = re.split(r"[.\d_-]", path.rpartition("/")[2].lstrip("._"))[0]
+    return path.rpartition("/")[2] in text or (len(stem) > 2 and stem in text)
+
+
+_THERE, _BACK = "aside-", "back-"
+
+
+def keep_detached(
+    store: CheckpointStore, line: str, changes: Iterable[PathChange], root: str, session: str, label: str
+) -> int:
+    """The position at which `changes` have been made; the line ends where it did. Blocking.
+
+    `before` of a change counts for paths that no step touched. Raises `StoreError`.
+    """
+    log = store.line(line)
+    left = state_listings.left(log.steps())
+    known = [(each, left.get(each.path, each.before)) for each in changes]
+    there = tuple(PathChange(each.path, now, each.after) for each, now in known if not alike(now, each.after))
+    if not there:
+        return log.last
+    name = secrets.token_hex(6)
+    step = log.append(
+        kind="restore", session=session, call=f"{_THERE}{name}", label=label, root=root, changes=there
+    )
+    _lead_back(log, step)
+    return step.number
+
+
+def finish_detached(log: StepLog) -> bool:
+    """Lead back from a state where a killed process left the line. Blocking. Raises `StoreError`."""
+    steps = log.steps(log.last - 1)
+    if not steps or not steps[-1].call.startswith(_THERE):
+        return False
+    _lead_back(log, steps[-1])
+    return True
+
+
+def _lead_back(log: StepLog, step: Step) -> None:
+    log.append(
+        kind="restore",
+        session=step.session,
+        call=_BACK + step.call.removeprefix(_THERE),
+        label=f"back from {step.label}",
+        root=step.root,
+        changes=tuple(PathChange(each.path, each.after, each.before) for each in step.changes),
+    )

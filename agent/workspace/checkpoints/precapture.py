@@ -12,14 +12,14 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from agent.workspace.checkpoints.entries import KnownPath, is_settled, stamp_of
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import Index, blob_id
-from agent.workspace.checkpoints.manifest import KnownPath, is_settled, stamp_of
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.units import NO_UNITS, Units
-from agent.workspace.ignored_names import is_noise
-from agent.workspace.sorting import in_order
+from agent.workspace.ignore import is_noise
+from agent.workspace.project_tree import in_order
 from tools.kit.files import read_bytes
 
 NOT_YET = "was not read yet"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.errors import HermesError, StoreError
-from agent.workspace.checkpoints.baseline import Baseline
+from agent.workspace.checkpoints.coverage import GitCoverage, git_coverage
 from agent.workspace.checkpoints.entries import (
     Coverage,
     LeftOut,
@@ -31,16 +31,14 @@ from agent.workspace.checkpoints.entries import (
     is_outside,
     undo_refusal,
 )
-from agent.workspace.checkpoints.file_register import CaptureLimits, FileRegister, FoundChanges
+from agent.workspace.checkpoints.file_register import Baseline, CaptureLimits, FileRegister, FoundChanges
 from agent.workspace.checkpoints.git_blobs import GitObjects
-from agent.workspace.checkpoints.git_coverage import GitCoverage, git_coverage
 from agent.workspace.checkpoints.git_words import marked_line
-from agent.workspace.checkpoints.meanwhile import net, path_count, steps_since
-from agent.workspace.checkpoints.perhaps_by_others import perhaps_by_others
+from agent.workspace.checkpoints.meanwhile import net, path_count, perhaps_by_others, steps_since
 from agent.workspace.checkpoints.root_identity import FollowedRoot
 from agent.workspace.checkpoints.store import CheckpointStore, own_folder
 from agent.workspace.checkpoints.units import Units
-from agent.workspace.sorting import in_order
+from agent.workspace.project_tree import in_order
 from tools.files.threads import Stopped
 from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.text.safe_text import clean
@@ -48,7 +46,7 @@ from tools.text.safe_text import clean
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.apply import Restored
     from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

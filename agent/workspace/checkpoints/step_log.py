@@ -1,7 +1,7 @@
 """The line of steps of one session: a file that only grows, one record per text line.
 
 ```
-<length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>\\n
+<length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>\n
 ```
 
 The first record is the head: format, session and `floor` (steps up to it were pruned,
@@ -38,10 +38,22 @@ from agent.workspace.checkpoints.entries import (
     step_of,
     step_record,
 )
-from agent.workspace.checkpoints.locks import lock
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
 from agent.workspace.checkpoints.root_identity import identity
-from tools.kit.files import write_atomically
+from tools.kit.files import lock_file, write_atomically
+
+WAIT_SECONDS = 20.0
+
+
+def lock(descriptor: int, path: Path, *, exclusive: bool, seconds: float = WAIT_SECONDS) -> None:
+    """Lock an open file. Raises `StoreError` when others keep it longer than `seconds`, and `OSError`."""
+    if not lock_file(descriptor, shared=not exclusive, seconds=seconds):
+        raise BusyError(f"Another process keeps {path} locked; wait for it or end it, and try again.")
+
+
+class BusyError(StoreError):
+    """Somebody else works with the store at the moment."""
+
 
 FORMAT = 1
 INLINE_BYTES = 64 * 1024

@@ -24,14 +24,20 @@ from pathlib import Path
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, StoreError
 from agent.workspace.checkpoints.git_keep import only_here
-from agent.workspace.checkpoints.locks import WAIT_SECONDS, lock
 from agent.workspace.checkpoints.objects import (
     CONTENTS,
     TEMPORARY,
     ObjectStore,
     store_error,
 )
-from agent.workspace.checkpoints.step_log import SUFFIX, MissingLineError, StepLog, usable_name
+from agent.workspace.checkpoints.step_log import (
+    SUFFIX,
+    WAIT_SECONDS,
+    MissingLineError,
+    StepLog,
+    lock,
+    usable_name,
+)
 from tools.kit.files import write_atomically
 
 NAME, FORMAT = "hermes-checkpoints", 1

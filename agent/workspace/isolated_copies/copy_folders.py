@@ -10,17 +10,23 @@ copies/ID/held      for whom it is kept when its process has ended: see `held`
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from agent.core.home import private_folder
-from agent.errors import ConfigError, StoreError
-from tools.kit.files import create_file, file_lock, lock_file, open_lock
+from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, HermesError, StoreError
+from agent.workspace.checkpoints.entries import LeftOut, PathEntry, Stamp, entry_of, entry_record
+from agent.workspace.ignore import IgnoreFiles
+from agent.workspace.isolated_copies.tree_copier import TreeCopied, cloned
+from tools.kit.files import create_file, file_lock, lock_file, open_lock, write_atomically
 
 HELD = "held"
 """The file that tells for whom a copy is kept."""
@@ -151,3 +157,227 @@ def _remove(folder: Path) -> None:
                 if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
                     place.chmod(0o700)
         shutil.rmtree(folder)
+
+
+MEGABYTE = 1_000_000
+_SPARE = 500 * MEGABYTE
+"""Bytes of the disk that a copy leaves free."""
+_LOOKED_AT = 200
+"""Files that are tried at most to find out whether the file system shares blocks."""
+
+
+def clones(source: Path, target: Path) -> bool:
+    """Whether a file of `source` can share its blocks with one in the folder `target`: found out by doing."""
+    tried = 0
+    beside = target / "clone"
+    for folder, _, names in os.walk(source):
+        for name in names:
+            path = Path(folder, name)
+            tried += 1
+            if tried > _LOOKED_AT:
+                return False
+            try:
+                status = path.lstat()
+                if not stat.S_ISREG(status.st_mode) or not status.st_size:
+                    continue
+                origin = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                continue
+            try:
+                copy = create_file(beside)
+                try:
+                    return cloned(origin, copy)
+                finally:
+                    os.close(copy)
+                    beside.unlink()
+            finally:
+                os.close(origin)
+    return False
+
+
+@dataclass(slots=True)
+class _Sizes:
+    total: int = 0
+    ignored: dict[str, int] = field(default_factory=dict)
+    """Bytes of the outermost folders that git ignores."""
+
+
+def too_much(source: Path, target: Path, most: int) -> tuple[LeftOut, ...]:
+    """What of `source` is not copied, so that the rest has at most `most` bytes.
+
+    Only folders that git ignores stay behind, the largest first. Raises `HermesError` when
+    that is not enough, or the disk of `target` has no room.
+    """
+    sizes = _measured(source)
+    left: list[LeftOut] = []
+    free = max(0, shutil.disk_usage(target).free - _SPARE)
+    most = min(most, free)
+    for path, size in sorted(sizes.ignored.items(), key=lambda item: -item[1]):
+        if sizes.total <= most:
+            break
+        sizes.total -= size
+        left.append(LeftOut(path, f"is ignored by git and has {size // MEGABYTE:,} MB"))
+    if sizes.total > most:
+        where = f"the disk of {target} has room for {most // MEGABYTE:,} MB"
+        limit = f"copies may have {most // MEGABYTE:,} MB"
+        raise HermesError(
+            f"A copy of {source} would have {sizes.total // MEGABYTE:,} MB, but "
+            f"{where if most == free else limit}; free some room, or let git ignore what is not needed."
+        )
+    return tuple(sorted(left, key=lambda item: item.path))
+
+
+def _measured(source: Path) -> _Sizes:
+    sizes = _Sizes()
+    ignore = IgnoreFiles(source)
+    waiting: list[tuple[str, str]] = [("", "")]
+    while waiting:
+        folder, counted = waiting.pop()
+        try:
+            with os.scandir(source / folder) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        for entry in found:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                size = status.st_blocks * 512
+                sizes.total += size
+                if counted:
+                    sizes.ignored[counted] += size
+            elif stat.S_ISDIR(status.st_mode) and entry.name != ".git":
+                below = counted
+                if not below and ignore.skips(path, folder=True):
+                    below = path
+                    sizes.ignored[path] = 0
+                waiting.append((path, below))
+    return sizes
+
+
+FORMAT = 1
+_BATCH = 1_000
+_LAST = ["end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """For whom a copy is held."""
+
+    session: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRecord:
+    """A copy as it is taken up again."""
+
+    holder: Holder
+    name: str
+    """Of the folder it is in, below its place."""
+    origin: Path
+    position: int
+    copied: TreeCopied
+    stamps: Mapping[str, tuple[Stamp, bool]]
+    """How each path of the copy stood at first, and whether a later change is sure to show."""
+    bases: Mapping[str, PathEntry | None]
+
+
+def write(place: Path, held: CopyRecord) -> None:
+    """Write it down, in place of what was. Blocking. Raises `StoreError`."""
+    try:
+        write_atomically(place / HELD, _batches(_records(held)), PRIVATE_FILE)
+    except OSError as error:
+        raise StoreError(f"What {place} holds cannot be noted: {error.strerror or error}.") from error
+
+
+def read(place: Path) -> CopyRecord:
+    """What `write` wrote. Blocking. Raises `StoreError`."""
+    try:
+        with (place / HELD).open(encoding="ascii") as lines:
+            head = json.loads(next(lines, "null"))
+            return _held(head, [json.loads(line) for line in lines])
+    except OSError as error:
+        raise StoreError(f"The copy {place} cannot be used: {error.strerror or error}.") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise StoreError(f"The note of the copy {place} is damaged; its files are still there.") from error
+
+
+def holders(copies: Path) -> dict[str, Holder]:
+    """For whom the copies below `copies` are held, by their ids, oldest first. Blocking; never raises."""
+    found: list[tuple[int, str, Holder]] = []
+    with suppress(OSError):
+        for place in copies.iterdir():
+            with suppress(OSError, ValueError, TypeError, KeyError), (place / HELD).open("rb") as lines:
+                head = json.loads(next(lines, b"null"))
+                since = os.fstat(lines.fileno()).st_mtime_ns
+                found.append((since, place.name, Holder(str(head["session"]), str(head["agent"]))))
+    return {id: holder for _, id, holder in sorted(found, key=lambda each: each[:2])}
+
+
+def _records(held: CopyRecord) -> Iterator[list[Any] | dict[str, Any]]:
+    copied = held.copied
+    yield {
+        "format": FORMAT,
+        "session": held.holder.session,
+        "agent": held.holder.agent,
+        "name": held.name,
+        "origin": str(held.origin),
+        "position": held.position,
+        "left_out": [[item.path, item.reason] for item in copied.left_out],
+        "leading_back": copied.leading_back,
+    }
+    yield from (["file", path, stamp] for path, stamp in copied.files.items())
+    yield from (["other", path, entry_record(entry)] for path, entry in copied.others.items())
+    yield from (["seen", path, stamp, settled] for path, (stamp, settled) in held.stamps.items())
+    yield from (["base", path, entry_record(entry)] for path, entry in held.bases.items())
+    yield _LAST
+
+
+def _batches(records: Iterable[Any]) -> Iterator[bytes]:
+    lines: list[str] = []
+    for record in records:
+        lines.append(json.dumps(record))
+        if len(lines) >= _BATCH:
+            yield ("\n".join(lines) + "\n").encode("ascii")
+            lines = []
+    yield ("\n".join(lines) + "\n").encode("ascii") if lines else b""
+
+
+def _held(head: Mapping[str, Any], records: list[list[Any]]) -> CopyRecord:
+    if head["format"] != FORMAT or not records or records.pop() != _LAST:
+        raise ValueError("cut short, or of another version")
+    copied = TreeCopied(
+        left_out=[LeftOut(str(path), str(reason)) for path, reason in head["left_out"]],
+        leading_back=list(map(str, head["leading_back"])),
+    )
+    stamps: dict[str, tuple[Stamp, bool]] = {}
+    bases: dict[str, PathEntry | None] = {}
+    for kind, path, what, *rest in records:
+        if kind == "file":
+            copied.files[path] = _stamp(what)
+        elif kind == "seen":
+            stamps[path] = _stamp(what), bool(rest[0])
+        elif kind == "base":
+            bases[path] = entry_of(what)
+        elif (entry := entry_of(what)) is not None:
+            copied.others[path] = entry
+    name = str(head["name"])
+    if name in ("", ".", "..") or "/" in name:
+        raise ValueError("no name of a folder")
+    return CopyRecord(
+        holder=Holder(str(head["session"]), str(head["agent"])),
+        name=name,
+        origin=Path(str(head["origin"])),
+        position=int(head["position"]),
+        copied=copied,
+        stamps=stamps,
+        bases=bases,
+    )
+
+
+def _stamp(record: Iterable[Any]) -> Stamp:
+    return tuple(map(int, record))

@@ -17,19 +17,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.detached_states import keep_detached
-from agent.workspace.checkpoints.entries import NAMED, Coverage, LeftOut, PathChange, PathEntry, PathKind
+from agent.workspace.checkpoints.entries import (
+    NAMED,
+    TICK,
+    Coverage,
+    KnownPath,
+    LeftOut,
+    PathChange,
+    PathEntry,
+    PathKind,
+    Stamp,
+    is_settled,
+    look,
+    stamp_of,
+)
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.manifest import TICK, KnownPath, Stamp, is_settled, look, stamp_of
+from agent.workspace.checkpoints.meanwhile import keep_detached
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.plan_items import CHANGED_SINCE, Choice, PartialRestore, PlanItem
-from agent.workspace.checkpoints.states import alike
-from agent.workspace.isolated_copies import copy_folders, copy_size, git_in_copies
-from agent.workspace.isolated_copies.copy_records import CopyRecord, Holder
-from agent.workspace.isolated_copies.copy_records import read as read_held
-from agent.workspace.isolated_copies.copy_records import write as write_held
+from agent.workspace.checkpoints.restore.ref_plan import CHANGED_SINCE, Choice, PartialRestore, PlanItem
+from agent.workspace.checkpoints.state_listings import alike
+from agent.workspace.git import top_folder
+from agent.workspace.isolated_copies import copy_folders, git_in_copies
+from agent.workspace.isolated_copies.copy_folders import CopyRecord, Holder
+from agent.workspace.isolated_copies.copy_folders import read as read_held
+from agent.workspace.isolated_copies.copy_folders import write as write_held
 from agent.workspace.isolated_copies.tree_copier import LEADS_BACK, TreeCopied, TreeCopier
-from agent.workspace.repository import top_folder
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
@@ -277,8 +289,8 @@ def _made(
     try:
         root = place.folder / (source.name or "workspace")
         root.mkdir(0o700)
-        clones = copy_size.clones(source, place.folder)
-        left = () if clones else copy_size.too_much(source, place.folder, most)
+        clones = copy_folders.clones(source, place.folder)
+        left = () if clones else copy_folders.too_much(source, place.folder, most)
         skip = {item.path for item in left}
         copier = TreeCopier(source, root, clones=clones, stop=stop, skip=skip, ours=_ours(copies, source))
         copied = copier.run()

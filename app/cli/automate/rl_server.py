@@ -29,7 +29,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent.automation.training.arena import Arena, open_arena
 from agent.automation.training.episode import ActionError, Episode, completion_of
-from agent.core.modes import ModeName
+from agent.core.messages import ModeName
 from agent.errors import ConfigError, HermesError
 from app.version import version
 

@@ -41,7 +41,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _path(args: argparse.Namespace) -> None:
-    from agent.model.local.weights import model_file
+    from agent.model.local.sources import model_file
 
     home = Home.locate()
     _print_path(model_file(home, _configured(home)))
@@ -49,7 +49,7 @@ def _path(args: argparse.Namespace) -> None:
 
 def _pull(args: argparse.Namespace) -> int:
     from agent.model.local.pull import Listener, pull
-    from agent.model.local.weights import PROVENANCE, wanted
+    from agent.model.local.sources import PROVENANCE, wanted
 
     home = Home.locate()
     local = load_settings(home).settings.local
@@ -73,7 +73,7 @@ def _pull(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.model.local.weights import CATALOGUE, installed, model_file
+    from agent.model.local.sources import CATALOGUE, installed, model_file
 
     home = Home.locate()
     present = installed(home)
@@ -95,7 +95,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _remove(args: argparse.Namespace) -> None:
-    from agent.model.local.weights import installed
+    from agent.model.local.sources import installed
 
     home, name = Home.locate(), args.name
     path = next((path for path in installed(home) if path.name == name), None)

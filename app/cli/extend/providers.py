@@ -73,7 +73,7 @@ def _here() -> tuple[Home, LoadedSettings]:
 def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
     """Every provider: those of the settings first, then the built-in ones and that of the environment."""
     from agent.model.addresses import plain_address
-    from agent.model.builtin_providers import PROVIDERS
+    from agent.model.catalog import PROVIDERS
     from agent.model.dialect_book import learned_of
     from agent.model.providers import address_of, seller
 
@@ -153,7 +153,7 @@ def _show(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> int:
     """Ask a provider once, and say what came back."""
     from agent.model.addresses import plain_address
-    from agent.model.builtin_providers import PROVIDERS
+    from agent.model.catalog import PROVIDERS
     from agent.model.key_check import KeyCheck, KeyProvider, check_key
     from agent.model.providers import reach, seller
 
@@ -200,7 +200,7 @@ def _add(args: argparse.Namespace) -> None:
     """Put a provider into config.yaml; with the format `auto` the server is asked first."""
     from agent.core.config.edit import put_entry
     from agent.core.config.env_file import keep_key
-    from agent.model.builtin_providers import PROVIDERS
+    from agent.model.catalog import PROVIDERS
     from agent.model.key_check import check_server
     from agent.model.providers import checked_url
 

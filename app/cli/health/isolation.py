@@ -27,7 +27,7 @@ def sandbox(subject: HealthSubject) -> HealthFinding:
     abi = landlock_abi()
     spaces = "allowed" if _user_namespaces(subject) else "not allowed"
     landlock = f"Landlock version {abi}" if abi else "no Landlock"
-    from agent.safety.sandbox.probe import probe
+    from agent.safety.sandbox.opening import probe
 
     detail = f"commands run in: {probe('auto').name}; {why}; user namespaces {spaces}; {landlock}"
     if wrapped:
@@ -38,8 +38,7 @@ def sandbox(subject: HealthSubject) -> HealthFinding:
 def network(subject: HealthSubject) -> HealthFinding:
     """What commands reach, and whether it can be filtered as the settings say."""
     from agent.core.config.loader import load
-    from agent.safety.sandbox.opening import try_filter
-    from agent.safety.sandbox.probe import probe
+    from agent.safety.sandbox.opening import probe, try_filter
 
     chosen = load(subject.home, subject.environ, subject.workspace).settings.sandbox
     if probe(chosen.mode).name == "none":

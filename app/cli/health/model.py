@@ -44,7 +44,7 @@ async def _unset(error: NoModelError) -> HealthFinding:
 
 def _local(subject: HealthSubject, setting: str) -> HealthFinding:
     from agent.model.local.server import MISSING
-    from agent.model.local.weights import model_file
+    from agent.model.local.sources import model_file
 
     try:
         path = model_file(subject.home, setting)

@@ -99,8 +99,7 @@ def _others_may_use(path: Path) -> bool:
 
 def store(subject: HealthSubject) -> HealthFinding:
     """The session store is ours and sound."""
-    from agent.core.store.connection import address
-    from agent.core.store.faults import explain
+    from agent.core.store.connection import address, explain
     from agent.core.store.schema import APPLICATION_ID
     from agent.errors import StoreError
 

@@ -13,7 +13,7 @@ from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.safety.audit.check import AuditReport
-    from agent.safety.audit.record import AuditEntry
+    from agent.safety.audit.log import AuditEntry
 
 MARKS = {"allowed": "✓", "denied": "⊘", "expired": "⊘", "cancelled": "■", "nobody": "⊘"}
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(home: Home, args: argparse.Namespace) -> None:
-    from agent.safety.audit.record import newest
+    from agent.safety.audit.log import newest
 
     since = moment(args.since, end=False)
 
@@ -73,7 +73,7 @@ def line(entry: AuditEntry) -> str:
     """`2026-03-01 14:02:11 ✓ allowed by person  terminal  make test  (runs a command)`. Pure."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time))
     mark = MARKS.get(entry.outcome, "·")
-    from agent.safety.audit.record import asker
+    from agent.safety.audit.log import asker
 
     who = f"{entry.outcome} by {entry.judge}" if entry.judge else entry.outcome or "note"
     agent = f"{called}: " if (called := asker(entry)) else ""

@@ -98,9 +98,9 @@ def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
     from agent.core.home import Home
     from agent.safety.gate import Gate
     from agent.safety.permissions.policy import Permissions
-    from agent.safety.sandbox.coverage import NO_COVERAGE, coverage_of
-    from agent.safety.sandbox.probe import probe
-    from agent.safety.undo import NO_UNDO
+    from agent.safety.sandbox.boundary import NO_COVERAGE, coverage_of
+    from agent.safety.sandbox.opening import probe
+    from agent.safety.verdict import NO_UNDO
 
     home = Home.locate()
     loaded = load(home, os.environ).settings

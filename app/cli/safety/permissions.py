@@ -55,7 +55,7 @@ def _permissions(args: argparse.Namespace, surface: str = "") -> Permissions:
 
 def _list(args: argparse.Namespace) -> None:
     from agent.core.config.loader import load
-    from agent.core.modes import SUMMARIES, canonical
+    from agent.core.messages import SUMMARIES, canonical
     from agent.safety.permissions.file import SURFACES
 
     if args.surface and args.surface not in SURFACES:
@@ -118,7 +118,7 @@ def _test(args: argparse.Namespace) -> int:
 
 
 def _change(args: argparse.Namespace) -> None:
-    from agent.safety.permissions.editing import plan_rule
+    from agent.safety.permissions.file import plan_rule
 
     permissions = _permissions(args)
     verdict: Any = args.action

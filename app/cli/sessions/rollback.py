@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import Step
     from agent.workspace.checkpoints.restore.apply import Restored
     from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice, PlanItem
+    from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
     from agent.workspace.checkpoints.step_log import StepLog
     from agent.workspace.checkpoints.store import CheckpointStore
 
@@ -167,7 +167,7 @@ async def _names(store: Store, session: str) -> dict[str, int]:
 
 
 def _position(text: str, line: StepLog, session: _Session) -> int:
-    from agent.workspace.checkpoints.restore.step_range import check_position
+    from agent.workspace.checkpoints.restore.plan import check_position
 
     if text.isascii() and text.isdigit() and len(text) < 12:
         position = int(text)
@@ -183,7 +183,7 @@ def _position(text: str, line: StepLog, session: _Session) -> int:
 
 def _paths(files: Sequence[str] | None, root: Path) -> tuple[str, ...] | None:
     """Files as the steps name them; they are meant from the current folder."""
-    from agent.workspace.checkpoints.restore.step_range import inside
+    from agent.workspace.checkpoints.restore.plan import inside
 
     try:
         return tuple(inside(root, each, Path.cwd()) for each in files) if files else None
@@ -201,7 +201,7 @@ def _plan(
 ) -> RestorePlan:
     from agent.core.config.loader import load
     from agent.session.history.session_checkpoints import limits, steps_of_all
-    from agent.workspace.checkpoints.restore.step_range import plan_back
+    from agent.workspace.checkpoints.restore.plan import plan_back
 
     if not session.root.is_dir():
         raise StoreError(f"The folder {session.root}, where the session worked, is gone.")
@@ -365,7 +365,7 @@ def _preview(
     from agent.session.export.patch import patch_between
     from agent.workspace.checkpoints.entries import PathChange
     from agent.workspace.checkpoints.restore.hunk_restore import part_entry
-    from agent.workspace.checkpoints.restore.plan_items import PartialRestore
+    from agent.workspace.checkpoints.restore.ref_plan import PartialRestore
 
     for item in plan.shown:
         choice = choices.get(item.path, "checkpoint")

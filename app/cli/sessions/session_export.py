@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from agent.core.home import Home
 from agent.errors import ConfigError, StoreError
 from app.cli.frame import moment, say
-from app.cli.sessions.output import say
-from app.cli.sessions.session_search import moment
 from tools.kit.files import create_file
 from tools.text.safe_text import clean
 
@@ -274,8 +272,8 @@ async def _patch(store: Store, home: Home, session: Session, branch: str) -> byt
 
 def _patch_between(home: Home, line_name: str, first: int, last: int) -> bytes:
     from agent.session.export.patch import patch_between
-    from agent.workspace.checkpoints import states
-    from agent.workspace.checkpoints.restore.step_range import check_position
+    from agent.workspace.checkpoints import state_listings
+    from agent.workspace.checkpoints.restore.plan import check_position
     from agent.workspace.checkpoints.store import CheckpointStore
 
     store = CheckpointStore(home.checkpoints)
@@ -285,7 +283,7 @@ def _patch_between(home: Home, line_name: str, first: int, last: int) -> bytes:
         first = line.floor
     for position in (first, last):
         check_position(line, position)
-    patch = patch_between(states.difference(line.steps(), first, last), store.objects)
+    patch = patch_between(state_listings.difference(line.steps(), first, last), store.objects)
     if not patch.files:
         say("hermes: no file differs, so the patch is empty.", sys.stderr)
     if patch.left_out:

@@ -281,7 +281,7 @@ def _speaker(node: Node) -> str:
 
 
 def _text(node: Node) -> str:
-    from agent.core.store.node_text import readable
+    from agent.core.store.nodes import readable
 
     text = clean(readable(node.kind, node.content, node.data)).strip("\n")
     return truncate(text, _SHOWN_RESULT) if node.kind == "tool" else text

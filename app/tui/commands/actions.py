@@ -411,7 +411,7 @@ class CommandActions:
 
     async def mode(self, argument: str) -> None:
         """Change to the named mode, without a name to the next one."""
-        from agent.core.modes import MODES, SUMMARIES, canonical, following
+        from agent.core.messages import MODES, SUMMARIES, canonical, following
 
         client = self._app.need_client()
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.events import BranchSwitched
     from agent.session.history.navigation import NavigationResult
     from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
     from app.tui.app_context import AppContext
     from app.tui.conversation.shown_history import ShownHistory
     from app.tui.screens.history.timeline_services import What

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.api.session import Agents
     from agent.core.store.operations import Operation
     from agent.workspace.checkpoints.restore.plan import RestorePlan
-    from agent.workspace.checkpoints.restore.plan_items import Choice
+    from agent.workspace.checkpoints.restore.ref_plan import Choice
     from app.tui.commands.history_actions import HistoryPort
 
 

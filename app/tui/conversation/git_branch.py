@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.events import Event, FilesChanged, Noticed, SessionOpened, ToolFinished
-from agent.workspace.repository import Checkout, checkout
+from agent.workspace.git import Checkout, checkout
 
 Tell = Callable[[Checkout | None], object]
 

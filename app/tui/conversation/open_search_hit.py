@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agent.core.store.matches import spans
-from agent.core.store.node_text import calls_of, readable
-from agent.core.store.nodes import Node
-from agent.core.store.query import Query, parse
+from agent.core.store.nodes import Node, calls_of, readable
+from agent.core.store.query_line import Query, parse
+from agent.core.store.search import spans
 from agent.errors import HermesError
 from app.tui.conversation.session_host import SessionRequest
 from tools.text.safe_text import clean

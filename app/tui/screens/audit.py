@@ -13,8 +13,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 
 from agent.safety.audit.check import AuditReport, verify
-from agent.safety.audit.log import AuditError
-from agent.safety.audit.record import AuditEntry, AuditTail, asker
+from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line

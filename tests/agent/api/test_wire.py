@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from agent import events
 from agent.api.ports import PORTS
 from agent.api.wire import MODULES, WireError, decode, decode_error, encode, encode_error
+from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import Node
-from agent.core.store.outline import OutlineRow
 from agent.errors import HermesError, ModelError
 from agent.events import Event
 from agent.model.detect import DetectedServer

@@ -8,7 +8,7 @@ from agent.core.messages import Message
 from agent.model.codecs.codec import Codec
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import ToolSpec
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 
 TEXT = {"type": "string"}
 

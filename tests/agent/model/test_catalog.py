@@ -8,8 +8,7 @@ from importlib import resources
 import pytest
 
 from agent.core.config.schema import ModelInfoSettings as ModelSettings
-from agent.model.builtin_providers import PROVIDERS
-from agent.model.catalog import UNKNOWN, ModelInfo, lookup, normalise
+from agent.model.catalog import PROVIDERS, UNKNOWN, ModelInfo, lookup, normalise
 
 ROWS = json.loads(resources.files("agent.model").joinpath("catalog.json").read_text())["models"]
 

@@ -25,7 +25,7 @@ from agent.model.protocol import (
     ToolSpec,
     UsageDelta,
 )
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from tests.support.tool_context import FakeContext
 from tests.support.wire_rules import check_request
 from tools import discovery

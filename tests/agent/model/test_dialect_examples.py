@@ -15,10 +15,9 @@ from agent.model.codecs import codec_for
 from agent.model.dialect import Dialect, load, names
 from agent.model.dialect_book import SpokenDialect
 from agent.model.format_registry import FORMATS
-from agent.model.protocol import ModelRequest, ToolSpec
+from agent.model.protocol import ModelRequest, RequestTrial, ToolSpec
 from agent.model.transport.client import FormatClient
-from agent.model.trial import RequestTrial
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from tests.support.delivery import Recorded
 from tests.support.messages_form import MessagesForm
 from tests.support.model_server import ModelServer, Reply, say

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.core.config.schema import Settings
-from agent.model.builtin_providers import PROVIDERS
+from agent.model.catalog import PROVIDERS
 from agent.model.key_check import KeyProvider, check_key, key_providers
 from tests.support.model_server import ModelServer
 

@@ -9,8 +9,7 @@ import pytest
 from agent.core.config.schema import Settings
 from agent.core.home import Home
 from agent.errors import ConfigError
-from agent.model.builtin_providers import PROVIDERS
-from agent.model.catalog import lookup
+from agent.model.catalog import PROVIDERS, lookup
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import OFFERED, ModelChoice, choices, merged, ports, served
 from agent.model.providers import resolve
@@ -151,7 +150,7 @@ def test_merging_keeps_what_can_be_used() -> None:
 def test_a_home_that_cannot_be_read_spoils_nothing(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("no folder")
     with pytest.raises(ConfigError):
-        from agent.model.local.weights import installed
+        from agent.model.local.sources import installed
 
         installed(Home(tmp_path))
     assert listed(tmp_path)["local"].problem and not listed(tmp_path)["demo"].problem

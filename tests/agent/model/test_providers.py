@@ -11,7 +11,7 @@ import pytest
 from agent.core.config.schema import Settings
 from agent.errors import ConfigError, ExitCode
 from agent.model.addresses import is_loopback
-from agent.model.builtin_providers import PROVIDERS
+from agent.model.catalog import PROVIDERS
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError, Target, resolve
 

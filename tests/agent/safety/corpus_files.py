@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.safety.assessor import Assessor
 from agent.safety.places import Places
-from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
 
 FOLDER = Path(__file__).parent / "corpus"
 HOME = "/home/ada"

@@ -10,11 +10,10 @@ import pytest
 
 from agent.core.event_data import VerdictKind
 from agent.core.home import Home
-from agent.core.modes import MODES, Mode
+from agent.core.messages import MODES, Mode
 from agent.safety.gate import Gate
-from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
-from agent.safety.undo import UndoCoverage
-from agent.safety.verdict import SEVERITY
+from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
+from agent.safety.verdict import SEVERITY, UndoCoverage
 from tests.agent.safety.corpus_files import CLOSED
 from tools.services.actions import Action, DeletePath, RunCommand, RunScript, WritePath
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent.safety.guarded import guarded_place, guarded_reason
 from agent.safety.guarded_names import ANYWHERE
-from agent.safety.path_cache import cached_paths
-from agent.safety.reader.marks import ANY, UNKNOWN
+from agent.safety.places import cached_paths
+from agent.safety.reader.tree import ANY, UNKNOWN
 from tools.services.actions import Action, ChangeSettings, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 
 HOME = Path("/home/ada")

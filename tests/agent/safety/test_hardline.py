@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agent.safety.hardline import Hardline
 from agent.safety.places import Places
-from agent.safety.reader.read import read
-from agent.safety.reader.reading import Reading
+from agent.safety.reader.script import read
+from agent.safety.reader.state import Reading
 from tests.agent.safety.corpus_files import commands
 
 CWD = Path("/home/ada/project")

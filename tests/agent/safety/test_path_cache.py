@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.path_cache import PathCache, cached_paths, current
+from agent.safety.places import PathCache, cached_paths, current
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_a_folder_of_which_many_names_are_asked_is_listed_instead(
     folder = str(tmp_path.resolve())
     asked: list[object] = []
     lstat = os.lstat
-    monkeypatch.setattr("agent.safety.path_cache._LISTS_ALL", True)
+    monkeypatch.setattr("agent.safety.places._LISTS_ALL", True)
     monkeypatch.setattr(os, "lstat", lambda path: asked.append(path) or lstat(path))
     look = PathCache()
     assert all(look.missing(f"{folder}/f{number}") for number in range(1_000))

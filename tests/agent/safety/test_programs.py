@@ -9,8 +9,8 @@ import pytest
 
 from agent.safety.effects import deed
 from agent.safety.programs.table import EFFECTS, examples, families, program_mistakes, programs
-from agent.safety.reader.marks import UNKNOWN
-from agent.safety.reader.read import read
+from agent.safety.reader.script import read
+from agent.safety.reader.tree import UNKNOWN
 from tests.agent.safety.corpus_files import HOME, PLACES, WORKSPACE
 
 OWN = """\

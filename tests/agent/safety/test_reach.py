@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.modes import Mode, ModeName
+from agent.core.messages import Mode, ModeName
 from agent.core.net.hosts import HostList, entry
 from agent.events import Decision
 from agent.safety import reach
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.safety.reach import HostDecider
-from agent.safety.sandbox.coverage import BoundaryCoverage, NetworkReach
+from agent.safety.sandbox.boundary import BoundaryCoverage, NetworkReach
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.verdict import Verdict
 from tests.support.loop_thread import LoopThread

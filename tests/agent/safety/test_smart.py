@@ -19,15 +19,17 @@ from agent.events import Decision
 from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.transport.client import FormatClient
-from agent.model.wire import Wire
-from agent.safety.adviser import FAILURES, REST, Adviser
+from agent.model.wire_format import Wire
 from agent.safety.gate import Gate, Ruling
 from agent.safety.grants import Grants
 from agent.safety.smart import (
+    FAILURES,
     LONGEST,
     MARK,
     REASON,
+    REST,
     SYSTEM,
+    Adviser,
     SideModelOpinion,
     join,
     matter,
@@ -261,7 +263,7 @@ async def test_after_failures_in_a_row_it_rests_for_a_while_and_then_is_asked_ag
 
 
 async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.safety.adviser.KEPT", 2)
+    monkeypatch.setattr("agent.safety.smart.KEPT", 2)
     async with talk(lambda _: opinion("allow")) as t:
         for command in "abacab":
             await t.says(run(command))

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
-from agent.workspace.isolated_copies.copy_folders import HELD, sweep
-from agent.workspace.isolated_copies.copy_records import Holder, holders
+from agent.workspace.isolated_copies.copy_folders import HELD, Holder, holders, sweep
 from agent.workspace.isolated_copies.workspace_copy import make_copy, take_up
 from tests.agent.workspace.isolated_copies.test_workspace_copy import recording, torture
 

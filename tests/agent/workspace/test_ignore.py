@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace import ignore, ignore_rules
-from agent.workspace.ignore import IgnoreFiles
-from agent.workspace.ignore_rules import parse
+from agent.workspace import ignore
+from agent.workspace.ignore import IgnoreFiles, parse
 from tests.agent.workspace.support import commit_all, git
 
 PATTERNS = """
@@ -190,7 +189,7 @@ def test_rules_there_is_no_room_for_are_left_out_and_their_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setattr(ignore, "MAX_BYTES", 2_000)
-    monkeypatch.setattr(ignore_rules, "MAX_LINES", 50)
+    monkeypatch.setattr(ignore, "MAX_LINES", 50)
     monkeypatch.setattr(ignore, "MAX_TRIED", 20)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / ".gitignore").write_text("first\n" + text)

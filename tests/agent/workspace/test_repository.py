@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.workspace.repository import branch
+from agent.workspace.git import branch
 from tests.agent.workspace.support import commit_all, git
 
 

@@ -84,7 +84,7 @@ async def test_where_a_whole_tree_is_watched_the_same_is_told(
 
 
 async def test_lost_events_lead_to_a_look_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.workspace.dirty_paths.MAX_PATHS", 5)
+    monkeypatch.setattr("agent.workspace.own_writes.MAX_PATHS", 5)
     async with watching(tmp_path) as here:
         for number in range(40):
             here.write(f"d{number}/{number}", "x")

@@ -191,14 +191,14 @@ def test_the_sandbox_is_probed_by_doing(
 
 
 def test_what_commands_reach_is_told(subject: HealthSubject, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agent.safety.sandbox import network_space
-    from agent.safety.sandbox.probe import probe
+    from agent.safety.sandbox import filtered
+    from agent.safety.sandbox.opening import probe
 
     subject.home.root.mkdir(parents=True, exist_ok=True)
     found = isolation.network(subject)
     if probe().name == "bubblewrap":
         assert (found.state, found.detail) == ("ok", "commands reach listed hosts; others ask, one at a time")
-        monkeypatch.setattr(network_space, "_PROGRAMS", "/nowhere")
+        monkeypatch.setattr(filtered, "_PROGRAMS", "/nowhere")
         found = isolation.network(subject)
         assert found.state == "warn" and "nsenter (of util-linux) is not installed" in found.detail
     subject.home.config.write_text("sandbox:\n  network: 'off'\n")

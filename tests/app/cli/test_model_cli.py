@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.home import Home
-from agent.model.local import weights as catalogue
+from agent.model.local import sources as catalogue
 from app.main import main
 from tests.agent.model.local.hub import Hub, serving
 from tests.agent.model.local.test_pull import CONTENT, WEIGHTS
@@ -74,11 +74,11 @@ def test_ctrl_c_leaves_a_state_that_can_be_resumed(home: Home, hub: Hub) -> None
     hub.stall_after = 50_000
     script = textwrap.dedent("""
         import sys
-        from agent.model.local import weights
+        from agent.model.local import sources
         from app.main import main
         from tests.agent.model.local.test_pull import WEIGHTS
 
-        weights.STANDARD = WEIGHTS
+        sources.STANDARD = WEIGHTS
         sys.exit(main(["model", "pull", "--source", "hub"]))
     """)
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -19,7 +19,7 @@ from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.restore import pending
+from agent.workspace.checkpoints.restore import apply
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support import command
@@ -271,10 +271,10 @@ def test_a_restore_that_was_cut_off_is_finished_first(over: Bench) -> None:
     now = take(over.workspace, "report.txt", store.objects, limit=10**6)
     (step, *_) = store.line(session).steps()
     wanted = next(change.after for change in step.changes if change.path == "report.txt")
-    begun = pending.begun(
+    begun = apply.begun(
         session, session, "back to step 1", str(over.workspace), [Move("report.txt", now, wanted)]
     )
-    with pytest.raises(KeyboardInterrupt), pending.held(store.pending, begun):
+    with pytest.raises(KeyboardInterrupt), apply.held(store.pending, begun):
         raise KeyboardInterrupt
     done = rollback(over)
     assert "A restore that was cut off is finished (back to step 1): 1 path restored." in done.stderr

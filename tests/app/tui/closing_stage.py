@@ -26,7 +26,7 @@ from agent.integrations.extras import ExtrasChange
 from agent.knowledge.learnings.store import learning_book
 from agent.knowledge.memory.service import MemoryFiles
 from agent.model.detect import DetectedServer
-from agent.model.local.weights import STANDARD
+from agent.model.local.sources import STANDARD
 from agent.model.providers import NoModelError
 from agent.safety.grants import Grants
 from app.tui.commands.keys import resolve

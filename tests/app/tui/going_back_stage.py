@@ -15,7 +15,7 @@ from agent.workspace.checkpoints.restore import hunk_restore
 from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from agent.workspace.checkpoints.restore.merge import Merged, merge
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.plan_items import CHANGED_SINCE, PlanItem
+from agent.workspace.checkpoints.restore.ref_plan import CHANGED_SINCE, PlanItem
 from app.tui.screens.history.branches import BranchEntry
 from app.tui.screens.history.compare import CompareServices
 from app.tui.screens.history.file_changes import FileChanges

@@ -8,8 +8,7 @@ from threading import Event
 from agent.errors import HermesError
 from agent.model.key_check import KeyCheck, KeyProvider
 from agent.model.local.pull import Listener, Progress
-from agent.model.local.sources import StoppedError
-from agent.model.local.weights import Weights
+from agent.model.local.sources import StoppedError, Weights
 from agent.model.model_choices import ModelChoice
 
 PROVIDER = KeyProvider(

@@ -17,7 +17,7 @@ from agent.core.store.store import Store
 from agent.events import FileChange, FilesChanged
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
-from agent.workspace.repository import checkout
+from agent.workspace.git import checkout
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.history.branches import BranchEntry, BranchesScreen

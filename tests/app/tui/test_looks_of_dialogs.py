@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList, Static
 from agent.core.event_data import VerdictPart
 from agent.integrations.extras import ExtrasChange
 from agent.model.detect import DetectedServer
-from agent.model.local.weights import CATALOGUE, STANDARD
+from agent.model.local.sources import CATALOGUE, STANDARD
 from agent.model.providers import NoModelError
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.confirm import ConfirmDialog, TextDialog

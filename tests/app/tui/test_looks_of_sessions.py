@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.events import Noticed, ReplyCut, TextAdded
-from agent.workspace.repository import Checkout
+from agent.workspace.git import Checkout
 from tests.support import story
 from tests.support.staged import Staged, drawn, scene
 from tests.support.thorough import thoroughly

@@ -13,7 +13,7 @@ from agent.core.store.operations import Operation
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.plan_items import PlanItem
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from app.tui.commands.merging import merge_copy, named
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.agents.merge import MergeScreen

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.plan_items import PartialRestore
+from agent.workspace.checkpoints.restore.ref_plan import PartialRestore
 from app.tui.screens.history.hunks import HunkScreen
 from app.tui.screens.history.restoring import RestoringScreen
 from app.tui.screens.history.timeline_files import FileScreen

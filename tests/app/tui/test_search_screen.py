@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from agent.api.local.stored import LocalStored
 from agent.core.home import Home
-from agent.core.store.query import parse
+from agent.core.store.query_line import parse
 from agent.core.store.search import SearchHit, SearchHits
 from agent.core.store.store import Store
 from agent.knowledge.recall.recall import Recall

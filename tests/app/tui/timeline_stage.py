@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agent.core.store.branches import OutlineRow
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Kind, Node
-from agent.core.store.outline import OutlineRow
 from agent.core.store.store import Store
 from agent.errors import StoreError
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, What

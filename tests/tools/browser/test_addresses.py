@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from agent.core.net.upstream import use_network
+from agent.core.net.exchange import use_network
 from tests.agent.core.net.doors import PUBLIC, TestNetwork
 from tests.support.browser_stage import MISSING, Asked, BrowserStage, Reply
 from tests.support.refused_hosts import HOSTS, LED_THERE, SAMPLE

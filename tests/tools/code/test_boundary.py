@@ -11,7 +11,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
-from agent.safety.sandbox.probe import probe
+from agent.safety.sandbox.opening import probe
 from tests.tools.code.conftest import Scripts, living, out_of_time_with
 from tools.code.runner import CodeRunner
 

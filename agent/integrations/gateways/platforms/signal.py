@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from agent.core.config.gateways import SignalSettings
+from agent.core.config.sections import SignalSettings
 from agent.errors import ConfigError
 from agent.integrations.gateways.adapter import (
     Adapter,

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent.core.config.gateways import WebhookSettings
+from agent.core.config.sections import WebhookSettings
 from agent.integrations.gateways.adapter import (
     Adapter,
     CallAnswer,

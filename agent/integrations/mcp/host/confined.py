@@ -11,7 +11,7 @@ from agent.integrations.mcp.launch import Confinement
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.layout import PRIVATE_TMP
-from agent.safety.sandbox.probe import SandboxMode, probe
+from agent.safety.sandbox.opening import SandboxMode, probe
 from tools.services.sandbox import Need, SandboxLimits, Wrapped
 
 

@@ -12,8 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from agent.core.net.door import DoorAnswer, DoorError, DoorRequest
-from agent.core.net.door_url import AddressError, WebAddress, web_address
+from agent.core.net.door import AddressError, DoorAnswer, DoorError, DoorRequest, WebAddress, web_address
 from agent.errors import HermesError
 from agent.integrations.web.crawl.log import CrawledPage, CrawlLog
 from agent.integrations.web.crawl.robots import Robots, read_robots, read_sitemaps

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from agent.core.net.door import Permit
-from agent.core.net.door_url import is_refused
+from agent.core.net.door import Permit, is_refused
 from agent.errors import HermesError
 from agent.integrations.web.search.service import SearchError, SearchService, WebHit
 from tools.results import DeniedError

@@ -10,7 +10,7 @@ from agent.core.net.door import Door
 from agent.integrations.web.search.service import SearchService
 
 if TYPE_CHECKING:
-    from agent.core.config.web import WebSettings
+    from agent.core.config.sections import WebSettings
 
 _KEYED = {
     "brave": ("Brave", "https://api.search.brave.com", "BRAVE_API_KEY", "X-Subscription-Token", ""),

@@ -7,22 +7,32 @@ again. The restore becomes a step of the line, and can be undone like any other.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.core.home import private_folder
 from agent.errors import StoreError
-from agent.workspace.checkpoints import states
-from agent.workspace.checkpoints.entries import LeftOut, PathChange, PathEntry, PathKind, Step
+from agent.workspace.checkpoints import state_listings
+from agent.workspace.checkpoints.entries import (
+    LeftOut,
+    PathChange,
+    PathEntry,
+    PathKind,
+    Step,
+    entry_of,
+    entry_record,
+)
 from agent.workspace.checkpoints.file_capture import attributes_of, take
 from agent.workspace.checkpoints.git_words import marked_line, step_apart
-from agent.workspace.checkpoints.kept_outside import refusal
-from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore import pending as keeping
-from agent.workspace.checkpoints.restore.file_times import redate, with_times
+from agent.workspace.checkpoints.meanwhile import refusal
+from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
 from agent.workspace.checkpoints.restore.files_in_use import spared
 from agent.workspace.checkpoints.restore.git_group import (
     LEFT,
@@ -34,17 +44,157 @@ from agent.workspace.checkpoints.restore.git_group import (
     with_unit,
 )
 from agent.workspace.checkpoints.restore.hunk_restore import ChangedError, part_entry
-from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer
-from agent.workspace.checkpoints.restore.pending import Pending
+from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer, redate, with_times
 from agent.workspace.checkpoints.restore.plan import RestorePlan, merged
-from agent.workspace.checkpoints.restore.plan_items import Choice, PartialRestore, PlanItem
+from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem
 from agent.workspace.checkpoints.restore.shared_plan import changed_elsewhere, with_inode
 from agent.workspace.checkpoints.root_identity import identity, is_same, linked
-from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_marks import LARGEST, disk, unit_marks
-from agent.workspace.checkpoints.units import TOP, above, kinds
+from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, above, kinds
+from tools.kit.files import create_file, lock_file
 from tools.text.safe_text import clean
+
+FORMAT = 1
+_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A restore, as it was decided."""
+
+    id: str
+    """Names the step it becomes and the temporary files it makes."""
+    line: str
+    """The root session whose line the step belongs to."""
+    session: str
+    """The session that acts."""
+    label: str
+    created: float
+    root: str
+    moves: tuple[Move, ...]
+    units: Units = NO_UNITS
+    """The units that moves are in."""
+    place: str = ""
+    """Which folder `root` was, see `root_identity`."""
+
+    @property
+    def call(self) -> str:
+        """What the step of this restore is called, so that it is never appended twice."""
+        return f"restore-{self.id}"
+
+    @property
+    def beside(self) -> str:
+        """The beginning of the names of its temporary files."""
+        return f".hermes-{self.id}"
+
+
+def begun(
+    line: str,
+    session: str,
+    label: str,
+    root: str,
+    moves: Sequence[Move],
+    now: float | None = None,
+    *,
+    units: Units = NO_UNITS,
+) -> Pending:
+    """A new restore."""
+    created = time.time() if now is None else now
+    place = identity(Path(root))
+    return Pending(secrets.token_hex(6), line, session, label, created, root, tuple(moves), units, place)
+
+
+@contextmanager
+def held(folder: Path, pending: Pending) -> Iterator[None]:
+    """Keep a restore written down while it is carried out; it is forgotten only when that ends well.
+
+    Raises `StoreError` when it cannot be written; nothing was begun then.
+    """
+    path = folder / f"{pending.id}{_SUFFIX}"
+    try:
+        private_folder(folder)
+        beside = folder / f"{TEMPORARY}{pending.id}"
+        descriptor = create_file(beside)
+    except OSError as error:
+        raise store_error(error, folder, "written") from error
+    try:
+        try:
+            lock_file(descriptor)
+            write_all(descriptor, json.dumps(_record(pending), separators=(",", ":")).encode())
+            os.fsync(descriptor)
+            beside.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink()
+            raise store_error(error, folder, "written") from error
+        yield
+        with suppress(FileNotFoundError):
+            path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def abandoned(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
+    """The restores that were cut off, locked against other processes; broken files are passed over."""
+    found: list[tuple[Pending, Path]] = []
+    opened: list[int] = []
+    try:
+        for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []:
+            with suppress(OSError, ValueError):
+                descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                opened.append(descriptor)
+                if lock_file(descriptor, seconds=0) and os.path.samestat(os.fstat(descriptor), path.lstat()):
+                    found.append((_pending(path.read_bytes()), path))
+        yield found
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def forget(path: Path) -> None:
+    """Strike a restore out that is finished. Raises `StoreError`."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise store_error(error, path.parent, "cleared") from error
+
+
+def _record(pending: Pending) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "id": pending.id,
+        "line": pending.line,
+        "session": pending.session,
+        "label": pending.label,
+        "created": pending.created,
+        "root": pending.root,
+        "units": dict(pending.units.places),
+        "place": pending.place,
+        "moves": [[move.path, entry_record(move.now), entry_record(move.wanted)] for move in pending.moves],
+    }
+
+
+def _pending(data: bytes) -> Pending:
+    """The restore of a file. Raises `ValueError`."""
+    record = json.loads(data)
+    try:
+        if record["format"] != FORMAT:
+            raise ValueError("a format of another Hermes")
+        moves = tuple(
+            Move(str(path), entry_of(now), entry_of(wanted)) for path, now, wanted in record["moves"]
+        )
+        units = Units({str(place): str(kind) for place, kind in record.get("units", {}).items()})
+        texts = (str(record[name]) for name in ("id", "line", "session", "label"))
+        root, place = str(record["root"]), str(record.get("place", ""))
+        return Pending(
+            *texts, created=float(record["created"]), root=root, moves=moves, units=units, place=place
+        )
+    except (AttributeError, KeyError, TypeError, StoreError) as error:
+        raise ValueError("this is no restore") from error
+
 
 log = logging.getLogger(__name__)
 
@@ -133,16 +283,16 @@ def apply_restore(
     with store.sharing():
         moves, skipped = together(plan.items, plan.units, *_decided(plan, choices, store.objects))
         spare = spared(root, moves, skipped, plan.units.group)
-        known = {**plan.stood, **states.targets(store.line(line).steps(plan.position), plan.position)}
+        known = {**plan.stood, **state_listings.targets(store.line(line).steps(plan.position), plan.position)}
         known |= {item.path: item.target for item in plan.items}
         moves, skipped = with_times(root, spare.moves, known, store.objects), spare.skipped
         remarks = (*spare.remarks, *changed_elsewhere(root, plan, moves))
         moves = [*moves, *_narrow_folders(root, moves)]
-        pending = keeping.begun(line, session, label, plan.root, moves, units=plan.units)
+        pending = begun(line, session, label, plan.root, moves, units=plan.units)
         if not moves:
             units = _units(plan, skipped, spare.databases)
             return Restored(None, skipped, remarks=remarks, units=units)
-        with keeping.held(store.pending, pending):
+        with held(store.pending, pending):
             _make_again(root)
             failed = _carry_out(pending, store, expect)
             if failed:
@@ -196,24 +346,24 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
     One whose workspace is gone waits until it is back. Raises `StoreError`.
     """
     told: list[str] = []
-    with keeping.abandoned(store.pending) as found:
+    with abandoned(store.pending) as found:
         for pending, path in found:
             root = Path(pending.root)
             if not root.is_dir() or not is_same(pending.place, pending.root, root):
                 continue
             with store.sharing():
                 if any(step.call == pending.call for step in store.line(pending.line).steps()):
-                    keeping.forget(path)
+                    forget(path)
                     continue
                 if strange := _strange(pending, store.objects):
                     told.append(f"A restore that was cut off is not finished: {strange}.")
-                    keeping.forget(path)
+                    forget(path)
                     continue
                 left = _tidied(pending, store.objects)
                 failed = _carry_out(pending, store, None, again=True)
                 stays = collapsed(failed, pending.units)
                 restored = Restored(_appended(store, pending, failed), (*left, *stays))
-                keeping.forget(path)
+                forget(path)
             told.append(
                 f"A restore that was cut off is finished ({clean(pending.label)}): {restored.sentence()}"
             )

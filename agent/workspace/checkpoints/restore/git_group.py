@@ -24,7 +24,7 @@ from agent.workspace.checkpoints.git_keep import GitKeep, keeps
 from agent.workspace.checkpoints.git_refs import is_reflog
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.path_replacement import Move
-from agent.workspace.checkpoints.restore.plan_items import PlanItem
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.unit_noise import is_index
 from agent.workspace.checkpoints.units import Units, above, kinds, within

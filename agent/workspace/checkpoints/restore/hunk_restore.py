@@ -13,7 +13,7 @@ from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, undivided
 from agent.workspace.checkpoints.restore.plan import merged
-from agent.workspace.checkpoints.restore.plan_items import PartialRestore, PlanItem
+from agent.workspace.checkpoints.restore.ref_plan import PartialRestore, PlanItem
 from tools.text.safe_text import clean
 
 CHANGED = "changed after its hunks were chosen"

@@ -9,29 +9,137 @@ stays beside it under a name that says so.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import signal
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore.file_writing import set_time, take_over, write_sparsely
-from agent.workspace.checkpoints.restore.open_writers import OpenWriters
+from agent.workspace.checkpoints.objects import ObjectStore, write_all
 from agent.workspace.checkpoints.restore.shared_files import (
     is_half_written,
     is_shared,
     read_pieces,
     write_through,
 )
-from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.units import TOP
+from agent.workspace.ignore import is_noise
 from tools.files.atomic_swap import exchange, move_new
 from tools.kit.files import create_file, open_folder
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PRIVILEGES = "security.capability"
+
+
+def write_sparsely(descriptor: int, chunks: Iterable[bytes]) -> None:
+    """Write pieces one after the other; long runs of zeros become holes. Raises `OSError`."""
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if chunk.count(0) == len(chunk):
+            os.lseek(descriptor, len(chunk), os.SEEK_CUR)
+        else:
+            write_all(descriptor, chunk)
+    os.ftruncate(descriptor, size)
+
+
+def set_time(folder: int, name: str, entry: PathEntry) -> None:
+    """Give a file or a link its time, as far as that is allowed; one without a time keeps that of now."""
+    if entry.modified > 0:
+        with suppress(OSError):
+            os.utime(name, ns=(entry.modified, entry.modified), dir_fd=folder, follow_symlinks=False)
+
+
+def take_over(folder: int, name: str, descriptor: int) -> None:
+    """Give a new file the owner, access list and attributes of the file `name`, as far as that is allowed."""
+    with suppress(OSError):
+        old = os.open(name, _READ, dir_fd=folder)
+        try:
+            _owner(old, descriptor)
+            _attributes(old, descriptor)
+        finally:
+            os.close(old)
+
+
+def _owner(old: int, new: int) -> None:
+    was, now = os.fstat(old), os.fstat(new)
+    if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
+        with suppress(OSError):
+            os.fchown(new, was.st_uid, was.st_gid)
+
+
+def _attributes(old: int, new: int) -> None:
+    if not hasattr(os, "listxattr"):
+        return
+    for name in os.listxattr(old):
+        # Privileges were given to other bytes than these.
+        if name != _PRIVILEGES:
+            with suppress(OSError):
+                os.setxattr(new, name, os.getxattr(old, name))
+
+
+WAIT_SECONDS = 0.2
+"""How long a write that is under way may take; an editor is done in a blink, a log never."""
+_PAUSE = 0.005
+
+_SET_LEASE = getattr(fcntl, "F_SETLEASE", None)
+_SET_SIGNAL = getattr(fcntl, "F_SETSIG", 10)
+
+
+class OpenWriters:
+    """Looks for writers, waiting for them `budget` seconds at most in all."""
+
+    def __init__(self, budget: float = 2.0) -> None:
+        self._budget = budget
+
+    def remain(self, folder: int, name: str) -> bool:
+        """Whether somebody still writes to a plain file in an open folder after a short wait."""
+        until = time.monotonic() + min(WAIT_SECONDS, self._budget)
+        began = time.monotonic()
+        while is_written(folder, name):
+            if time.monotonic() >= until:
+                self._budget = max(0.0, self._budget - (time.monotonic() - began))
+                return True
+            time.sleep(_PAUSE)
+        return False
+
+
+def is_written(folder: int, name: str) -> bool:
+    """Whether somebody has the file open for writing; False where that cannot be found out."""
+    return bool(writer_state(folder, name))
+
+
+def writer_state(folder: int, name: str) -> bool | None:
+    """Whether somebody has the file open for writing; None where that cannot be found out."""
+    if _SET_LEASE is None:
+        return None
+    try:
+        descriptor = os.open(name, _READ, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        # Whoever opens the file while the lease is held makes the system send a signal: one that
+        # does nothing, in place of the usual one, which would end the process.
+        fcntl.fcntl(descriptor, _SET_SIGNAL, signal.SIGURG)
+        fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_RDLCK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_UNLCK)
+        os.close(descriptor)
+    return False
+
 
 CHANGED = "was changed while it was being restored, and stays as it is"
 NOT_EMPTY = "holds something else and stays"
@@ -326,3 +434,106 @@ def _reason(error: OSError) -> str:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         return NO_FOLDER
     return f"could not be restored: {(error.strerror or str(error)).lower()}"
+
+
+_HEAD = 8_000
+_STEP = 1_000
+"""Nanoseconds between two files that are given the time of now."""
+_DATED = (PathKind.FILE, PathKind.LINK)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stayed:
+    """A file that is not as it was at the position, and stays."""
+
+    modified: int
+    recorded: int
+    """Its time at the position; 0 where it was not there."""
+    is_result: bool
+
+
+def with_times(
+    root: Path, moves: Sequence[Move], known: Mapping[str, PathEntry | None], objects: ObjectStore
+) -> list[Move]:
+    """The moves, each with the time that its file is to have. Blocking.
+
+    `known` is how all paths stood at the position that were changed since, by whoever it was; those that
+    no move is about stay.
+    """
+    moving = {move.path for move in moves}
+    stayed = list(_stayed(root, ((path, was) for path, was in known.items() if path not in moving)))
+    newest = max((each.modified for each in stayed), default=0)
+    new = {
+        move.path
+        for move in moves
+        if (entry := move.wanted) is not None
+        and entry.kind in _DATED
+        and 0 < entry.modified < newest
+        and _has_to_look_new(entry, [each for each in stayed if each.modified > entry.modified], objects)
+    }
+    if not new:
+        return list(moves)
+    ordered = sorted(
+        (move for move in moves if move.path in new),
+        key=lambda move: (move.wanted.modified if move.wanted else 0, move.path),
+    )
+    now = time.time_ns() - _STEP * len(ordered)
+    at = {move.path: now + _STEP * number for number, move in enumerate(ordered)}
+    return [
+        replace(move, wanted=replace(move.wanted, modified=at[move.path]))
+        if move.path in at and move.wanted is not None
+        else move
+        for move in moves
+    ]
+
+
+def redate(root: Path, done: Iterable[Move], wanted: Iterable[Move]) -> None:
+    """Give files that went back other times than they got, as something stayed. Blocking."""
+    for was, move in zip(done, wanted, strict=True):
+        if was.wanted is not None and move.wanted is not None and was.wanted != move.wanted:
+            with suppress(OSError), open_folder(root / move.parent if move.parent else root) as folder:
+                set_time(folder, move.name, move.wanted)
+
+
+def _has_to_look_new(entry: PathEntry, newer: Iterable[_Stayed], objects: ObjectStore) -> bool:
+    if entry.kind is PathKind.FILE and _is_result(_stored_head(entry, objects)):
+        return False
+    # A text that was newer than all these texts may be made of them.
+    return any(each.is_result or not each.recorded or each.recorded >= entry.modified for each in newer)
+
+
+def _stayed(root: Path, paths: Iterable[tuple[str, PathEntry | None]]) -> Iterator[_Stayed]:
+    for path, was in paths:
+        # Nothing is built from what version control or a cache keeps.
+        if any(is_noise(part, folder=True) for part in path.split("/")[:-1]):
+            continue
+        with suppress(OSError, ValueError):
+            status = (root / path).lstat()
+            recorded = was.modified if was is not None else 0
+            if stat.S_ISDIR(status.st_mode) or status.st_mtime_ns == recorded:
+                continue
+            yield _Stayed(status.st_mtime_ns, recorded, _is_result(_head(root / path, status)))
+
+
+def _is_result(head: bytes) -> bool:
+    """Whether a file that begins like this is one that programs make: no text."""
+    return b"\0" in head
+
+
+def _stored_head(entry: PathEntry, objects: ObjectStore) -> bytes:
+    if entry.digest is None:
+        return b""
+    try:
+        return next(iter(objects.chunks(entry.digest)), b"")[:_HEAD]
+    except StoreError:
+        return b""
+
+
+def _head(path: Path, status: os.stat_result) -> bytes:
+    if not stat.S_ISREG(status.st_mode):
+        return b""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, _HEAD, 0)
+    finally:
+        os.close(descriptor)

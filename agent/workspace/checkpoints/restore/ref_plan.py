@@ -12,8 +12,9 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.git_refs import (
     COMMIT,
     HEAD,
@@ -26,10 +27,64 @@ from agent.workspace.checkpoints.git_refs import (
 )
 from agent.workspace.checkpoints.git_tables import last_update, table_of
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore.plan_items import CHANGED_BETWEEN, CHANGED_SINCE, PlanItem, PlanState
-from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.unit_marks import changed_sides, disk, ref_changes
 from agent.workspace.checkpoints.units import Units, within
+
+PlanState = Literal["change", "conflict", "lost"]
+"""`lost`: cannot be made as it was; it is left as it is now."""
+
+Way = Literal["mine", "checkpoint", "merge"]
+"""What becomes of a path: what stands there now, what the checkpoint has, or both put together."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialRestore:
+    """Only some hunks of a file are taken; they count between exactly these two contents."""
+
+    now: str
+    """SHA-256 of what stood there when they were chosen, in hex."""
+    then: str
+    """SHA-256 of what the file would become as a whole."""
+    hunks: frozenset[int]
+    """Numbers from 1."""
+    merging: bool = False
+    """Whether the whole is both sides put together."""
+
+
+Choice = Way | PartialRestore
+"""What was chosen for a path. A conflict without a choice stays as it is; anything else goes back."""
+
+CHANGED_SINCE = "changed since by somebody else"
+CHANGED_BETWEEN = "changed by somebody else between two steps"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One path that is not as it was."""
+
+    path: str
+    now: PathEntry | None
+    """How it stands; its contents are in the store by now, so that the restore can be undone."""
+    target: PathEntry | None
+    """How it stood at the position."""
+    state: PlanState
+    reason: str = ""
+    """Why it is no plain change; empty for one."""
+    taking_back: tuple[PathChange, ...] = ()
+    """Our changes since the position, newest first; those of others lie between them."""
+    unnamed: bool = False
+    """Whether only commands that do not name the path changed it: a person may have, while they ran."""
+    unit: str = ""
+    """The folder of the unit with which a file of its work tree goes back or stays; empty for most."""
+    about: str = ""
+    """What in its unit it stands for, such as a ref; empty where that is the path itself."""
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether it stands for all that goes back together of a repository; see `RestorePlan.shown`."""
+        return self.target is not None and self.target.kind is PathKind.OTHER and bool(self.target.target)
+
 
 Take = Callable[[str], PathEntry | None]
 """How a path of the workspace stands, its contents kept."""

@@ -12,18 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints import states
+from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.git_index import listed, lists_the_same
+from agent.workspace.checkpoints.git_index import listed, lists_the_same, tree_of_index
 from agent.workspace.checkpoints.git_keep import object_ids
 from agent.workspace.checkpoints.git_refs import Refs, Side, Values, holds_refs, is_reflog
-from agent.workspace.checkpoints.git_trees import tree_of_index
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore.plan_items import PlanItem
-from agent.workspace.checkpoints.restore.ref_plan import RefPlan, ref_histories
-from agent.workspace.checkpoints.state_listings import is_told_by_itself, says_the_same
-from agent.workspace.checkpoints.states import State, alike
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem, RefPlan, ref_histories
+from agent.workspace.checkpoints.state_listings import State, alike, is_told_by_itself, says_the_same
 from agent.workspace.checkpoints.unit_marks import disk, side
 from agent.workspace.checkpoints.unit_noise import is_index
 from agent.workspace.checkpoints.units import UnitPart, Units, kinds, uncovered, within
@@ -58,7 +55,7 @@ class UnitPlan:
         self._indexes: dict[str, tuple[UnitPart, PathEntry | None, PathEntry | None]] = {}
         self._going: dict[str, bool] = {}
         self._now = disk(root)
-        self._last = states.left(steps)
+        self._last = state_listings.left(steps)
 
     def take(self, path: str) -> PathEntry | None:
         """How a path stands now, its contents kept. Raises `StoreError`."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.plan_items import Choice
+from agent.workspace.checkpoints.restore.ref_plan import Choice
 from app.tui.screens.history.plan_words import MERGE, PlanWords
 from app.tui.screens.history.restoring import RestoreServices, RestoringScreen
 from app.tui.screens.page import HELP

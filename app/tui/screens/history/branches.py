@@ -11,8 +11,8 @@ from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 
+from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import MAIN, BranchHead
-from agent.core.store.outline import OutlineRow
 from app.tui.screens.confirm import TextDialog
 from app.tui.screens.page import Page
 from app.tui.screens.wording import line

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from rich.text import Text
 
-from agent.core.store.node_text import first_line
+from agent.core.store.nodes import first_line
 from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from app.tui.screens.history.timeline_files import SIGNS
 from app.tui.screens.history.timeline_services import FileDifferenceRow

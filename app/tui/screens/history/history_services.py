@@ -8,7 +8,7 @@ from agent.api.session import SessionClient
 from agent.session.history.branch_comparison import BranchComparison
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.restore.hunk_restore import Parted
-from agent.workspace.checkpoints.restore.plan_items import PlanItem
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from app.tui.conversation.replay import newest_first
 from app.tui.screens.history.compare import CompareServices
 from app.tui.screens.history.file_changes import FileChanges

@@ -10,7 +10,7 @@ from textual.content import Content
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.restore.merge import Merged
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.plan_items import PlanItem, Way
+from agent.workspace.checkpoints.restore.ref_plan import PlanItem, Way
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.history.timeline_words import file_line
 from app.tui.screens.wording import line

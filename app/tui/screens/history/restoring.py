@@ -20,7 +20,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathKind
 from agent.workspace.checkpoints.restore.hunk_restore import Parted, WholeError
 from agent.workspace.checkpoints.restore.merge import Merged
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.plan_items import Choice, PartialRestore, PlanItem, PlanState, Way
+from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem, PlanState, Way
 from app.tui.screens.history.hunks import HunkScreen
 from app.tui.screens.history.plan_words import RESTORE, PlanWords, back, overlapping, some_hunks, tally
 from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of

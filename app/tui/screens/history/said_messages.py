@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent.core.store.nodes import Node
 from agent.workspace.checkpoints.entries import PathEntry, Step
 from agent.workspace.checkpoints.git_words import step_apart
-from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.state_listings import alike
 
 
 @dataclass(frozen=True, slots=True)

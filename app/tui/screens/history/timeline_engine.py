@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent.api.session import SessionClient
+from agent.core.store.branches import OutlineRow
 from agent.core.store.marks import NodeMark
-from agent.core.store.node_text import first_line
-from agent.core.store.nodes import BranchHead, Node
-from agent.core.store.outline import OutlineRow
-from agent.workspace.checkpoints import states
+from agent.core.store.nodes import BranchHead, Node, first_line
+from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.git_words import git_apart, step_apart, step_names
 from agent.workspace.checkpoints.unit_marks import units_of
@@ -73,7 +72,7 @@ class EngineTimeline:
     async def files_of(self, steps: Sequence[int]) -> Sequence[FileDifferenceRow]:
         wanted = set(steps)
         those = [step for step in await self._history.steps() if step.number in wanted]
-        found = states.difference(those, min(wanted) - 1, max(wanted))
+        found = state_listings.difference(those, min(wanted) - 1, max(wanted))
         told = await self._files.described(git_apart(found, units_of(those)).files)
         # What several steps did to git is one line each.
         return [*told, *(FileDifferenceRow(".git", note=step.git) for step in those if step.git)]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from agent.core.store.branches import OutlineRow
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node
-from agent.core.store.outline import OutlineRow
 
 What = Literal["both", "conversation", "files", "some"]
 """What a restore brings back; `some` are files that are chosen one by one."""

@@ -16,8 +16,7 @@ from textual.widgets import Input, Static
 
 from agent.errors import HermesError
 from agent.model.local.pull import Listener, Progress
-from agent.model.local.sources import StoppedError
-from agent.model.local.weights import PROVENANCE, Weights
+from agent.model.local.sources import PROVENANCE, StoppedError, Weights
 from app.tui.screens.dialog import Dialog, Hints
 from app.tui.screens.field import Field
 from app.tui.screens.keyline import BETWEEN

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
     from agent.model.key_check import KeyCheck, KeyProvider, ServerCheck
     from agent.model.local.pull import Listener
-    from agent.model.local.weights import Weights
+    from agent.model.local.sources import Weights
     from agent.model.model_choices import ModelChoice
 
 
@@ -171,7 +171,7 @@ class ModelMenu:
     def _offers(self) -> Offers:
         from agent.model.key_check import key_providers
         from agent.model.local.server import MISSING
-        from agent.model.local.weights import installed, wanted
+        from agent.model.local.sources import installed, wanted
 
         loaded = self._load()
         local = loaded.settings.local

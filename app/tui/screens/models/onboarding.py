@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from agent.errors import HermesError
 from agent.model.key_check import KeyProvider
-from agent.model.local.weights import Weights
+from agent.model.local.sources import Weights
 from agent.model.providers import NoModelError
 from app.tui.screens.choices import Choices
 from app.tui.screens.confirm import TextDialog

@@ -15,8 +15,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from agent.api.session import StoredSessions
-from agent.core.store.query import Query, parse
-from agent.core.store.query_line import QueryLine, parse_line
+from agent.core.store.query_line import Query, QueryLine, parse, parse_line
 from agent.core.store.search import MAX_HITS, PATIENCE, Order, SearchHits
 from agent.errors import HermesError
 from agent.knowledge.recall.question import words_of

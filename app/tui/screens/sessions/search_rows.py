@@ -14,12 +14,9 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widget import Widget
 
-from agent.core.store.matches import spans
-from agent.core.store.node_text import readable
-from agent.core.store.nodes import Node
-from agent.core.store.query import Query
-from agent.core.store.query_line import QueryLine
-from agent.core.store.search import SearchHit
+from agent.core.store.nodes import Node, readable
+from agent.core.store.query_line import Query, QueryLine
+from agent.core.store.search import SearchHit, spans
 from agent.knowledge.recall.recall import MESSAGES
 from app.tui.screens.wording import line
 from themes.skin import Skin

@@ -17,7 +17,7 @@ from agent.automation.schedule.heartbeats import Heartbeats, last_session
 from agent.automation.schedule.job import Job, JobRun
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
 from agent.automation.schedule.zones import ScheduleError
-from agent.core.config.schedule import HeartbeatSettings
+from agent.core.config.sections import HeartbeatSettings
 from agent.core.home import Home
 from agent.core.store.store import Store
 from tests.agent.automation.schedule.sample import Clock, delivery

@@ -10,7 +10,7 @@ import pytest
 
 from agent.automation.unattended.commands import UnattendedCommands
 from agent.core.home import Home
-from agent.safety.sandbox.probe import probe
+from agent.safety.sandbox.opening import probe
 
 confined = pytest.mark.skipif(probe("auto").name == "none", reason="this machine has no sandbox")
 

@@ -12,12 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorRequest
-from agent.core.net.door_proxy import door_proxy
-from agent.core.net.door_url import AddressError, web_address
+from agent.core.net.door import (
+    AddressError,
+    Door,
+    DoorAnswer,
+    DoorError,
+    DoorLimits,
+    DoorRequest,
+    PackedError,
+    Unpacker,
+    door_proxy,
+    web_address,
+)
+from agent.core.net.exchange import use_network
 from agent.core.net.page_cache import PageCache
-from agent.core.net.unpacking import PackedError, Unpacker
-from agent.core.net.upstream import use_network
 from tests.agent.core.net.doors import PUBLIC, TestNetwork, read_all, respond, server, web
 from tests.support.refused_hosts import HOSTS
 

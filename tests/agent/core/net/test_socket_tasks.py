@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from agent.core.net.forwarding import accepting
-from agent.core.net.socket_tasks import SocketTasks
+from agent.core.net.exchange import SocketTasks
+from agent.core.net.proxy import accepting
 from tests.agent.core.net.doors import TestNetwork, door, read_all
 
 pytestmark = pytest.mark.usefixtures("set_aside")

@@ -8,9 +8,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from agent.core.net.connecting import SystemNetwork, checked
+from agent.core.net.exchange import SystemNetwork, UpstreamNetwork, checked, way_out
 from agent.core.net.proxy import EgressProxy
-from agent.core.net.upstream import UpstreamNetwork, way_out
 from tests.agent.core.net.doors import everything, read_all, server
 
 

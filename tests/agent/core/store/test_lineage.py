@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.core.store import lineage
-from agent.core.store.branches import BranchPaths, ancestors
-from agent.core.store.lineage import Lineages
+from agent.core.store import branches
+from agent.core.store.branches import BranchPaths, Lineages, ancestors
 from agent.core.store.nodes import NewNode
 from agent.core.store.search import Filters
 from agent.core.store.store import Store
@@ -49,7 +48,7 @@ def _forests(draw: st.DrawFn) -> list[tuple[str, int | None]]:
 def test_a_remembered_path_holds_what_the_whole_path_does(
     monkeypatch: pytest.MonkeyPatch, nodes: list[tuple[str, int | None]], stretch: int, asked: list[int]
 ) -> None:
-    monkeypatch.setattr(lineage, "STRETCH", stretch)
+    monkeypatch.setattr(branches, "STRETCH", stretch)
     connection, known = table(nodes), Lineages()
     for end in [min(each, len(nodes)) for each in asked]:
         session = nodes[end - 1][0]
@@ -69,7 +68,7 @@ def test_a_remembered_path_holds_what_the_whole_path_does(
 def test_branches_hold_their_messages_however_often_one_has_to_ask(
     monkeypatch: pytest.MonkeyPatch, nodes: list[tuple[str, int | None]], data: st.DataObject
 ) -> None:
-    monkeypatch.setattr(lineage, "STRETCH", 2)
+    monkeypatch.setattr(branches, "STRETCH", 2)
     connection, known = table(nodes), Lineages()
     ids = range(1, len(nodes) + 1)
     for name in ("fix-a", "fix-b", "main"):
@@ -100,17 +99,17 @@ def test_one_fork_far_back_takes_no_list_of_its_nodes() -> None:
     path = known.of(connection, "one", len(nodes))
     while not path.reaches(1):
         known.walk(connection, path)
-    assert len(path.stretches) <= len(nodes) // lineage.STRETCH + 2
-    assert sum(len(stretch.only or ()) for stretch in path.stretches) <= lineage.STRETCH
+    assert len(path.stretches) <= len(nodes) // branches.STRETCH + 2
+    assert sum(len(stretch.only or ()) for stretch in path.stretches) <= branches.STRETCH
     assert path.holds(1) and not path.holds(2) and path.holds(3)
     connection.close()
 
 
 def test_old_paths_are_forgotten() -> None:
-    connection, known = table([("one", id or None) for id in range(3 * lineage.KEPT)]), Lineages()
-    for end in range(1, 3 * lineage.KEPT + 1):
+    connection, known = table([("one", id or None) for id in range(3 * branches.KEPT)]), Lineages()
+    for end in range(1, 3 * branches.KEPT + 1):
         known.of(connection, "one", end)
-    assert len(known._known) == lineage.KEPT
+    assert len(known._known) == branches.KEPT
     connection.close()
 
 

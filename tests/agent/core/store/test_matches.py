@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.store.matches import spans
-from agent.core.store.query import parse
+from agent.core.store.query_line import parse
+from agent.core.store.search import spans
 
 
 @pytest.mark.parametrize(

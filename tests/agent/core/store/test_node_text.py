@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.store.node_text import INDEXED_CHARS, fold, readable, searchable
+from agent.core.store.nodes import INDEXED_CHARS, fold, readable, searchable
 
 MIXED = st.text(st.sampled_from("aé́bß 你好世界한국ア🎉→“”’\0.,x"), max_size=30)
 

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from agent.core.store.faults import HeadMoved
+from agent.core.store.connection import HeadMoved
 from agent.core.store.nodes import NewNode
 from agent.core.store.store import Store
 from agent.errors import StoreError

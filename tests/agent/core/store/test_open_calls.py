@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.store.faults import HeadMoved
+from agent.core.store.connection import HeadMoved
 from agent.core.store.store import Store
 
 

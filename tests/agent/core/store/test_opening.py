@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.store import schema
-from agent.core.store.faults import DamagedStore
+from agent.core.store.connection import DamagedStore
 from agent.core.store.nodes import NewNode
 from agent.core.store.store import Store
 from agent.errors import StoreError

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.core.store.filters import Filters
-from agent.core.store.query import parse
-from agent.core.store.query_line import FILTERS, Chip, parse_line
+from agent.core.store.query_line import FILTERS, Chip, Filters, parse, parse_line
 
 NOW = datetime(2026, 11, 22, 15, 30).timestamp()
 

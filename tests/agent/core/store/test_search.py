@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.core.store import search as finding
 from agent.core.store.nodes import NewNode, Session
-from agent.core.store.query import MAX_TERMS, parse
+from agent.core.store.query_line import MAX_TERMS, parse
 from agent.core.store.search import MAX_HITS, Filters
 from agent.core.store.store import Store
 from agent.errors import StoreError

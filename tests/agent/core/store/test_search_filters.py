@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.core.store import filters as filtering
+from agent.core.store import query_line as filtering
 from agent.core.store import search as finding
-from agent.core.store.filters import Filters
 from agent.core.store.nodes import NewNode
+from agent.core.store.query_line import Filters
 from agent.core.store.store import Store
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.store import schema
-from agent.core.store.faults import HeadMoved
+from agent.core.store.connection import HeadMoved
 from agent.core.store.nodes import NewNode, Session
 from agent.core.store.store import Store
 from agent.errors import StoreError

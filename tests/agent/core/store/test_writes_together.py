@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from agent.core.store.faults import HeadMoved
+from agent.core.store.connection import HeadMoved
 from agent.core.store.nodes import Session
 from agent.core.store.store import Store
 from agent.errors import StoreError

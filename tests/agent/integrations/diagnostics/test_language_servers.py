@@ -18,7 +18,7 @@ import pytest
 from agent.core.config.schema import Settings
 from agent.core.home import Home
 from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
-from agent.safety.sandbox.probe import probe
+from agent.safety.sandbox.opening import probe
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say
 from tests.support.tool_context import FakeContext

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.core.config.gateways import MessengerSettings, SignalSettings
 from agent.core.config.schema import Settings
+from agent.core.config.sections import MessengerSettings, SignalSettings
 from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.integrations.gateways import message_rows

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.config.gateways import MessengerSettings
+from agent.core.config.sections import MessengerSettings
 from agent.core.store.store import Store
 from agent.integrations.gateways import message_rows
 from agent.integrations.gateways.adapter import GatewayContext, Place

@@ -14,7 +14,7 @@ from agent.api.job_runs import _send as send_of_run  # pyright: ignore[reportPri
 from agent.automation.schedule import job_table
 from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.job import JobRun, delivered_to, delivery_rule
-from agent.core.config.gateways import MessengerSettings
+from agent.core.config.sections import MessengerSettings
 from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.config.gateways import SignalSettings
+from agent.core.config.sections import SignalSettings
 from agent.integrations.gateways.adapter import (
     GatewayError,
     Outgoing,

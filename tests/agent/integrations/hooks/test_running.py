@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.config.hook_answer import HookAnswer, HookError, combined, parse_answer
-from agent.core.config.hook_list import Hook
+from agent.core.config.hook_list import Hook, HookAnswer, HookError, combined, parse_answer
 from agent.events import Event, Noticed
 from agent.integrations.hooks.process import run_hook
 from agent.integrations.hooks.session_hooks import SessionHooks

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.core.config.declared_hooks import hooks_of
 from agent.core.config.loader import load
+from agent.core.config.schema import hooks_of
 from agent.core.home import Home
 from agent.events import ApprovalAsked, Decision, Event, Noticed, ToolFinished
 from agent.integrations.hooks.consent import HookConsent

@@ -19,7 +19,7 @@ from agent.integrations.plugins.in_process import InProcessPlugin
 from agent.integrations.plugins.problem import PluginFailedError
 from agent.integrations.plugins.process import PluginLaunch, PluginProcess
 from agent.integrations.plugins.registrations import checked
-from agent.safety.sandbox.probe import probe
+from agent.safety.sandbox.opening import probe
 
 HANDLER = """
 import asyncio, os, pathlib, sys, urllib.request

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from agent.core.net.upstream import use_network
+from agent.core.net.exchange import use_network
 from agent.events import ApprovalAsked, Decision, Event, ToolFinished
 from agent.integrations.senses.ocr import is_installed
 from tests.agent.core.net.doors import respond, web

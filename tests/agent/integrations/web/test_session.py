@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.net.upstream import use_network
+from agent.core.net.exchange import use_network
 from agent.events import ApprovalAsked, Decision, Event, ToolFinished
 from tests.agent.core.net.doors import respond, web
 from tests.agent.integrations.web.test_reading import PROSE, article, pdf

@@ -20,7 +20,7 @@ from agent.knowledge.context.system_prompt import joined
 from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import ToolSpec
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from tests.agent.knowledge.context.paths import PathOf
 from tests.support.engines import bench
 from tests.support.replies import call, say

@@ -8,8 +8,8 @@ import pytest
 
 from agent.core.config.schema import Settings
 from agent.core.home import Home
-from agent.core.store.filters import Filters
 from agent.core.store.importing import NodeRecord, SessionRecord
+from agent.core.store.query_line import Filters
 from agent.core.store.store import Store
 from agent.knowledge.learnings.failures import EVERYWHERE
 from agent.knowledge.learnings.learning import Learning

@@ -19,8 +19,8 @@ from typing import cast
 import numpy
 import pytest
 
-from agent.core.config.recall import RecallSettings
 from agent.core.config.schema import Settings
+from agent.core.config.sections import RecallSettings
 from agent.core.store.nodes import Kind, NewNode, Session
 from agent.core.store.search import Filters
 from agent.core.store.store import Store

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.model.calls.rescue import find_in_thought
+from agent.model.calls.call_text import find_in_thought
 from agent.model.codecs.codec import DecodedReply
 from agent.model.codecs.native import NativeDecoder
 from agent.model.protocol import ReasoningDelta, TextDelta

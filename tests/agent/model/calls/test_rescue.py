@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.model.calls.call_text import may_be_call
-from agent.model.calls.rescue import find_calls, rescue
+from agent.model.calls.call_text import find_calls, may_be_call, rescue
 from agent.model.protocol import ToolSpec
 from tests.agent.model.offer import TOOLS
 

@@ -26,7 +26,7 @@ from agent.model.protocol import (
     ToolSpec,
     UsageDelta,
 )
-from agent.model.wire import Wire
+from agent.model.wire_format import Wire
 from tests.agent.model.calls.test_rescue import ANSWERS, WRITTEN_CALLS
 from tests.agent.model.offer import TOOLS, chat_form
 from tests.support.wire_rules import Rules, check_request, parse_body

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from agent.core.messages import Message, ToolCall
 from agent.model.codecs import codec_for
 from agent.model.codecs.codec import DecodedReply
-from agent.model.codecs.schema import NEXT_STEP, SchemaCodec, flat_result, reply_schema, simple_schema
-from agent.model.codecs.schema_reader import JsonStringReader
+from agent.model.codecs.schema import (
+    NEXT_STEP,
+    JsonStringReader,
+    SchemaCodec,
+    flat_result,
+    reply_schema,
+    simple_schema,
+)
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, ReplyEnd, TextDelta, ToolSpec
 from tests.agent.model.offer import chat_form
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agent.model.local.machine_resources import free_cores, free_memory, physical_cores
+from agent.model.local.profile import free_cores, free_memory, physical_cores
 
 
 def topology(folder: Path, siblings: dict[int, str]) -> Path:

@@ -9,8 +9,7 @@ import pytest
 
 from agent.model.codecs.schema import SchemaCodec, reply_schema
 from agent.model.local.profile import LOCAL, guard
-from agent.model.profile import STANDARD, Profile
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import STANDARD, Profile, ToolSpec
 from tests.agent.model.offer import chat_form
 
 FULL: dict[str, Any] = {

@@ -18,8 +18,7 @@ import pytest
 from agent.errors import HermesError
 from agent.model.local.partial_file import PartialFile
 from agent.model.local.pull import Listener, Progress, pull
-from agent.model.local.sources import SourceError, StoppedError, _bytes_below
-from agent.model.local.weights import CATALOGUE, Weights
+from agent.model.local.sources import CATALOGUE, SourceError, StoppedError, Weights, _bytes_below
 from tests.agent.model.local.hub import Hub, serving
 
 PART = 40_000

@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.errors import ConfigError
-from agent.model.local.weights import SMALL, STANDARD, installed, model_file
+from agent.model.local.sources import SMALL, STANDARD, installed, model_file
 
 
 @pytest.fixture

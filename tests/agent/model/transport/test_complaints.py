@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.errors import ModelErrorKind
 from agent.model.dialect import DEFAULT, load
 from agent.model.repairs import window_in
-from agent.model.transport.complaints import Complaint, is_complaint, kind_of, read_complaint
+from agent.model.transport.failures import Complaint, is_complaint, kind_of, read_complaint
 
 OVERFLOWS = [
     "This model's maximum context length is 8192 tokens, however you requested 9000 tokens",

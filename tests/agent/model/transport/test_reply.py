@@ -29,8 +29,8 @@ from agent.model.protocol import (
 )
 from agent.model.transport.client import FormatClient
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
-from agent.model.transport.retry import RetryPolicy
-from agent.model.wire import Wire
+from agent.model.transport.waits import RetryPolicy
+from agent.model.wire_format import Wire
 from tests.support.chat import ASK, RICH
 from tests.support.faults import FAULTS
 from tests.support.model_server import ModelServer, call, say

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from agent.errors import RETRYABLE, ModelError, ModelErrorKind
-from agent.model.transport.retry import RetryPolicy
+from agent.model.transport.waits import RetryPolicy
 
 POLICY = RetryPolicy(retries=8)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ModelError
-from agent.model.transport.sse import SSEDecoder
+from agent.model.transport.answer import SSEDecoder
 
 PIECES = st.sampled_from(
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from agent.model.transport.throttle import LARGEST_GAP, LONGEST_WAIT, Throttle
+from agent.model.transport.waits import LARGEST_GAP, LONGEST_WAIT, Throttle
 
 
 class Clock:

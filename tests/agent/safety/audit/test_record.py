@@ -9,8 +9,16 @@ import pytest
 
 from agent.events import Decision
 from agent.safety.audit.check import verify
-from agent.safety.audit.log import AuditLog, canonical, files
-from agent.safety.audit.record import MAX_TEXT, AuditRecorder, AuditTail, entry, newest
+from agent.safety.audit.log import (
+    MAX_TEXT,
+    AuditLog,
+    AuditRecorder,
+    AuditTail,
+    canonical,
+    entry,
+    files,
+    newest,
+)
 from agent.safety.gate import Gate, Ruling
 from agent.safety.verdict import Verdict
 from tools.results import DeniedError

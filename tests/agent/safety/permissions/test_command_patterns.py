@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.command_patterns import CommandPattern
-from agent.safety.reader.read import read
+from agent.safety.permissions.patterns import CommandPattern
+from agent.safety.reader.script import read
 
 WORKSPACE = Path("/home/ada/project")
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.core.home import Home
-from agent.core.modes import MODES, Mode, canonical, following, stricter
+from agent.core.messages import MODES, Mode, canonical, following, stricter
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from agent.safety.verdict import SEVERITY, Verdict

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.permissions.address_patterns import AddressPattern
 from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.path_patterns import PathPattern
+from agent.safety.permissions.patterns import AddressPattern, PathPattern
 
 HOME = Path("/home/ada")
 

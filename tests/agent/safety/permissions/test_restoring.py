@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.home import Home
-from agent.core.modes import MODES, Mode
+from agent.core.messages import MODES, Mode
 from agent.safety.gate import Gate
 from agent.safety.grants import subject
 from agent.safety.impact import ActionEnvironment, impact

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 
 from agent.safety.sandbox.bubblewrap import Bubblewrap
-from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock
-from agent.safety.sandbox.launch import landlock_version
-from agent.safety.sandbox.probe import holds
+from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock, landlock_version
+from agent.safety.sandbox.opening import holds
 from tools.services.sandbox import Sandbox
 
 

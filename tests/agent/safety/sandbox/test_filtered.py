@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent.safety.sandbox.boundary import SessionBoundary
-from agent.safety.sandbox.filtered import FilteredNetwork
-from agent.safety.sandbox.network_space import entering, open_space
+from agent.safety.sandbox.filtered import FilteredNetwork, entering, open_space
 from agent.safety.sandbox.refusals import explain
 from tests.agent.core.net.doors import TestNetwork, read_all, server
 from tests.agent.safety.sandbox.cell import Cell, room

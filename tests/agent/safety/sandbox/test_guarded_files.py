@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.sandbox.guarded_files import GuardedFinder
+from agent.safety.sandbox.layout import GuardedFinder
 from agent.safety.sandbox.opening import _place_reader
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import WITH_NAMESPACES

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.modes import ModeName
+from agent.core.messages import ModeName
 from agent.events import Decision
 from agent.safety.gate import Gate
 from agent.safety.sandbox import bubblewrap, landlock, seccomp
-from agent.safety.sandbox.launch import landlock_version
+from agent.safety.sandbox.boundary import steps_over
+from agent.safety.sandbox.landlock import landlock_version
 from agent.safety.sandbox.layout import covering, missing, places
-from agent.safety.sandbox.leave import steps_over
-from agent.safety.sandbox.probe import holds, probe
+from agent.safety.sandbox.opening import holds, probe
 from agent.safety.sandbox.refusals import explain, kept_back
 from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from agent.safety.sandbox.network_space import entering
+from agent.safety.sandbox.filtered import entering
 from tests.agent.safety.sandbox.kinds import KINDS
 
 ROOT = Path(__file__).parents[4]

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import yaml
 
-from agent.safety.permissions.decider import Decider
+from agent.safety.permissions.policy import Decider
 from agent.safety.places import Places
 from agent.safety.sandbox.caches import WorkspaceCaches
-from agent.safety.sandbox.none import NoSandbox
+from agent.safety.sandbox.opening import NoSandbox
 from tests.agent.safety.sandbox.cell import Cell, room
 from tests.agent.safety.sandbox.kinds import KINDS
 from tools.services.actions import RunCommand

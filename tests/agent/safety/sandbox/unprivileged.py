@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
 
-from agent.safety.sandbox.network_space import entering
+from agent.safety.sandbox.filtered import entering
 from tests.agent.safety.sandbox.attempts import CALLS, READS, WRITES
 from tests.agent.safety.sandbox.cell import Cell, picture
 from tests.agent.safety.sandbox.filtering import gets_through

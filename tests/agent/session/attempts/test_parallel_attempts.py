@@ -14,7 +14,7 @@ import pytest
 from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QuestionAsked, ToolFinished
-from agent.workspace.checkpoints.detached_states import finish_detached
+from agent.workspace.checkpoints.meanwhile import finish_detached
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, refuse, say

@@ -15,7 +15,7 @@ from agent.session.export.git_form import quoted
 from agent.session.export.patch import Patch, patch_between
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.states import alike, difference
+from agent.workspace.checkpoints.state_listings import alike, difference
 from agent.workspace.checkpoints.store import CheckpointStore
 
 Tree = dict[str, tuple[str, bytes]]

@@ -19,11 +19,9 @@ from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import Delta, Frame, ModelRequest, TextDelta
 from agent.model.transport.client import FormatClient
-from agent.model.transport.pause import PatientPolicy, Pause
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
-from agent.model.transport.retry import RetryPolicy
-from agent.model.transport.throttle import Throttle
-from agent.model.wire import Wire
+from agent.model.transport.waits import PatientPolicy, Pause, RetryPolicy, Throttle
+from agent.model.wire_format import Wire
 from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError, Charge
 from agent.session.spending.metered_client import (
     LEAST_OUTPUT,

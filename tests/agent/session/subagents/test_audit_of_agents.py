@@ -10,7 +10,7 @@ import pytest
 
 from agent.events import ApprovalAsked, Decision
 from agent.safety.audit.check import verify
-from agent.safety.audit.record import asker, newest
+from agent.safety.audit.log import asker, newest
 from tests.agent.session.subagents.test_delegation import team
 from tests.support.model_server import call, say
 from tests.support.team import report

@@ -12,8 +12,7 @@ import pytest
 
 from agent.errors import HermesError
 from agent.events import ApprovalAsked, Decision, Noticed, StepTaken
-from agent.workspace.isolated_copies.copy_folders import sweep
-from agent.workspace.isolated_copies.copy_records import holders
+from agent.workspace.isolated_copies.copy_folders import holders, sweep
 from tests.agent.session.subagents.test_delegation import asked, results, team, until
 from tests.agent.session.subagents.test_recovery import killed_while
 from tests.support.engines import Bench

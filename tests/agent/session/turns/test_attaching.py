@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from agent.core.net.upstream import use_network
+from agent.core.net.exchange import use_network
 from agent.events import ApprovalAsked, Decision, Event, Noticed
 from tests.agent.core.net.doors import respond, web
 from tests.agent.integrations.web.test_reading import article

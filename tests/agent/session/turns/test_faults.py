@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.config.hook_answer import HookAnswer
-from agent.core.config.hook_list import Hook
+from agent.core.config.hook_list import Hook, HookAnswer
 from agent.events import Noticed, ToolFinished
 from agent.integrations.diagnostics.service import LanguageServers
 from agent.integrations.hooks import session_hooks
@@ -24,7 +23,7 @@ from agent.knowledge.recall.recall import Recall
 from agent.knowledge.skills.capabilities import CapabilitiesInForce
 from agent.knowledge.skills.keeper import SessionSkills
 from agent.model.usage import Meter
-from agent.safety.audit.record import AuditRecorder
+from agent.safety.audit.log import AuditRecorder
 from agent.safety.gate import Gate
 from agent.session.conversation.live_session import LiveSession
 from agent.session.engine import Engine

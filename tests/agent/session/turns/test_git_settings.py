@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.sandbox.none import NoSandbox
+from agent.safety.sandbox.opening import NoSandbox
 from agent.workspace.checkpoints.git_settings import examples, passes, questioned
 from tests.agent.safety.sandbox.kinds import KINDS
 from tests.agent.session.turns.test_git_brings import run, shell

@@ -8,7 +8,7 @@ import pytest
 
 from agent.events import SessionOpened
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.repository import checkout
+from agent.workspace.git import checkout
 from tests.agent.session.turns.test_git_brings import run, shell
 from tests.agent.session.turns.test_git_settings import hidden
 from tests.agent.session.turns.test_guarded_changes import result

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.baseline import Baseline
-from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
+from agent.workspace.checkpoints.entries import KnownPath, PathChange, PathEntry, PathKind
+from agent.workspace.checkpoints.file_register import Baseline
 from agent.workspace.checkpoints.garbage_collection import (
     PRESSED_SECONDS,
     YOUNG_SECONDS,
@@ -25,7 +25,6 @@ from agent.workspace.checkpoints.garbage_collection import (
     status,
     verify,
 )
-from agent.workspace.checkpoints.manifest import KnownPath
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.support import add, kept, write
 

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace.checkpoints import file_register, manifest
-from agent.workspace.checkpoints.baseline import Baseline
-from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints import entries, file_register
+from agent.workspace.checkpoints.entries import KnownPath
+from agent.workspace.checkpoints.file_register import Baseline, CaptureLimits
 from agent.workspace.checkpoints.garbage_collection import verify
-from agent.workspace.checkpoints.manifest import KnownPath
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.path_replacement import WRITTEN
@@ -50,18 +49,18 @@ async def test_a_folder_that_becomes_a_link_during_a_look_leads_nowhere(
     (root / "folder").mkdir()
     (root / "folder" / "file").write_text("mine")
     recorder = await ready(opened())
-    listed = manifest._listed
+    listed = entries._listed
 
-    def swapped(descriptor: int, prefix: str, found: manifest.ManifestScan):
+    def swapped(descriptor: int, prefix: str, found: entries.ManifestScan):
         result = listed(descriptor, prefix, found)
         if prefix == "" and not (root / "folder").is_symlink():
             (root / "folder").rename(root / "moved")
             (root / "folder").symlink_to(outside)
         return result
 
-    monkeypatch.setattr(manifest, "_listed", swapped)
+    monkeypatch.setattr(entries, "_listed", swapped)
     await command(recorder, "true")
-    monkeypatch.setattr(manifest, "_listed", listed)
+    monkeypatch.setattr(entries, "_listed", listed)
     await command(recorder, "true", call="c2")
     steps = recorder.store.line("session").steps()
     assert not any("secret" in change.path for step in steps for change in step.changes)
@@ -95,10 +94,10 @@ async def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_counts_as
             raise PermissionError(13, "Permission denied", path)
         return opens(path, flags, *rest, **more)
 
-    monkeypatch.setattr(manifest.os, "open", closed)
+    monkeypatch.setattr(entries.os, "open", closed)
     step = await command(recorder, "true")
     assert step is None
-    monkeypatch.setattr(manifest.os, "open", opens)
+    monkeypatch.setattr(entries.os, "open", opens)
     assert await command(recorder, "true", call="c2") is None
 
 
@@ -247,7 +246,7 @@ async def test_a_baseline_that_names_contents_which_are_not_there_is_mended(open
 def test_a_huge_baseline_is_read_in_its_place_or_not_at_all(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent.workspace.checkpoints import baseline as module
+    from agent.workspace.checkpoints import file_register as module
 
     baseline = Baseline(tmp_path / "baselines", root)
     baseline.save({"file": KnownPath((1,), True, file_register.PathEntry(file_register.PathKind.FILE, 420))})

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
-from agent.workspace.checkpoints.states import (
+from agent.workspace.checkpoints.state_listings import (
     State,
     alike,
     between,

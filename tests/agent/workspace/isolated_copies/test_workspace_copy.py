@@ -18,9 +18,9 @@ from agent.errors import HermesError
 from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
-from agent.workspace.checkpoints.restore.step_range import plan_back
+from agent.workspace.checkpoints.restore.plan import plan_back
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.isolated_copies import copy_folders, copy_size
+from agent.workspace.isolated_copies import copy_folders
 from agent.workspace.isolated_copies.copy_folders import claim, sweep
 from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy, make_copy
 
@@ -353,7 +353,7 @@ async def test_git_does_not_find_a_repository_above_a_copy(tmp_path: Path) -> No
 async def test_ignored_folders_stay_behind_where_a_copy_would_be_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copy_size, "cloned", lambda source, target: False)
+    monkeypatch.setattr(copy_folders, "cloned", lambda source, target: False)
     root = tmp_path / "work"
     repository(root)
     (root / ".gitignore").write_text("big/\n")

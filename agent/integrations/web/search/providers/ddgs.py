@@ -7,8 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agent.core.net.door import Door, Permit
-from agent.core.net.door_proxy import door_proxy
+from agent.core.net.door import Door, Permit, door_proxy
 from agent.integrations.web.search.service import SearchError, WebHit, hits, within
 from tools.kit.children import run_child
 

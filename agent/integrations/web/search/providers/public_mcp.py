@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agent.core.net.door import Door, Permit
-from agent.core.net.door_proxy import door_proxy
+from agent.core.net.door import Door, Permit, door_proxy
 from agent.errors import HermesError
 from agent.integrations.web.search.service import SearchError, WebHit, hits
 

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
-from agent.workspace.checkpoints.restore.apply import finish_abandoned
+from agent.workspace.checkpoints.restore.apply import begun, finish_abandoned, held
 from agent.workspace.checkpoints.restore.path_replacement import Move
-from agent.workspace.checkpoints.restore.pending import begun, held
-from agent.workspace.checkpoints.restore.plan_items import CHANGED_BETWEEN, CHANGED_SINCE, Choice
+from agent.workspace.checkpoints.restore.ref_plan import CHANGED_BETWEEN, CHANGED_SINCE, Choice
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.restore.trees import LINE, Workspace, look
 

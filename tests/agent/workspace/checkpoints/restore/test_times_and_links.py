@@ -12,7 +12,7 @@ import pytest
 
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored
-from agent.workspace.checkpoints.restore.step_range import plan_back
+from agent.workspace.checkpoints.restore.plan import plan_back
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.restore.trees import taken_back
 from tests.support.thorough import thoroughly

@@ -1,30 +1,276 @@
-"""Patterns for commands: `git push *`, `npm run *`, `./deploy.sh`.
-
-A pattern names a program and words. It is compared with programs as they would
-be started, never with text. Words may hold `*` and `?`; a `*` of its own stands
-for any number of words.
-
-Two readings exist. A rule that asks or denies is read loosely: options may
-stand between the words, further words may follow, and what cannot be known
-may match. A rule that allows is read to the letter.
-"""
+"""Patterns of rules: addresses, paths and commands."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple
+from posixpath import normpath
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from agent.safety.permissions.certainty import Certainty
-from agent.safety.places import absolute, joined
+from agent.safety.places import absolute, current, joined
 from agent.safety.programs.table import programs
-from agent.safety.reader import marks
-from agent.safety.reader.marks import GLOBS, UNKNOWN
-from agent.safety.reader.reading import Command, Reading
+from agent.safety.reader import tree
+from agent.safety.reader.state import Command, Reading
+from agent.safety.reader.tree import GLOBS, UNKNOWN
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
+
+
+class AddressPattern:
+    """A URL glob: `*` stays within one part of a path, `**` does not.
+
+    A pattern may be a host alone; a rule that allows then means http and https on
+    their usual ports. Raises `ValueError` with a clause that says what is wrong.
+    """
+
+    def __init__(self, text: str) -> None:
+        scheme, separator, rest = text.partition("://")
+        if not separator:
+            scheme, rest = "", text
+        host, slash, path = rest.partition("/")
+        if not host or "@" in host or any(char.isspace() for char in text):
+            raise ValueError("names no host")
+        name, _, port = host.rpartition(":") if re.search(r":(?:\d+|\*)$", host) else (host, "", "")
+        self._scheme = scheme.lower()
+        self._host = _host(name.removeprefix("[").removesuffix("]"))
+        self._port = port
+        self._path = f"/{path}" if slash and path else "/**"
+
+    @property
+    def is_exact_place(self) -> bool:
+        """Whether it names one address, or `localhost`, with scheme and port, and no pattern there."""
+        if self._scheme not in ("http", "https") or not self._port.isdigit():
+            return False
+        try:
+            return self._host == "localhost" or str(ip_address(self._host)) == self._host
+        except ValueError:
+            return False
+
+    def covers(self, url: str) -> bool:
+        """To the letter, for rules that allow: known scheme, usual port, nothing hidden in the address."""
+        parts = _parts(url)
+        if parts is None or parts.username is not None or parts.password is not None:
+            return False
+        schemes = (self._scheme,) if self._scheme not in ("", "*") else ("http", "https")
+        if parts.scheme not in schemes or not self._is_host(parts):
+            return False
+        port = _port(parts)
+        expected = self._port or str(_PORTS.get(parts.scheme))
+        return expected in ("*", str(port)) and self._is_path(parts)
+
+    def touches(self, url: str) -> bool:
+        """Loosely, for rules that ask or deny: any scheme and port that the pattern does not rule out.
+
+        An address that cannot be read is covered by every pattern.
+        """
+        parts = _parts(url)
+        if parts is None:
+            return True
+        if (
+            self._scheme not in ("", "*")
+            and {self._scheme, parts.scheme} - {"http", "https"}
+            and (self._scheme != parts.scheme)
+        ):
+            return False
+        if not self._is_host(parts) or (self._port not in ("", "*") and self._port != str(_port(parts))):
+            return False
+        return self._is_path(parts)
+
+    def _is_host(self, parts: SplitResult) -> bool:
+        return glob(self._host).fullmatch(_host(parts.hostname or "")) is not None
+
+    def _is_path(self, parts: SplitResult) -> bool:
+        path = unquote(parts.path or "/")
+        closing = "/" if path.endswith("/") else ""
+        tidy = normpath(path).replace("//", "/").rstrip("/") + closing
+        return glob(self._path).fullmatch(tidy or "/") is not None
+
+
+def _parts(url: str) -> SplitResult | None:
+    # Programs disagree about backslashes and control bytes in addresses, so there is no reading them.
+    if re.search(r"[\x00-\x20\x7f\\]", url.strip()):
+        return None
+    try:
+        parts = urlsplit(url.strip())
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts if parts.hostname else None
+
+
+def _port(parts: SplitResult) -> int | None:
+    return parts.port if parts.port is not None else _PORTS.get(parts.scheme)
+
+
+def _host(name: str) -> str:
+    name = name.lower().rstrip(".")
+    try:
+        return name.encode("idna").decode() if not name.isascii() else name
+    except UnicodeError:
+        return name
+
+
+@lru_cache(maxsize=1_024)
+def glob(text: str) -> re.Pattern[str]:
+    """`**` as any text, `*` and `?` as text without a slash."""
+    pieces = re.split(r"(/\*\*$|\*\*/|\*+|\?)", text)
+    meaning = {"/**": "(?:/.*)?", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    expression = "".join(
+        meaning.get(piece, ".*" if set(piece) == {"*"} else re.escape(piece)) for piece in pieces if piece
+    )
+    return re.compile(expression, re.DOTALL)
+
+
+_SPECIAL = re.compile(r"([*?\[\]\\!#])")
+_FOLDS_CASE = sys.platform in ("darwin", "win32")
+
+
+class PathPattern:
+    """One compiled pattern. Raises `ValueError` with a clause that says what is wrong with `text`."""
+
+    def __init__(self, text: str, workspace: Path, home: Path) -> None:
+        if not text or text.startswith("!") or "\0" in text:
+            raise ValueError("names no path")
+        if text == "~" or text.startswith("~/"):
+            text = str(home) + text[1:]
+        elif text.startswith("~"):
+            raise ValueError("names the home folder of somebody else; write the full path")
+        own = text.startswith("/")
+        if not own and ".." in text.split("/"):
+            text, own = str(workspace / text), True
+        while text.startswith("./"):
+            text = "/" + text[2:].lstrip("/") if text != "./" else "/**"
+        self._workspace = workspace
+        self._anywhere = not own and (text.startswith("**/") or "/" not in text.strip("/"))
+        base = "" if own else _SPECIAL.sub(r"\\\1", str(workspace).rstrip("/")) + "/"
+        glob = _tidied(text) if own else text.lstrip("/")
+        self._glob = f"**/{glob}" if self._anywhere else base + glob
+        inside = base + (f"**/{glob}" if self._anywhere else glob)
+        # Links in the place the person named lead where they lead when the rule is read.
+        self._tight = _spec(_linked(self._glob) if own else inside)
+        self._prefix = "" if self._anywhere else _literal_prefix(self._glob)
+
+    def covers(self, path: Path) -> bool:
+        """To the letter, for rules that allow. `path` is absolute and resolved."""
+        return self._tight(_text(path), False)
+
+    def may_touch(self, paths: str) -> bool:
+        """Whether `find` of `finder` can say yes to any path in a text that holds them all."""
+        return any(needed in paths for needed, _ in self._specs())
+
+    def finder(self, *, inside: bool = False) -> Callable[[str], Certainty]:
+        """Loosely, for rules that ask or deny: compares one normalised path after the other.
+
+        With `inside`, what is in a folder counts as well. Links in the pattern are followed once.
+        """
+        linked = _linked(self._glob)
+        specs = self._specs()
+        globs = (self._glob, linked) if inside and self._prefix else ()
+        prefixes = [f"{_literal_prefix(glob)}/" for glob in globs]
+
+        def find(path: str) -> Certainty:
+            for needed, matches in specs:
+                if needed in path and matches(path, True):
+                    return Certainty.YES
+            if not prefixes:
+                return Certainty.NO
+            above = f"{path.rstrip('/')}/"
+            return Certainty.MAYBE if any(each.startswith(above) for each in prefixes) else Certainty.NO
+
+        return find
+
+    def _specs(self) -> list[tuple[str, Matcher]]:
+        return [(_needed(glob), _spec(glob)) for glob in dict.fromkeys((self._glob, _linked(self._glob)))]
+
+    def touches(self, path: Path, *, inside: bool = False) -> Certainty:
+        """What `finder` says of a single path."""
+        return self.finder(inside=inside)(_text(path))
+
+
+Matcher = Callable[[str, bool], bool]
+"""Whether a path is covered; the flag says whether it may be a folder whose content the pattern names."""
+
+
+def _text(path: Path) -> str:
+    return os.path.normpath(str(path))
+
+
+@lru_cache(maxsize=1_024)
+def _spec(glob: str) -> Matcher:
+    import pathspec
+
+    def compiled(text: str) -> GitIgnoreSpec:
+        try:
+            return pathspec.GitIgnoreSpec.from_lines([text])
+        except ValueError:
+            raise ValueError("is no glob") from None
+
+    anchored = "/" + glob.lstrip("/") if not glob.startswith("**/") else glob
+    match = compiled(_folded(anchored)).patterns[0].match_file
+
+    def matches(path: str, folder: bool) -> bool:
+        name = _folded(path).lstrip("/")
+        return bool(name) and (match(name) is not None or (folder and match(name + "/.") is not None))
+
+    return matches
+
+
+@lru_cache(maxsize=1_024)
+def _needed(glob: str) -> str:
+    """Text that is in every path the glob covers, where that is easily told; empty otherwise."""
+    if _FOLDS_CASE or "[" in glob or "\\" in glob:
+        return ""
+    runs = [run for each in re.split(r"[*?!/]+", glob) if (run := each.strip())]
+    return runs[-1] if runs and runs[-1] != "." else ""
+
+
+def _folded(text: str) -> str:
+    return text.casefold() if _FOLDS_CASE else text
+
+
+def _tidied(text: str) -> str:
+    """An absolute glob without `.`, `..` and doubled slashes before its first star."""
+    prefix, rest = _split(text)
+    closing = "/" if text.endswith("/") and not rest else ""
+    return os.path.normpath(prefix or "/").rstrip("/") + (f"/{rest}" if rest else closing)
+
+
+@lru_cache(maxsize=1_024)
+def _split(glob: str) -> tuple[str, str]:
+    """The folders before the first part with a star, and the rest."""
+    names = glob.split("/")
+    at = next((place for place, name in enumerate(names) if re.search(r"(?<!\\)[*?\[]", name)), len(names))
+    return "/".join(names[:at]), "/".join(names[at:])
+
+
+@lru_cache(maxsize=1_024)
+def _literal_prefix(glob: str) -> str:
+    """The path before the first star, as it stands on the disk."""
+    return re.sub(r"\\(.)", r"\1", _split(glob)[0])
+
+
+def _linked(glob: str) -> str:
+    """The glob with the links in its plain beginning followed."""
+    prefix, rest = _split(glob)
+    if not prefix.startswith("/"):
+        return glob
+    closing = "/" if glob.endswith("/") and not rest else ""
+    real = _SPECIAL.sub(r"\\\1", current().real(_literal_prefix(glob))).rstrip("/")
+    return f"{real}/{rest}" if rest else real + closing
+
 
 NO, MAYBE, YES = Certainty.NO, Certainty.MAYBE, Certainty.YES
 
@@ -234,7 +480,7 @@ def _same(pattern: str, word: str) -> Certainty:
         return YES if _glob(pattern, word) else NO
     if word == UNKNOWN or any(mark in pattern for mark in "*?["):
         return MAYBE
-    return MAYBE if marks.pattern(word).fullmatch(pattern) else NO
+    return MAYBE if tree.pattern(word).fullmatch(pattern) else NO
 
 
 @lru_cache(maxsize=4_096)
