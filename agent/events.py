@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from agent.core.event_data import CeilingReply, Decision, FileChange, Room, Usage, VerdictPart
+from agent.core.event_data import CeilingReply, Decision, FileChange, FormReply, Room, Usage, VerdictPart
 from agent.core.messages import Attachment, ModeName
 from agent.errors import ModelErrorKind
 from tools.context import PersonAnswer, Todo
@@ -487,6 +487,10 @@ class CeilingAsked(Asked):
     """The ceiling after it was raised by the same amount once more, or as often as is needed."""
     setting: str
     """Where it stands in the settings, which stay as they are."""
+
+
+Reply = PersonAnswer | Decision | CeilingReply | FormReply
+"""What a person says to a request that waits."""
 
 
 @dataclass(frozen=True, kw_only=True)

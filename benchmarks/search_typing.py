@@ -32,11 +32,11 @@ os.environ["TEXTUAL_FPS"] = FRAMES
 from textual import events
 from textual.app import App
 
-from agent.api.local.stored import LocalStored
 from agent.core.home import Home
 from agent.core.store.query_line import Query
 from agent.core.store.search import SearchHits
 from agent.core.store.store import Store
+from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens.sessions import search
 from app.tui.screens.sessions.search import SearchScreen
 from benchmarks.store_search import fill, quantile
@@ -73,7 +73,7 @@ class Measured(SearchScreen):
     CSS_PATH = Path(search.__file__).with_name("search.tcss")
 
     def __init__(self, store: Store) -> None:
-        super().__init__(LocalStored(store, Home(Path())))
+        super().__init__(StoredSessions(store, Home(Path())))
         self.painted: dict[str, float] = {}
 
     def _show(self, hits: SearchHits, query: Query, *, keep: bool) -> None:

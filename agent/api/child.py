@@ -15,14 +15,15 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.api.frames import Outlet, read_frame
-from agent.api.local.session import LocalSession
-from agent.api.ports import CALLS, CASTS, VIEW
-from agent.api.wire import WireError, decode, encode, encode_error
+from agent.api.wire import CALLS, CASTS, VIEW, WireError, decode, encode, encode_error
 from agent.errors import HermesError
 from agent.events import Event
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class EngineServer:
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
-        self._client: LocalSession | None = None
+        self._client: SessionClient | None = None
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._beside: set[asyncio.Task[None]] = set()
         self._told: dict[str, Any] = {}
@@ -86,8 +87,8 @@ class EngineServer:
         match frame:
             case {"open": options, "environ": environ, "preview": preview}:
                 self._begin(0, self._open(decode(options), environ, bool(preview)))
-            case {"call": int(number), "port": str(port), "method": str(method)} if method in CALLS.get(
-                port, ()
+            case {"call": int(number), "port": str(port), "method": str(method)} if (
+                method in CALLS.get(port, "").split()
             ):
                 self._begin(number, self._call(port, method, frame))
             case {"cast": str(method), "arguments": arguments} if method in CASTS:
@@ -114,7 +115,7 @@ class EngineServer:
                 told["error"] = encode_error(error)
         self._tell(told)
 
-    def _need(self) -> LocalSession:
+    def _need(self) -> SessionClient:
         if self._client is None:
             raise WireError("No session is open.")
         return self._client
@@ -170,7 +171,7 @@ class EngineServer:
         if frame:
             self._outlet.send(frame)
 
-    def _changed(self, client: LocalSession) -> dict[str, Any]:
+    def _changed(self, client: SessionClient) -> dict[str, Any]:
         changed: dict[str, Any] = {}
         for name in VIEW:
             value = getattr(client, name)

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.api.session import SessionClient
-
 if TYPE_CHECKING:
-    from agent.api.local.session import LocalSession
+    from agent.api.session import SessionClient
     from agent.events import Event
     from agent.session.options import Options
 
@@ -47,12 +45,9 @@ async def open_session(
 
 async def open_here(
     options: Options, *listeners: Listener, environ: Mapping[str, str] = os.environ
-) -> LocalSession:
+) -> SessionClient:
     """Open a session whose engine works in this process."""
-    from agent.api.local.session import LocalSession
     from agent.automation.unattended.session_automation import AUTOMATION
-    from agent.core.home import Home
     from agent.session.runtime import open_engine
 
-    engine = await open_engine(options, *listeners, environ=environ, automation=AUTOMATION)
-    return LocalSession(engine, Home.locate(dict(environ)))
+    return await open_engine(options, *listeners, environ=environ, automation=AUTOMATION)

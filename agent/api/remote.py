@@ -9,24 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.api.link import Link
-from agent.api.plugin_commands import PluginCommands
-from agent.api.ports import CALLS
-from agent.api.servers import Servers
-from agent.api.session import (
-    Agents,
-    Approvals,
-    Attempts,
-    Reply,
-    SessionClient,
-    SessionHistory,
-    StoredSessions,
-)
-from agent.api.wire import decode, encode
+from agent.api.wire import CALLS, decode, encode
 from agent.events import (
     Asked,
     Event,
     Noticed,
     QueueChanged,
+    Reply,
     RequestResolved,
     TurnEnded,
     UserMessageAdded,
@@ -34,6 +23,7 @@ from agent.events import (
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
+    from agent.api.session import SessionClient
     from agent.core.messages import Attachment
     from agent.core.store.nodes import Node
     from agent.session.options import Options
@@ -50,7 +40,7 @@ class _Port:
         self._port = port
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
-        if method not in CALLS[self._port]:
+        if method not in CALLS[self._port].split():
             raise AttributeError(method)
 
         async def called(*arguments: Any, **named: Any) -> Any:
@@ -60,7 +50,7 @@ class _Port:
 
 
 class RemoteSession:
-    """What `SessionClient` asks for, over a socket. The view follows the events, in their order."""
+    """The signatures of `SessionClient` over a socket. The view follows the events, in their order."""
 
     def __init__(
         self, listeners: Sequence[Listener], preview: Callable[[Sequence[Node]], None] | None
@@ -76,16 +66,12 @@ class RemoteSession:
         self._view: dict[str, Any] = {"busy": False, "queue": ()}
         self.id = ""
         self.workspace = Path()
-        calls = _Port(self._link, "")
-        for method in CALLS[""]:
-            setattr(self, method, getattr(calls, method))
-        self.history = cast(SessionHistory, _Port(self._link, "history"))
-        self.agents = cast(Agents, _Port(self._link, "agents"))
-        self.attempts = cast(Attempts, _Port(self._link, "attempts"))
-        self.approvals = cast(Approvals, _Port(self._link, "approvals"))
-        self.plugins = cast(PluginCommands, _Port(self._link, "plugins"))
-        self.stored = cast(StoredSessions, _Port(self._link, "stored"))
-        self.servers = cast(Servers, _Port(self._link, "servers"))
+        for port, methods in CALLS.items():
+            calls = _Port(self._link, port)
+            if port:
+                setattr(self, port, calls)
+            else:
+                vars(self).update({method: getattr(calls, method) for method in methods.split()})
 
     @classmethod
     async def open(
@@ -115,7 +101,7 @@ class RemoteSession:
             await session._link.close()
             raise
         session.id, session.workspace = opened["id"], Path(opened["workspace"])
-        return cast(SessionClient, session)
+        return cast("SessionClient", session)
 
     # What is known without asking
 

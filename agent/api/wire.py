@@ -23,7 +23,6 @@ from tools.kit.children import framed
 
 MODULES = frozenset(
     {
-        "agent.api.session",
         "agent.knowledge.canvas.events",
         "agent.session.history.branch_comparison",
         "agent.knowledge.context.prefix_ledger",
@@ -38,7 +37,9 @@ MODULES = frozenset(
         "agent.integrations.mcp.server_state",
         "agent.model.detect",
         "agent.model.protocol",
+        "agent.session.attempts.parallel_attempts",
         "agent.session.options",
+        "agent.session.subagents.agents",
         "agent.integrations.plugins.commands",
         "agent.integrations.plugins.failure",
         "agent.safety.grants",
@@ -69,6 +70,24 @@ MODULES = frozenset(
     }
 )
 """Where the data classes live that may cross."""
+
+CASTS = frozenset({"submit", "steer", "set_queue", "send_queue", "interrupt", "answer"})
+"""Commands of a session without an answer."""
+CALLS = {
+    "": "run go_on idle set_mode set_effort watch add_note compact context usage whole_path compare export",
+    "history": "outline heads marks mark node place steps position_of changes contents plan merged parted "
+    "restore rewind fork switch rename undoable redoable undo redo",
+    "agents": "recall waiting conversation has_ended toggle_pause tell kill copies holds_copy plan_merge "
+    "merge discard",
+    "attempts": "listed start stop ended",
+    "approvals": "grants revoke pending",
+    "plugins": "commands run run_called failures",
+    "stored": "newest session node ending before search around branch_with use_branch rename delete",
+    "servers": "states restart sign_in leave_sign_in came_back sign_out agree resources",
+}
+"""The methods that answer, of a session and of its parts; nothing else is called from the other side."""
+VIEW = ("model", "branch", "busy", "queue", "watches", "keeps_files", "mode", "effort")
+"""What is known of a session without asking and can change, beside the path."""
 
 _classes: dict[str, type[Any]] = {}
 

@@ -1,37 +1,45 @@
-"""One open session that works: what a surface talks to."""
+"""One open session: commands, queries and a view that events keep up, as every surface uses it.
+
+Everything that crosses is data: `agent.api.wire` writes all of it as JSON, so the same interface works over a
+socket (`agent.api.remote`). What is a property is known without asking; after an event it is as the
+event left it. Methods that answer are coroutines. They raise `HermesError`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.messages import Attachment, Mode, ModeName
 from agent.core.store.nodes import Node
 from agent.core.store.operations import SessionPlace
-from agent.errors import HermesError
-from agent.events import EffortChanged, ModeChanged, Noticed, TurnEnded
+from agent.errors import HermesError, StoreError
+from agent.events import EffortChanged, ModeChanged, Noticed, Reply, TurnEnded
 from agent.knowledge.context.context_table import ContextTable
-from agent.model.effort import SessionEffort
-from agent.safety.gate import Gate
-from agent.safety.grants import Grants
-from agent.session.pending_requests import PendingRequests
-from agent.session.stream import EventStream
+from agent.session.conversation.stored_sessions import StoredSessions
+from agent.session.pending_requests import Approvals
+from agent.session.subagents.agents import Agents
 from agent.session.turns.turn_queue import QueuedMessage
 from agent.session.wiring.absent import ProjectWatch
 from agent.session.wiring.agent import Agent
-from agent.session.wiring.shared_services import MAIN_AGENT
+from agent.session.wiring.session_plugins import PluginCommands
+from agent.session.wiring.shared_services import MAIN_AGENT, SharedServices
+from tools.kit.files import write_atomically
 from tools.text.safe_text import printable
 
 if TYPE_CHECKING:
     from agent.integrations.mcp.service import McpService
-    from agent.integrations.plugins.session_plugins import SessionPlugins
-    from agent.knowledge.recall.recall import Recall
+    from agent.model.catalog import ModelInfo
     from agent.session.attempts.parallel_attempts import ParallelAttempts
+    from agent.session.history.branch_comparison import BranchComparison
     from agent.session.history.navigation import HistoryNavigation
-    from agent.session.spending.metering import Metering
+    from agent.session.spending.overview import SpendingOverview
     from agent.session.subagents.scheduler import Scheduler
+    from agent.session.subagents.subagent import Services
 
 MARKING = "Marking the turn, so that it can be undone,"
 """How a notice names that."""
@@ -44,53 +52,77 @@ class Engine:
     begins by itself, except after an interrupt, when the queue is left alone.
     """
 
+    lost = False
+    """Whether the process behind it has ended, so that nothing can be asked of it any more."""
+
     def __init__(
         self,
+        base: SharedServices,
+        services: Services,
         agent: Agent,
-        stream: EventStream,
-        pending_requests: PendingRequests,
-        model: str,
-        close: Sequence[Callable[[], Awaitable[None]]],
-        gate: Gate,
-        metering: Metering,
-        watch: ProjectWatch,
         travel: HistoryNavigation,
-        attempts: ParallelAttempts | None,
-        agents: Scheduler | None,
-        recall: Recall,
-        plugins: SessionPlugins,
+        watch: ProjectWatch,
         servers: McpService,
-        effort: SessionEffort,
+        attempts: ParallelAttempts | None,
+        scheduler: Scheduler | None,
     ) -> None:
-        """`attempts` and `agents` are None where a session has none."""
+        """`attempts` and `scheduler` are None where a session has none."""
         self.session = agent.session
-        self.stream = stream
-        self.pending_requests = pending_requests
-        self.model = model
-        self.metering = metering
+        self.stream = base.stream
+        self.pending_requests = services.pending_requests
+        self.model = services.models.own.routes[0].name
+        self.metering = services.metering
         """What the session spends, and what happens when a ceiling is reached."""
-        self.plugins = plugins
+        self.session_plugins = base.plugins
         """What plugins bring into the session."""
-        self.recall = recall
+        self.recall = base.recall
         """Finds what was said and noted before."""
         self.servers = servers
         """The MCP servers of the session."""
-        self.travel = travel
+        self.history = travel
         """Going back, branching, undo and redo."""
+        self._gate = services.workspaces.shared.reach.gate
+        self.plugins = PluginCommands(base.plugins, base.emit)
+        self.approvals = Approvals(self._gate.grants, services.pending_requests.pending)
+        self.stored = StoredSessions(base.store, base.home, base.recall)
+        self._home = base.home
         self._agent = agent
         self._turn_queue = agent.turn_queue
         self._turns = agent.turns
         self._helpers = agent.helpers
-        self._close = close
-        self._gate = gate
+        self._closers = base.closers
         self._watch = watch
         self._attempts = attempts
-        self._agents = agents
-        self._effort = effort
+        self._scheduler = scheduler
+        self._effort = services.effort
         travel.busy = lambda: self.busy
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
         self._holds_message = True
+
+    @property
+    def id(self) -> str:
+        return self.session.id
+
+    @property
+    def workspace(self) -> Path:
+        """The folder it works in."""
+        return Path(self.session.record.workspace)
+
+    @property
+    def branch(self) -> str:
+        """The branch in use."""
+        return self.session.head
+
+    @property
+    def path(self) -> Sequence[Node]:
+        """All nodes from the root to the end of the branch; those no longer sent without their text."""
+        return self.session.path
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether what happens to files is kept and can be taken back."""
+        return self.history.keeps_files
 
     @property
     def busy(self) -> bool:
@@ -117,10 +149,11 @@ class Engine:
             raise HermesError("Folding the conversation was stopped; nothing was changed.")
         return task.result()
 
-    def approve(self, mode: ModeName) -> None:
-        """Choose the mode of the gate for the rest of the session."""
+    async def set_mode(self, mode: ModeName) -> Mode:
+        """Choose the mode of the gate for the rest of the session; the one that is in force then."""
         self._gate.mode = mode
         self.stream.emit(ModeChanged(mode=self._gate.mode))
+        return self._gate.mode
 
     @property
     def mode(self) -> Mode:
@@ -147,11 +180,6 @@ class Engine:
         self.stream.emit(Noticed(kind="info", text=effort.told))
         return effort.word
 
-    @property
-    def grants(self) -> Grants:
-        """What the person allowed for more than once."""
-        return self._gate.grants
-
     async def watch(self, on: bool) -> None:
         """Notice from now on what others change in the project, or no longer; a notice says so.
 
@@ -174,14 +202,20 @@ class Engine:
         return self._attempts
 
     @property
-    def agents(self) -> Scheduler:
-        """The agents it sends, to steer and stop them. Raises `HermesError` where none can be sent."""
-        if self._agents is None:
+    def scheduler(self) -> Scheduler:
+        """Steers and stops the agents it sends. Raises `HermesError` where none can be sent."""
+        if self._scheduler is None:
             raise HermesError("In this session no other agents can be sent; see subagents.depth.")
-        return self._agents
+        return self._scheduler
+
+    @property
+    def agents(self) -> Agents:
+        """The agents it sent, as a surface sees them; each method raises `HermesError` where none can be."""
+        return Agents(lambda: self.scheduler, self.history)
 
     @property
     def queue(self) -> tuple[str, ...]:
+        """Messages that wait for the turn to end."""
         return self._turn_queue.queue
 
     def set_queue(self, texts: Sequence[str]) -> None:
@@ -220,6 +254,18 @@ class Engine:
             if self._holds_message:
                 asyncio.get_running_loop().call_soon(self._task.cancel)
 
+    def answer(self, request: str, reply: Reply) -> None:
+        """Answer a request that waits, by its id; one that is over already is left as it is."""
+        for asked in self.pending_requests.pending():
+            if asked.id == request and not asked.reply.done():
+                future: asyncio.Future[Any] = asked.reply
+                future.set_result(reply if isinstance(reply, type(asked.cancelled)) else asked.cancelled)
+
+    async def add_note(self, text: str) -> None:
+        """Add what a process printed to the conversation, for the model to read."""
+        await self.session.add("notice", text, {"kind": "process", "to_model": True})
+        self.stream.emit(Noticed(kind="process", text=text))
+
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Work on one message to its end (for surfaces that do nothing else meanwhile)."""
         self._begin(QueuedMessage(text, tuple(attachments)), "prompt", kept=False)
@@ -244,12 +290,53 @@ class Engine:
             await asyncio.wait([self._task])
             await asyncio.sleep(0)
 
+    async def usage(self) -> SpendingOverview:
+        """What was spent: this session and this day, by whom, beside the ceilings."""
+        from agent.session.spending.overview import overview
+
+        return await overview(self.metering)
+
+    async def whole_path(self) -> Sequence[Node]:
+        """All nodes from the root to the end of the branch in use, as they were written."""
+        return await self.session.whole_path()
+
+    async def compare(self, left: str, right: str) -> BranchComparison:
+        """Two branches, given by their names, against each other."""
+        from agent.session.history.branch_comparison import compare
+
+        one = (left, await self.session.store.path(self.id, left))
+        other = (right, await self.session.store.path(self.id, right))
+        steps = await self.history.steps()
+        found = await asyncio.to_thread(compare, one, other, steps, _model_price)
+        files = await self.history.changes(found.left.position, found.right.position)
+        return replace(found, files=files)
+
+    async def export(self, node: int) -> Path:
+        """Write the conversation up to a node as a page, secrets masked; the file."""
+        from agent.session.export.html_page import page_of
+        from tools.registry import registry
+
+        session, store = self.session.record, self.session.store
+        nodes = [*await store.before(session.id, node, 1 << 30), await self.history.node(node)]
+        file = self._home.root / "exports" / f"{session.id}-{node}.html"
+
+        def write() -> None:
+            page = page_of(session, nodes, registry, secrets=store.secrets, branch=self.branch)
+            private_folder(file.parent)
+            write_atomically(file, page.encode(), PRIVATE_FILE)
+
+        try:
+            await asyncio.to_thread(write)
+        except OSError as error:
+            raise StoreError(f"{file} cannot be written: {error.strerror}.") from error
+        return file
+
     async def aclose(self) -> None:
         """Stop what runs and close everything, in order; one failure does not keep the rest open."""
         self.interrupt()
         await self.idle()
-        await self.travel.under_way.settled()
-        errors = [error for close in self._close if (error := await _closed(close)) is not None]
+        await self.history.under_way.settled()
+        errors = [error for close in reversed(self._closers) if (error := await _closed(close)) is not None]
         if errors:
             raise errors[0]
 
@@ -261,7 +348,7 @@ class Engine:
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
         """A turn, which can be undone when it is over."""
-        before = await self._helpers.ask(MARKING, self.travel.place, None)
+        before = await self._helpers.ask(MARKING, self.history.place, None)
         self._holds_message = True
         if self._stopping and (task := asyncio.current_task()) is not None:
             task.cancel()
@@ -276,10 +363,10 @@ class Engine:
         begun = next((node for node in reversed(self.session.path) if _begins_turn(node)), None)
 
         async def began() -> SessionPlace:
-            place = await self.travel.place()
+            place = await self.history.place()
             if begun is None:
                 return place
-            return replace(place, node=begun.parent, step=await self.travel.position_of(begun.id))
+            return replace(place, node=begun.parent, step=await self.history.position_of(begun.id))
 
         before = await self._helpers.ask(MARKING, began, None)
         ended = await self._turns.go_on()
@@ -291,7 +378,9 @@ class Engine:
         if before is None:
             return
         over = asyncio.ensure_future(
-            self._helpers.ask(MARKING, lambda: self.travel.turn_over(before, text), None, through=HermesError)
+            self._helpers.ask(
+                MARKING, lambda: self.history.turn_over(before, text), None, through=HermesError
+            )
         )
         try:
             await asyncio.shield(over)
@@ -323,3 +412,10 @@ async def _closed(close: Callable[[], Awaitable[None]]) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+def _model_price(model: str) -> ModelInfo | None:
+    from agent.model.catalog import lookup
+
+    provider, _, name = model.partition("/")
+    return lookup(name, provider)

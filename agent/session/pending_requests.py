@@ -25,7 +25,7 @@ from agent.events import (
     RequestResolved,
     Room,
 )
-from agent.safety.grants import spelled
+from agent.safety.grants import Grant, Grants, spelled
 from agent.safety.impact import Impact
 from agent.safety.verdict import Verdict
 from tools.context import PersonAnswer
@@ -156,3 +156,23 @@ class PendingRequests:
             if request.reply.done() or agent not in ("", request.agent):
                 continue
             request.reply.set_result(request.cancelled)
+
+
+class Approvals:
+    """What was allowed, and what waits for a yes."""
+
+    def __init__(self, grants: Grants, asked: Callable[[], Sequence[Asked]]) -> None:
+        self._grants = grants
+        self._asked = asked
+
+    async def grants(self) -> Sequence[Grant]:
+        """What was allowed for more than once and still holds."""
+        return self._grants.all()
+
+    async def revoke(self, grant: Grant) -> bool:
+        """Take a lasting yes back; whether it still held."""
+        return await self._grants.revoke(grant)
+
+    async def pending(self) -> Sequence[Asked]:
+        """Every request that waits for a person, oldest first."""
+        return self._asked()

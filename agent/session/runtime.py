@@ -250,23 +250,8 @@ async def _assemble(
     )
     if team is not None and opened.owned:
         await team.find_again()
-    return Engine(
-        agent,
-        base.stream,
-        pending_requests,
-        talk.routes[0].name,
-        list(reversed(base.closers)),
-        gate,
-        talk.metering,
-        watch,
-        travel,
-        attempts,
-        None if team is None else team.scheduler,
-        base.recall,
-        base.plugins,
-        servers,
-        services.effort,
-    )
+    scheduler = None if team is None else team.scheduler
+    return Engine(base, services, agent, travel, watch, servers, attempts, scheduler)
 
 
 def _web(base: SharedServices) -> WebServices:

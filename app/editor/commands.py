@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from agent.api.session import SessionClient
 from tools.text.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 
 @dataclass(frozen=True, slots=True)

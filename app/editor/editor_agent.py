@@ -206,7 +206,7 @@ class EditorAgent:
     async def _deleted(self, session: str) -> None:
         from agent.core.store.store import Store
         from agent.knowledge.recall.recall import Recall
-        from agent.session.conversation.deleting import delete_session
+        from agent.session.conversation.stored_sessions import delete_session
 
         home = Home.locate()
         if not home.keeps_sessions():

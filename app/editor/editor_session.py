@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from acp import schema
 
-from agent.api.session import Reply, SessionClient
 from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.events import (
@@ -18,6 +17,7 @@ from agent.events import (
     Asked,
     Event,
     QuestionAsked,
+    Reply,
     RequestResolved,
     StepTaken,
     ToolFinished,
@@ -31,6 +31,9 @@ from app.editor.live_terminal import LiveTerminal, exit_code_of
 from app.editor.questions import answer_of, fields_of, filled_of, form_of, question_of
 from tools.services.editor import Screen
 from tools.text.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from typing import Literal
 
 from acp import schema
 
-from agent.api.session import Reply
 from agent.core.event_data import FormReply
 from agent.events import (
     ApprovalAsked,
@@ -18,6 +17,7 @@ from agent.events import (
     Decision,
     ForecastAsked,
     QuestionAsked,
+    Reply,
 )
 from agent.integrations.mcp.forms import filled_form
 from agent.integrations.server_events import FormAsked

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.api.session import Reply
 from agent.core.event_data import FormReply
 from agent.events import (
     ApprovalAsked,
@@ -14,6 +13,7 @@ from agent.events import (
     Decision,
     ForecastAsked,
     QuestionAsked,
+    Reply,
 )
 from agent.integrations.mcp.forms import filled_form
 from agent.integrations.server_events import FormAsked

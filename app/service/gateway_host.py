@@ -26,7 +26,7 @@ from app.service.hosted_session import HostedSession
 from app.service.session_hub import SessionHub
 
 if TYPE_CHECKING:
-    from agent.api.local.session import LocalSession
+    from agent.api.session import SessionClient
     from agent.core.config.schema import Settings
     from agent.integrations.gateways.people import ChatScope
     from agent.integrations.gateways.ports import ChatSession, How, WordKind
@@ -50,7 +50,7 @@ class GatewaySession:
         return self.hosted.title
 
     @property
-    def client(self) -> LocalSession:
+    def client(self) -> SessionClient:
         return self.hosted.client
 
     @property
@@ -137,7 +137,7 @@ class GatewayHost:
         from agent.core.config.loader import load
 
         loaded = load(self._home, dict(os.environ), Path.cwd())
-        return await transcribed(session.client.engine, loaded.settings, loaded.environ, data, name)
+        return await transcribed(session.client, loaded.settings, loaded.environ, data, name)
 
     def keep_image(self, data: bytes, name: str) -> Attachment:
         return self._attachments.keep(data, name)

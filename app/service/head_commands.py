@@ -13,7 +13,7 @@ from app.tui.commands.slash_words import words_of
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.local.session import LocalSession
+    from agent.api.session import SessionClient
     from agent.core.store.operations import Operation
     from agent.integrations.gateways.ports import WordKind
     from agent.session.history.navigation import NavigationResult
@@ -35,7 +35,7 @@ class HeadCommand:
     """What may follow it; empty where nothing does."""
 
 
-async def word_kind(client: LocalSession, name: str) -> WordKind:
+async def word_kind(client: SessionClient, name: str) -> WordKind:
     """What `/name` is beside commands: that of a plugin, a skill or a prompt of a server, or nothing."""
     if any(each.name == name for each in await client.plugins.commands()):
         return "plugin"

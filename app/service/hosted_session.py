@@ -35,8 +35,8 @@ from app.service.retelling import ended_meanwhile, last_node, retold, waiting_of
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.local.session import LocalSession
-    from agent.api.session import Reply
+    from agent.api.session import SessionClient
+    from agent.events import Reply
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class HostedSession:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.client: LocalSession
+        self.client: SessionClient
         self.log: EventLog
         self.title = ""
         self.used = 0.0
@@ -276,10 +276,10 @@ class HostedSession:
         for event in early:
             self._keep(event)
         for event in missed:
-            self._keep(self.client.numbered(event))
+            self._keep(self.client.stream.numbered(event))
         waiting = without_said(waiting_of(told), missed)
         if waiting:
-            database = self.client.engine.session.store.database
+            database = self.client.session.store.database
             for text in await database.read(lambda c: handed_texts(c, self.id)):
                 # A messenger brings it again, with its receipt.
                 if text in waiting:

@@ -16,12 +16,11 @@ from typing import Any, cast
 
 from agent.api.child import EngineServer
 from agent.api.frames import Outlet, read_frame
-from agent.api.session import Reply
 from agent.api.wire import WireError
 from agent.core.home import Home, private_folder
 from agent.core.messages import Attachment
 from agent.errors import HermesError
-from agent.events import EffortChanged, Event, Noticed, TurnEnded, TurnStarted
+from agent.events import EffortChanged, Event, Noticed, Reply, TurnEnded, TurnStarted
 from app.service.doors import HeadIdentity, TurnedAwayError
 from app.service.hosted_session import HostedSession
 from app.service.session_hub import SessionHub

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from textual.timer import Timer
     from textual.widget import Widget
 
-    from agent.api.session import AgentConversation, SessionClient
+    from agent.api.session import SessionClient
+    from agent.session.subagents.agents import AgentConversation
     from app.tui.commands.keys import Keys
     from app.tui.conversation.bridge import Bridge
     from app.tui.conversation.sender import MessageSender

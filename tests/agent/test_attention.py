@@ -117,8 +117,8 @@ async def test_files_that_are_taken_back_are_not_put_down_to_the_person(
     async with bench(tmp_path, script) as b, b.engine(attended=True) as engine:
         await watchers[0].ready()
         await engine.run("go")
-        await engine.travel.undo()
-        await engine.travel.redo()
+        await engine.history.undo()
+        await engine.history.redo()
         await watchers[0].catch_up()
         told = [(change.by, change.call != "", change.files[0].kind) for change in b.seen(FilesChanged)]
         assert told == [("agent", True, "added"), ("agent", False, "removed"), ("agent", False, "added")]

@@ -96,7 +96,7 @@ async def taken(engine: Engine, root: Path, times: int, forth: bool = False) -> 
     """Undo or redo so many turns; how the tree looked after each."""
     found: list[Seen] = []
     for _ in range(times):
-        _, went = await (engine.travel.redo() if forth else engine.travel.undo())
+        _, went = await (engine.history.redo() if forth else engine.history.undo())
         assert went.restored is not None and went.restored.skipped == ()
         found.append(look(root))
     return found
@@ -114,7 +114,7 @@ async def test_whatever_changed_the_tree_all_of_it_is_undone_and_done_again(tmp_
                 states.append(look(root))
             assert b.server.refusals == []
             assert failed(b) == []
-            assert {item.path for item in engine.travel.coverage().left_out} == SPECIAL
+            assert {item.path for item in engine.history.coverage().left_out} == SPECIAL
             for one, other in pairwise(states):
                 assert len(different(one, other)) >= 5
             for expected, found in zip(reversed(states[:-1]), await taken(engine, root, 4), strict=True):
@@ -154,14 +154,14 @@ async def test_a_file_above_a_hundred_megabytes_comes_back_or_is_named_beforehan
             for text in ("change it", "delete it"):
                 assert (await engine.run(text)).outcome == "done"
                 states.append(look(b.workspace))
-            named = {item.path for item in engine.travel.coverage().left_out}
+            named = {item.path for item in engine.history.coverage().left_out}
             if kept:
                 assert named == set()
                 assert different((await taken(engine, b.workspace, 2))[-1], states[0]) == {}
                 assert different((await taken(engine, b.workspace, 2, forth=True))[-1], states[2]) == {}
                 return
             for _ in range(2):
-                _, went = await engine.travel.undo()
+                _, went = await engine.history.undo()
                 assert went.restored is not None
                 assert [item.path for item in went.restored.skipped] == ["large"]
             assert not large.exists() and not (b.workspace / "b").exists()

@@ -46,7 +46,7 @@ async def test_a_turn_goes_on_where_its_process_was_killed(tmp_path: Path, image
             said = [node.kind for node in engine.session.path if node.kind in ("user", "assistant", "tool")]
             assert said == ["user", *["assistant", "tool"] * 2, "assistant"]
             assert await engine.go_on() is None
-            await engine.travel.undo()
+            await engine.history.undo()
             assert [node for node in engine.session.path if node.kind in ("user", "assistant")] == []
         assert first.server.refusals == []
 

@@ -50,13 +50,13 @@ async def test_a_message_that_is_stopped_before_its_turn_has_begun_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with bench(tmp_path, by_step(["Never asked."])) as b, b.engine() as engine:
-        place = engine.travel.place
+        place = engine.history.place
 
         async def slowly() -> Any:
             await asyncio.sleep(0.05)
             return await place()
 
-        monkeypatch.setattr(engine.travel, "place", slowly)
+        monkeypatch.setattr(engine.history, "place", slowly)
         turn = asyncio.create_task(engine.run("do this"))
         await asyncio.sleep(0.01)
         engine.interrupt()

@@ -92,7 +92,7 @@ async def test_500_tools_cost_little_and_the_prefix_stays_while_tools_come_and_g
                 ended = await engine.run(f"Message {turn}.")
                 assert ended.outcome == "done", ended.error
                 while f"extra_{turn}" not in next(
-                    each.tools for each in engine.servers.servers() if each.name == "box"
+                    each.tools for each in (await engine.servers.states()) if each.name == "box"
                 ):
                     await asyncio.sleep(0.001)
         bodies = [each.body for each in at.server.requests if each.body.get("tools")]

@@ -127,7 +127,7 @@ async def storm(folder: Path, runs: int, seed: int, wave: int = 20, at_once: int
                     first.setdefault(event.agent)
 
             engine.stream.subscribe(hear)
-            scheduler = _scheduler(engine.agents, at_once, folder / "reports")
+            scheduler = _scheduler(engine.scheduler, at_once, folder / "reports")
             done = 0
             while done < runs:
                 count = min(wave, runs - done)

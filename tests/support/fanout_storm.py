@@ -283,7 +283,7 @@ def _paid_again(made: Bench, known: int, stored: Mapping[str, set[str]]) -> list
 
 def _found_again(made: Bench, engine: Engine) -> tuple[tuple[int, int], list[str]]:
     """How many agents were cut off and how many copies are there; what is not as it should be."""
-    runs, problems = engine.agents.runs(), list[str]()
+    runs, problems = engine.scheduler.runs(), list[str]()
     cut = [run for run in runs if run.standing == "interrupted"]
     for run in runs:
         if run.report is None or run.standing not in ("completed", "interrupted"):
@@ -291,7 +291,7 @@ def _found_again(made: Bench, engine: Engine) -> tuple[tuple[int, int], list[str
     folder = made.home / "copies"
     held = [holder.agent for holder in holders(folder).values() if holder.session == engine.session.id]
     problems += [
-        f"the copy of {agent} was not found" for agent in held if not engine.agents.copies.holds(agent)
+        f"the copy of {agent} was not found" for agent in held if not engine.scheduler.copies.holds(agent)
     ]
     return (len(cut), len(held)), problems
 
@@ -301,13 +301,15 @@ async def _to_the_end(made: Bench, engine: Engine) -> list[str]:
     going = asyncio.create_task(_gone_on(engine), name="what goes on")
     done, _ = await asyncio.wait([going], timeout=PATIENCE)
     if not done:
-        hangs = [f"{run.id} ({run.task.goal}): {run.standing} {run.action}" for run in engine.agents.runs()]
+        hangs = [
+            f"{run.id} ({run.task.goal}): {run.standing} {run.action}" for run in engine.scheduler.runs()
+        ]
         told = "\n".join([*hangs, tasks_here(), last_of(made.events)])
         going.cancel()
         return [f"what went on did not end within {PATIENCE:.0f} s:\n{told}"]
     ended = going.result()
     problems = [] if ended.text == OVER else [f"the session ended with {ended.outcome}: {ended.text[:100]}"]
-    agents = engine.agents
+    agents = engine.scheduler
     for run in agents.runs():
         if run.standing != "completed":
             why = run.report.error if run.report else ""
@@ -322,7 +324,7 @@ async def _to_the_end(made: Bench, engine: Engine) -> list[str]:
 
 async def _gone_on(engine: Engine) -> TurnEnded:
     ended = await engine.run(GO_ON)
-    await engine.agents.wait([run.id for run in engine.agents.runs()])
+    await engine.scheduler.wait([run.id for run in engine.scheduler.runs()])
     return ended
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.api.local.session import LocalSession
 from agent.session.engine import Engine
 
 
 def engine_of(app: Any) -> Engine:
     """The engine of the session that an application has open; it works in this process."""
     client = app.need_client()
-    assert isinstance(client, LocalSession)
-    return client.engine
+    assert isinstance(client, Engine)
+    return client

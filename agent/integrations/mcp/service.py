@@ -277,7 +277,7 @@ class McpService:
         kept.is_signed_in = True
         await self.restart(server)
 
-    def leave_sign_in(self, server: str) -> None:
+    async def leave_sign_in(self, server: str) -> None:
         """Leave a sign-in that is under way."""
         self._sign_ins.cancel(server)
 
@@ -316,7 +316,7 @@ class McpService:
             kept.catalog = accepted
         self.changed()
 
-    def servers(self) -> tuple[ServerState, ...]:
+    async def states(self) -> tuple[ServerState, ...]:
         """All servers and how they do."""
         return tuple(self._state(name, kept) for name, kept in self._kept.items())
 

@@ -67,7 +67,7 @@ class LiveAttempt:
     """What its copy was without; empty when it was whole."""
     started: float = field(default_factory=time.monotonic)
     stopping: bool = False
-    work: asyncio.Task[TurnEnded] | None = field(default=None, repr=False)
+    work: asyncio.Task[TurnEnded] | None = field(default=None, repr=False, metadata={"json": False})
     """Its turn while it runs."""
 
     @property
@@ -100,8 +100,7 @@ class ParallelAttempts:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starting = asyncio.Lock()
 
-    @property
-    def all(self) -> tuple[LiveAttempt, ...]:
+    async def listed(self) -> tuple[LiveAttempt, ...]:
         """Those of this run of the program, oldest first."""
         return tuple(self._attempts)
 
@@ -133,7 +132,7 @@ class ParallelAttempts:
             self._tasks[attempt.head] = asyncio.create_task(work, name=attempt.head)
         return tuple(attempt for attempt, _ in begun)
 
-    def stop(self, number: int | None = None) -> tuple[LiveAttempt, ...]:
+    async def stop(self, number: int | None = None) -> tuple[LiveAttempt, ...]:
         """Stop one attempt, or all of them; what they did so far is kept. Returns those that worked."""
         chosen = [self._numbered(number)] if number is not None else self._attempts
         working = tuple(attempt for attempt in chosen if attempt.running)
@@ -154,9 +153,9 @@ class ParallelAttempts:
 
         `HistoryNavigation.plan(attempt.position)` shows what happens to files. Raises `HermesError`.
         """
-        return await self._travel.switch(self.ended(number).head, choices=choices)
+        return await self._travel.switch((await self.ended(number)).head, choices=choices)
 
-    def ended(self, number: int) -> LiveAttempt:
+    async def ended(self, number: int) -> LiveAttempt:
         """An attempt that can be picked. Raises `HermesError`."""
         attempt = self._numbered(number)
         if attempt.running:
@@ -165,7 +164,7 @@ class ParallelAttempts:
 
     async def close(self) -> None:
         """Stop all and wait until their work is kept."""
-        self.stop()
+        await self.stop()
         await self.wait()
 
     # Within

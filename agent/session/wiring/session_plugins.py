@@ -1,14 +1,16 @@
-"""The plugins of an engine: found, what they bring known; nothing of them is started yet."""
+"""The plugins of an open session: found, and their slash commands as every surface calls them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.events import Event, Noticed
+from agent.integrations.plugins.commands import PluginCommand
+from agent.integrations.plugins.failure import PluginFailure
 from agent.integrations.plugins.session_plugins import SessionPlugins
 
 if TYPE_CHECKING:
@@ -32,3 +34,33 @@ async def open_plugins(
         return found_plugins(around, lambda text: emit(Noticed(kind="warning", text=text)))
 
     return await asyncio.to_thread(found)
+
+
+class PluginCommands:
+    """The slash commands that the plugins of the session registered, and how their code does."""
+
+    def __init__(self, plugins: SessionPlugins, emit: Callable[[Event], None]) -> None:
+        self._plugins = plugins
+        self._emit = emit
+
+    async def commands(self) -> Sequence[PluginCommand]:
+        """All of them, by plugin."""
+        return self._plugins.commands()
+
+    async def run(self, name: str, text: str, show: bool = True) -> str:
+        """Carry one out with the text behind it; what it says. With `show` that becomes a notice."""
+        said = await self._plugins.run_command(name, text)
+        if show and said.strip():
+            self._emit(Noticed(kind="info", text=said))
+        return said
+
+    async def run_called(self, text: str, *, show: bool = True) -> str | None:
+        """What the command says that a message `/name rest` calls; None where it calls none of a plugin."""
+        name, _, rest = text[1:].strip().partition(" ")
+        if not text.startswith("/") or all(name != command.name for command in self._plugins.commands()):
+            return None
+        return await self.run(name, rest.strip(), show)
+
+    async def failures(self) -> Sequence[PluginFailure]:
+        """What went wrong last with the code of each, where something did."""
+        return self._plugins.failures()

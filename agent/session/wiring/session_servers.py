@@ -106,7 +106,7 @@ def resource_reader(service: McpService) -> ResourceReader:
     and nothing for an empty address."""
 
     async def read(server: str, uri: str) -> str | None:
-        if server not in {each.name for each in service.servers()}:
+        if server not in {state.name for state in await service.states()}:
             return None
         if not uri:
             return ""

@@ -33,7 +33,7 @@ async def transcribed(
 
     if engine.mode in ("plan", "deny"):
         raise HermesError(f"Nothing leaves in mode {engine.mode}, so the recording was not written down")
-    brought = plugin_services(engine.plugins).get("transcribe")
+    brought = plugin_services(engine.session_plugins).get("transcribe")
     names = {} if brought is None else {"transcribe": brought.name}
     found = readiness(settings, environ, sees=False, brought=names)
     ready = next(each for each in found if each.tool == "transcribe")

@@ -10,25 +10,27 @@ import asyncio
 import dataclasses
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from agent.api.opening import open_session
-from agent.api.session import Reply, SessionClient
 from agent.core.config.known_secrets import secrets_of_home
 from agent.core.home import Home
 from agent.core.store.export import masked
 from agent.core.store.search import Filters
 from agent.core.store.store import Store
 from agent.errors import HermesError
-from agent.events import ApprovalAsked, Asked, Decision, Event, QuestionAsked, ToolFinished
+from agent.events import ApprovalAsked, Asked, Decision, Event, QuestionAsked, Reply, ToolFinished
 from agent.session.options import Options
 from agent.session.wiring.recall import open_recall
 from tools.context import PersonAnswer
 from tools.text.safe_text import clean, reveal
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 MOST = 100
 """Rows of one answer."""

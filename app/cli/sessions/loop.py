@@ -9,7 +9,6 @@ import signal
 import sys
 
 from agent.api.opening import open_session
-from agent.api.plugin_commands import run_called
 from agent.errors import ConfigError, HermesError
 from agent.events import (
     Asked,
@@ -63,7 +62,7 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
             if text in ("/quit", "/exit"):
                 break
             try:
-                if text and await run_called(client.plugins, text) is None:
+                if text and await client.plugins.run_called(text) is None:
                     await client.run(text)
             except HermesError as error:
                 say(str(error), sys.stderr)

@@ -14,10 +14,9 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from agent.api.opening import Listener, open_session
-from agent.api.plugin_commands import run_called
 from agent.core.messages import Attachment
 from agent.errors import ConfigError, ExitCode
 from agent.events import (
@@ -33,6 +32,9 @@ from app.cli.options import options_of
 from app.tui.startup.fast_args import FastOptions
 from tools.command_name import command_name
 from tools.text.safe_text import clean
+
+if TYPE_CHECKING:
+    pass
 
 MAX_STDIN = 4_000_000
 """Characters read from stdin as a message."""
@@ -117,7 +119,7 @@ async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Seque
             loop.add_signal_handler(number, client.interrupt)
         if isinstance(view, JsonView):
             view.stop = client.interrupt
-        said = await run_called(client.plugins, text, show=args.json)
+        said = await client.plugins.run_called(text, show=args.json)
         if said is not None:
             if not args.json:
                 print(said, flush=True)

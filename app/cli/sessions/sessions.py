@@ -234,7 +234,7 @@ async def _rename(store: Store, args: argparse.Namespace) -> None:
 
 async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
     from agent.knowledge.recall.recall import Recall
-    from agent.session.conversation.deleting import delete_session
+    from agent.session.conversation.stored_sessions import delete_session
 
     session = await store.find_session(args.session)
     question = f"Delete {one_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"

@@ -11,7 +11,8 @@ from widgets.panes.agent_row import UNDER_WAY
 from widgets.rows.row_text import one_line
 
 if TYPE_CHECKING:
-    from agent.api.session import AgentConversation, Agents, SessionClient
+    from agent.api.session import SessionClient
+    from agent.session.subagents.agents import AgentConversation, Agents
     from app.tui.app_context import AppContext
 
 

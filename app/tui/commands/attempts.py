@@ -11,7 +11,7 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from agent.api.session import Attempt
+    from agent.api.session import LiveAttempt
     from app.tui.commands.history_actions import HistoryPort
 
 
@@ -51,14 +51,14 @@ def read(argument: str) -> AttemptsRequest:
     return AttemptsRequest("begin", int(word), rest.strip(), models)
 
 
-def told(attempts: Sequence[Attempt]) -> str:
+def told(attempts: Sequence[LiveAttempt]) -> str:
     """How attempts stand, a line for each. Pure."""
     if not attempts:
         return f"There are no attempts in this session yet. {USAGE}"
     return "\n".join(_line(each) for each in attempts)
 
 
-def _line(attempt: Attempt) -> str:
+def _line(attempt: LiveAttempt) -> str:
     running = attempt.outcome == "running"
     state = "works" if running else _ENDED.get(attempt.outcome, attempt.outcome)
     paths = f"{attempt.changed:,} {'path' if attempt.changed == 1 else 'paths'} changed"
@@ -67,7 +67,7 @@ def _line(attempt: Attempt) -> str:
     if attempt.model:
         about.insert(0, clean(attempt.model))
     words = one_line(attempt.text)[:120]
-    return f"{attempt.branch}: {', '.join(about)}" + (f". {words}" if words else "")
+    return f"{attempt.head}: {', '.join(about)}" + (f". {words}" if words else "")
 
 
 _ENDED = {"interrupted": "stopped", "budget": "requests used up", "denied": "stopped at the gate"}
@@ -80,16 +80,16 @@ async def carry_out(app: HistoryPort, argument: str) -> str:
     if wish.act == "begin":
         app.say("The project is being copied.")
         begun = await attempts.start(wish.message, wish.number or 0, wish.models or None)
-        names = ", ".join(each.branch for each in begun)
+        names = ", ".join(each.head for each in begun)
         left = next((each.left_out for each in begun if each.left_out), "")
         whole = f" Copies are {clean(left)}." if left else ""
         return f"At work on it: {names}. The project stays as it is until you pick one.{whole}"
     if wish.act == "stop":
         stopped = await attempts.stop(wish.number)
-        names = ", ".join(each.branch for each in stopped)
+        names = ", ".join(each.head for each in stopped)
         return f"Stopped: {names}." if stopped else "None of them works at the moment."
     if wish.act == "pick" and wish.number is not None:
-        return await app.history_actions.switch((await attempts.ended(wish.number)).branch)
+        return await app.history_actions.switch((await attempts.ended(wish.number)).head)
     return told(await attempts.listed())
 
 

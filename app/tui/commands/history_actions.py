@@ -13,10 +13,10 @@ from app.tui.screens.history.plan_words import wants_a_look
 from app.tui.screens.history.said_messages import RewindTarget, SaidMessage, back_with, said
 
 if TYPE_CHECKING:
-    from agent.api.session import SessionClient, SessionHistory
+    from agent.api.session import SessionClient
     from agent.core.store.operations import Operation
     from agent.events import BranchSwitched
-    from agent.session.history.navigation import NavigationResult
+    from agent.session.history.navigation import HistoryNavigation, NavigationResult
     from agent.workspace.checkpoints.restore.plan import RestorePlan
     from agent.workspace.checkpoints.restore.ref_plan import Choice
     from app.tui.app_context import AppContext
@@ -48,7 +48,7 @@ class HistoryActions:
         """The draft that was put into the prompt."""
 
     @property
-    def history(self) -> SessionHistory:
+    def history(self) -> HistoryNavigation:
         """Raises `HermesError` while there is none."""
         return self._app.need_client().history
 

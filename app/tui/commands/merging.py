@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from agent.session.history.navigation import BUSY
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent.api.session import Agents
     from agent.core.store.operations import Operation
+    from agent.session.history.navigation import BUSY
+    from agent.session.subagents.agents import Agents
     from agent.workspace.checkpoints.restore.plan import RestorePlan
     from agent.workspace.checkpoints.restore.ref_plan import Choice
     from app.tui.commands.history_actions import HistoryPort

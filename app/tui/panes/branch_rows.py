@@ -16,7 +16,7 @@ from widgets.panes.files import PaneFileChange
 from widgets.transcript.items import CallItem
 
 if TYPE_CHECKING:
-    from agent.api.session import SessionHistory
+    from agent.session.history.navigation import HistoryNavigation
 
 CALLS = 200
 """Calls that the log shows of a branch."""
@@ -33,12 +33,12 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
     return [(call_at(path, at, registry), path[at].created) for at in tools]
 
 
-async def panes_of(history: SessionHistory) -> list[PaneFileChange]:
+async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
     """How files differ from the beginning of the session, by what it did. Raises `HermesError`."""
     return await _rows(history, await _files(history))
 
 
-async def ignored_files(history: SessionHistory, listed: Container[str]) -> list[PaneFileChange]:
+async def ignored_files(history: HistoryNavigation, listed: Container[str]) -> list[PaneFileChange]:
     """The same of files in the workspace that are not `listed`: the watch leaves out only ignored ones."""
     changes = await _files(history)
     return await _rows(
@@ -46,14 +46,14 @@ async def ignored_files(history: SessionHistory, listed: Container[str]) -> list
     )
 
 
-async def _files(history: SessionHistory) -> list[PathChange]:
+async def _files(history: HistoryNavigation) -> list[PathChange]:
     """All that leads from the beginning to now, without folders and without what git keeps for itself."""
     changes = await history.changes(0, (await history.place()).step)
     sides = ((each, each.after or each.before) for each in git_apart(changes).files)
     return [each for each, entry in sides if entry is not None and entry.kind.value != "folder"]
 
 
-async def _rows(history: SessionHistory, changes: Sequence[PathChange]) -> list[PaneFileChange]:
+async def _rows(history: HistoryNavigation, changes: Sequence[PathChange]) -> list[PaneFileChange]:
     files = FileChanges(history.contents)
     found: list[PaneFileChange] = []
     for change, told in zip(changes[:FILES], await files.described(changes[:FILES]), strict=True):

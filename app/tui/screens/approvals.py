@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 
-from agent.api.session import Approvals
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from agent.safety.grants import Grant
@@ -19,6 +18,9 @@ from app.tui.screens.page import Page
 from app.tui.screens.wording import line
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit
+
+if TYPE_CHECKING:
+    from agent.api.session import Approvals
 
 POLL = 0.5
 """Seconds between two looks at what holds and waits."""

@@ -22,7 +22,7 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.api.servers import Servers
+    from agent.api.session import McpService
     from agent.integrations.mcp.server_state import ServerState, ToolState
 
 POLL = 1.0
@@ -70,7 +70,7 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         Binding("l", "log", "Its log", id="servers.log"),
     ]
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: McpService) -> None:
         super().__init__(ServerRows())
         self._servers = servers
 

@@ -24,7 +24,7 @@ from app.tui.screens.wording import line, words
 from widgets.rows.reader import Reader
 
 if TYPE_CHECKING:
-    from agent.api.servers import Servers
+    from agent.api.session import McpService
 
 POLL = 0.25
 """Seconds between two looks at whether the server has said where to sign in."""
@@ -40,7 +40,7 @@ class SignInDialog(Dialog[str]):
     enters = "go on with it"
     leaves: ClassVar[str] = "cancel"
 
-    def __init__(self, servers: Servers, name: str, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, servers: McpService, name: str, environ: Mapping[str, str] = os.environ) -> None:
         super().__init__()
         self._servers = servers
         self._server = name

@@ -12,12 +12,11 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agent.api.opening import open_session
-from agent.api.session import SessionClient
 from agent.errors import HermesError
 from agent.events import ApprovalAsked, Decision, Noticed, QueueChanged, TextAdded, TurnEnded
 from agent.integrations.mcp.server_state import ServerState
@@ -28,6 +27,9 @@ from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 from tests.support.waiting import PATIENCE
 from tests.support.web_server import web_server
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 
 @asynccontextmanager

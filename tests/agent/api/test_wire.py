@@ -18,14 +18,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import events
-from agent.api.ports import PORTS
-from agent.api.wire import MODULES, WireError, decode, decode_error, encode, encode_error
+from agent.api.wire import CALLS, CASTS, MODULES, VIEW, WireError, decode, decode_error, encode, encode_error
 from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import Node
 from agent.errors import HermesError, ModelError
 from agent.events import Event
+from agent.integrations.mcp.service import McpService
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
+from agent.session.attempts.parallel_attempts import ParallelAttempts
+from agent.session.conversation.stored_sessions import StoredSessions
+from agent.session.engine import Engine
+from agent.session.history.navigation import HistoryNavigation
+from agent.session.pending_requests import Approvals
+from agent.session.subagents.agents import Agents
+from agent.session.wiring.session_plugins import PluginCommands
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
 
 
@@ -98,6 +105,18 @@ def test_an_error_keeps_class_words_and_facts(error: HermesError) -> None:
     assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))
 
 
+PORTS: dict[str, type] = {
+    "": Engine,
+    "history": HistoryNavigation,
+    "agents": Agents,
+    "attempts": ParallelAttempts,
+    "approvals": Approvals,
+    "plugins": PluginCommands,
+    "stored": StoredSessions,
+    "servers": McpService,
+}
+
+
 def _typed_names(module: str) -> dict[str, Any]:
     """What a module imports for its annotations only."""
     source = Path(str(importlib.import_module(module).__file__)).read_text("utf-8")
@@ -151,11 +170,16 @@ def test_everything_the_interface_names_may_cross() -> None:
     waiting: list[type[Any]] = [
         kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)
     ]
-    for port in PORTS.values():
-        for name, method in vars(port).items():
-            function = method.fget if isinstance(method, property) else method
-            if inspect.isfunction(function) and not name.startswith("_"):
-                waiting += [each for hint in hints(function).values() for each in _classes(hint)]
+    for port, methods in CALLS.items():
+        for name in methods.split():
+            method = getattr(PORTS[port], name)
+            assert inspect.iscoroutinefunction(method), name
+            waiting += [each for hint in hints(method).values() for each in _classes(hint)]
+    for name in (*CASTS, *VIEW):
+        method = getattr(Engine, name, None)
+        function = method.fget if isinstance(method, property) else method
+        if function is not None:
+            waiting += [each for hint in hints(function).values() for each in _classes(hint)]
     seen: set[type[Any]] = set()
     while waiting:
         kind = waiting.pop()

@@ -15,9 +15,6 @@ from typing import Any, NamedTuple
 from textual.screen import Screen
 
 import app
-from agent.api.local.approvals import LocalApprovals
-from agent.api.local.stored import LocalStored
-from agent.api.session import AgentConversation
 from agent.automation.schedule.book import JobBook
 from agent.core.config.schema import LearningSettings
 from agent.core.home import Home
@@ -29,6 +26,9 @@ from agent.model.detect import DetectedServer
 from agent.model.local.sources import STANDARD
 from agent.model.providers import NoModelError
 from agent.safety.grants import Grants
+from agent.session.conversation.stored_sessions import StoredSessions
+from agent.session.pending_requests import Approvals
+from agent.session.subagents.agents import AgentConversation
 from app.tui.commands.keys import resolve
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.conversation.conversation_screen import ConversationScreen
@@ -153,9 +153,9 @@ async def world(folder: Path) -> AsyncIterator[World]:
 Opener = Callable[[World, Staged], Awaitable[Screen[Any]]]
 
 
-def stored(world: World) -> LocalStored:
+def stored(world: World) -> StoredSessions:
     """Its sessions, as screens ask for them."""
-    return LocalStored(world.store, Home(world.folder))
+    return StoredSessions(world.store, Home(world.folder))
 
 
 class Opened(NamedTuple):
@@ -237,9 +237,7 @@ def _candidate(world: World, _app: Staged) -> CandidateScreen:
 OPENED: dict[type[Screen[Any]], Opened] = {
     AgentScreen: Opened(_agent),
     ApprovalDialog: Opened(at_once(lambda _, app: ApprovalDialog(story.approval(), app.spill))),
-    ApprovalsScreen: Opened(
-        at_once(lambda world, _: ApprovalsScreen(LocalApprovals(world.grants, list))), "x"
-    ),
+    ApprovalsScreen: Opened(at_once(lambda world, _: ApprovalsScreen(Approvals(world.grants, list))), "x"),
     AuditScreen: Opened(at_once(lambda world, _: AuditScreen(world.audit)), "v"),
     BrowserScreen: Opened(at_once(lambda world, _: BrowserScreen(world.folder / "browser")), "p"),
     BranchesScreen: Opened(at_once(lambda *_: BranchesScreen(BRANCHES)), "R"),

@@ -380,7 +380,7 @@ async def test_cleared_agents_come_back_when_they_go_on(tmp_path: Path) -> None:
         pane.focus()
         await scene.pilot.press("x")
         await scene.until(lambda: not pane.agents)
-        await engine_of(scene.app).agents.send_input("agent-1", "on")
+        await engine_of(scene.app).scheduler.send_input("agent-1", "on")
         await scene.until(lambda: [each.agent for each in pane.agents] == ["agent-1"])
         assert len(scene.bench.seen(AgentStarted)) == 2
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent.api.local.approvals import LocalApprovals
 from agent.events import ApprovalAsked
 from agent.safety.grants import Grants
+from agent.session.pending_requests import Approvals
 from app.tui.screens import approvals as screens
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.approvals import ApprovalsScreen, about
@@ -70,7 +70,7 @@ def waits() -> list[ApprovalAsked]:
 
 
 def host_of(grants: Grants, pending: Callable[[], Any] = list) -> PageHost:
-    return PageHost(lambda: ApprovalsScreen(LocalApprovals(grants, pending)))
+    return PageHost(lambda: ApprovalsScreen(Approvals(grants, pending)))
 
 
 def shown(host: PageHost) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.api.session import Attempt
 from agent.errors import ConfigError
+from agent.session.attempts.parallel_attempts import LiveAttempt
 from app.tui.commands.attempts import AttemptsRequest, read, told
 from app.tui.screens import dialog as dialogs
 from tests.agent.session.attempts.test_parallel_attempts import Engineer, write
@@ -42,8 +42,8 @@ def test_what_means_nothing_is_answered_with_how_to_write_it(argument: str) -> N
 
 
 def test_attempts_are_told_in_a_line_each_without_control_bytes() -> None:
-    one = Attempt("attempt-1", None, "done", "All\nwell\x1b[31m", 1, 2, "")
-    two = Attempt("attempt-2", "big", "running", "", 3, 0, "")
+    one = LiveAttempt("attempt-1", "", None, 0, "done", "All\nwell\x1b[31m", calls=1, changed=2)
+    two = LiveAttempt("attempt-2", "", "big", 0, calls=3)
     assert told([one, two]).splitlines() == [
         "attempt-1: done, 1 call, 2 paths changed. All well",
         "attempt-2: big, works, 3 calls",

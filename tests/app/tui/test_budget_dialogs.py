@@ -123,7 +123,7 @@ async def test_an_agent_at_its_ceiling_stops_unless_it_is_raised(tmp_path: Path,
 async def test_a_kill_closes_the_dialog_of_the_one_that_asks(tmp_path: Path) -> None:
     async with asked(tmp_path, sends("one"), "subagents: {forecast_tokens: null, tokens: 100}\n") as scene:
         await dialog(scene, CeilingDialog)
-        await engine_of(scene.app).agents.kill("agent-1")
+        await engine_of(scene.app).scheduler.kill("agent-1")
         await scene.until(lambda: not isinstance(scene.app.screen, Dialog), "the dialog to close")
         await scene.until(lambda: scene.bench.seen(TurnEnded), "the end")
         assert scene.app.bridge.state.questions == 0

@@ -69,7 +69,7 @@ async def let_them_work(scene: Stage) -> None:
     await scene.until(lambda: money.prompt.steering == (STEER,), "what waits for its next request")
     await scene.pilot.press("escape")
     await scene.until(screen(scene, type(scene.app.session)))
-    root, _ = await engine_of(scene.app).agents.copies.places("agent-2")
+    root, _ = await engine_of(scene.app).scheduler.copies.places("agent-2")
     (root / "go").touch()
     await scene.until(lambda: row(scene, "agent-2").state == "done", "the end of the one that was told")
     pane = scene.app.session.agents
@@ -110,7 +110,7 @@ async def test_three_agents_one_fails_one_is_steered_one_is_killed_and_one_key_u
         await let_them_work(scene)
         outcomes = {each.agent: each.outcome for each in scene.bench.seen(AgentEnded)}
         assert outcomes == {"agent-1": "failed", "agent-2": "done", "agent-3": "interrupted"}
-        runs = engine_of(scene.app).agents.runs()
+        runs = engine_of(scene.app).scheduler.runs()
         assert [run.standing for run in runs] == ["failed", "completed", "killed"]
         assert state_of(shop) == before
         left = requests_of(scene, "Write down")

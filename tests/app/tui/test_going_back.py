@@ -120,12 +120,12 @@ async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
         app = scene.app
         await scene.until(lambda: app.session.calls.count == 2)
         node = next(item.node for item in scene.items(UserItem) if item.text == "run echo x >b")
-        app.run_worker(engine_of(app).travel.rewind(node))
+        app.run_worker(engine_of(app).history.rewind(node))
         await scene.until(lambda: app.session.calls.count == 1)
         assert [change.path for change in app.session.files.changes] == ["a"]
         assert app.bridge.state.head == "main-2"
         assert "↳ main-2" in app.session.status.render_line(0).text
-        app.run_worker(engine_of(app).travel.switch("main"))
+        app.run_worker(engine_of(app).history.switch("main"))
         await scene.until(lambda: app.session.calls.count == 2)
         assert [change.path for change in app.session.files.changes] == ["a", "b"]
         assert app.bridge.state.head == ""

@@ -18,8 +18,6 @@ import pytest
 import yaml
 from textual.widgets import OptionList
 
-from agent.api.local.approvals import LocalApprovals
-from agent.api.local.stored import LocalStored
 from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.core.store.store import Store
@@ -28,6 +26,8 @@ from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice
 from agent.safety.audit.log import AuditLog
 from agent.safety.grants import Grants
+from agent.session.conversation.stored_sessions import StoredSessions
+from agent.session.pending_requests import Approvals
 from app.tui.commands.shell import run_shell
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.approvals import ApprovalsScreen
@@ -126,7 +126,7 @@ async def test_titles_of_sessions(tmp_path: Path, start: int) -> None:
                 connection.execute(
                     "UPDATE sessions SET title = ?, workspace = ?, model = ? WHERE id = ?", row
                 )
-        screen = SessionsScreen(LocalStored(store, Home(tmp_path)), "")
+        screen = SessionsScreen(StoredSessions(store, Home(tmp_path)), "")
         watch.app.push_screen(screen)
         await until(watch.pilot, lambda: any(listed.option_count for listed in screen.query(OptionList)))
         listed, seen = screen.query_one(OptionList), []
@@ -198,7 +198,7 @@ async def test_approvals_that_hold_and_wait(tmp_path: Path) -> None:
             await grants.give(grant)
     asked = [waiting(kind) for kind in NUMBERED]
     async with watched(SIZE) as watch:
-        page = ApprovalsScreen(LocalApprovals(grants, lambda: asked))
+        page = ApprovalsScreen(Approvals(grants, lambda: asked))
         await show_page(watch, page, len(asked) + len(grants.all()), NUMBERED)
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from textual.widgets import OptionList
 
-from agent.api.local.stored import LocalStored
 from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.events import FileChange, FilesChanged
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
+from agent.session.conversation.stored_sessions import StoredSessions
 from agent.workspace.git import checkout
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.context import ContextScreen
@@ -93,7 +93,7 @@ async def test_what_was_found_and_what_stands_around_it(tmp_path: Path, step: in
             )
             await store.append(session.id, "user", kind.text, {"origin": "prompt"})
             await store.append(session.id, "tool", f"zebra {kind.text}", {"tool": kind.text})
-        watch.app.push_screen(screen := SearchScreen(LocalStored(store, Home(tmp_path)), "zebra"))
+        watch.app.push_screen(screen := SearchScreen(StoredSessions(store, Home(tmp_path)), "zebra"))
         await until(watch.pilot, lambda: screen.query(RowList) and screen.query_one(RowList).count)
         await until(watch.pilot, lambda: screen.query_one(RowList).count >= min(len(kinds), 100))
         await every_page(watch, screen.query_one(RowList))
@@ -111,7 +111,7 @@ async def test_the_preview_of_a_session(tmp_path: Path, step: int) -> None:
             await store.append(session.id, "tool", kind.text, {"tool": kind.text})
             await store.append(session.id, "assistant", kind.text, {})
             await store.append(session.id, "user", kind.text.lstrip(), {"origin": "prompt"})
-        watch.app.push_screen(screen := SessionsScreen(LocalStored(store, Home(tmp_path)), ""))
+        watch.app.push_screen(screen := SessionsScreen(StoredSessions(store, Home(tmp_path)), ""))
         await until(watch.pilot, lambda: screen.query(OptionList))
         await until(watch.pilot, lambda: screen.query_one(OptionList).option_count == min(len(kinds), 200))
         for _ in kinds[:: 1 + len(kinds) // 60]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agent.api.session import AgentConversation
 from agent.events import AgentEnded, AgentProgressed, TodosChanged
+from agent.session.subagents.agents import AgentConversation
 from app.tui.conversation import active_conversation
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.screens import dialog as dialogs

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agent.api.local.stored import LocalStored
 from agent.core.home import Home
 from agent.core.store.store import Store
+from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import Dialog
 from app.tui.screens.sessions import sessions
@@ -41,7 +41,7 @@ def listed(folder: Path, *keys: str, empty: bool = False, dialog: bool = False) 
         async with await (Store.open(path) if empty else shelf.filled(path)) as store:
             newest = await store.latest_session()
             screen = SessionsScreen(
-                LocalStored(store, Home(folder)), newest.id if newest else "", lambda: shelf.NOW
+                StoredSessions(store, Home(folder)), newest.id if newest else "", lambda: shelf.NOW
             )
             app.push_screen(screen)
             await still(screen, pilot)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agent.api.local.stored import LocalStored
 from agent.core.home import Home
 from agent.knowledge.recall.recall import Recall
+from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens.sessions.search import SearchScreen
 from tests.support import found
 from tests.support.staged import Staged, scene
@@ -41,7 +41,7 @@ def searched(folder: Path, text: str, *keys: str) -> Any:
 
     async def act(app: Staged, pilot: Pilot[Any]) -> None:
         async with await found.filled(folder / "state.db") as store:
-            app.push_screen(SearchScreen(LocalStored(store, Home(Path())), text, now=lambda: found.NOW))
+            app.push_screen(SearchScreen(StoredSessions(store, Home(Path())), text, now=lambda: found.NOW))
             await still(app, pilot)
             for key in keys:
                 await pilot.press(key)
@@ -77,7 +77,7 @@ def test_each_answer_to_a_question_says_how_it_was_found(
     async def act(app: Staged, pilot: Pilot[Any]) -> None:
         async with await found.filled(tmp_path / "state.db") as store:
             recall = Recall(store)
-            stored = LocalStored(store, Home(Path()), recall)
+            stored = StoredSessions(store, Home(Path()), recall)
             text = "which of the tests here were the slowest in october"
             app.push_screen(SearchScreen(stored, text, now=lambda: found.NOW))
             await still(app, pilot)
@@ -101,7 +101,7 @@ def test_skills_learnings_and_notes_stand_among_the_hits(
     async def act(app: Staged, pilot: Pilot[Any]) -> None:
         async with await found.filled(tmp_path / "state.db") as store:
             recall = Recall(store, sources=found.shelves())
-            stored = LocalStored(store, Home(Path()), recall)
+            stored = StoredSessions(store, Home(Path()), recall)
             app.push_screen(SearchScreen(stored, "tests", now=lambda: found.NOW))
             await still(app, pilot)
             await recall.close()

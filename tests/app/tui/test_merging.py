@@ -204,7 +204,7 @@ async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_pat
 @pytest.mark.thorough
 async def test_a_new_folder_that_is_left_keeps_its_files_out_until_it_is_taken(tmp_path: Path) -> None:
     async with sent(tmp_path, call("write_file", path="shop/tax.py", content="x\n")) as scene:
-        agents, folder = engine_of(scene.app).agents, scene.bench.workspace / "shop"
+        agents, folder = engine_of(scene.app).scheduler, scene.bench.workspace / "shop"
         run = agents.run("agent-1")
         plan = await agents.copies.plan_merge("agent-1")
         rows = PlanRows(plan.items, {"shop": "mine", "shop/tax.py": "checkpoint"}, MERGE)
@@ -245,9 +245,9 @@ async def test_hunks_that_are_left_stay_in_the_copy(tmp_path: Path) -> None:
     tool = call("write_file", path="a.txt", content="".join(changed))
     async with sent(tmp_path, tool, text="".join(lines)) as scene:
         engine = engine_of(scene.app)
-        agents, file = engine.agents, scene.bench.workspace / "a.txt"
+        agents, file = engine.scheduler, scene.bench.workspace / "a.txt"
         plan = await agents.copies.plan_merge("agent-1")
-        parted = await engine.travel.parted(plan.items[0])
+        parted = await engine.history.parted(plan.items[0])
         await agents.copies.merge(agents.run("agent-1"), plan, {"a.txt": parted.part(frozenset({1}))})
         assert ("three" in file.read_text(), "last" in file.read_text()) == (True, False)
         assert agents.copies.holds("agent-1")
@@ -280,7 +280,7 @@ async def test_all_copies_are_looked_at_until_the_person_has_seen_enough(tmp_pat
 async def test_merges_between_which_something_was_said_are_undone_one_by_one(tmp_path: Path) -> None:
     async with sent(tmp_path, *CHANGES) as scene:
         engine = engine_of(scene.app)
-        travel, agents = engine.travel, engine.agents
+        travel, agents = engine.history, engine.scheduler
         run, file = agents.run("agent-1"), scene.bench.workspace / "new.txt"
 
         async def merge(paths: list[str], onto: Operation | None) -> Operation | None:

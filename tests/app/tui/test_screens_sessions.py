@@ -11,10 +11,10 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from agent.api.local.stored import LocalStored
 from agent.core.home import Home
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
+from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.sessions.sessions import SessionsScreen, age
 from tests.support.waiting import until
@@ -53,7 +53,7 @@ def text_of(screen: SessionsScreen) -> str:
 async def opened(
     host: Host, pilot: Pilot[None], store: Store, home: Path, current: str = ""
 ) -> SessionsScreen:
-    screen = SessionsScreen(LocalStored(store, Home(home)), current)
+    screen = SessionsScreen(StoredSessions(store, Home(home)), current)
     await host.push_screen(screen, host.outcomes.append)
     await until(pilot, lambda: screen.query_one(OptionList).option_count == 3 and "Done" in text_of(screen))
     return screen
@@ -192,7 +192,7 @@ async def test_wide_characters_keep_a_list_alone_within_its_edges(tmp_path: Path
         await store.append(session.id, "user", WIDE_TEXT, {"origin": "prompt"})
         host = Host()
         async with host.run_test(size=(width, 24)) as pilot:
-            screen = SessionsScreen(LocalStored(store, Home(tmp_path)), "")
+            screen = SessionsScreen(StoredSessions(store, Home(tmp_path)), "")
             await host.push_screen(screen)
             await until(pilot, lambda: screen.query_one(OptionList).option_count == 1)
             listed = screen.query_one(OptionList)
@@ -210,7 +210,7 @@ async def test_wide_characters_keep_list_and_preview_within_their_edges(tmp_path
         await store.append(session.id, "user", WIDE_TEXT, {"origin": "prompt"})
         host = Host()
         async with host.run_test(size=(width, 24)) as pilot:
-            screen = SessionsScreen(LocalStored(store, Home(tmp_path)), "")
+            screen = SessionsScreen(StoredSessions(store, Home(tmp_path)), "")
             await host.push_screen(screen)
             await until(pilot, lambda: "会議" in text_of(screen))
             text = screen.query_one("#sessions-text", Static)

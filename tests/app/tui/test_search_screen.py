@@ -11,12 +11,12 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from agent.api.local.stored import LocalStored
 from agent.core.home import Home
 from agent.core.store.query_line import parse
 from agent.core.store.search import SearchHit, SearchHits
 from agent.core.store.store import Store
 from agent.knowledge.recall.recall import Recall
+from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens.sessions.search import ChosenHit, ChosenNote, SearchScreen
 from app.tui.screens.sessions.search_rows import HitRows, around, found_by, kind_of, when
 from tests.support import found
@@ -48,7 +48,7 @@ async def until(pilot: Pilot[None], true: Any) -> None:
 
 
 async def opened(host: Host, store: Store, text: str = "") -> SearchScreen:
-    screen = SearchScreen(LocalStored(store, Home(Path())), text, now=lambda: found.NOW)
+    screen = SearchScreen(StoredSessions(store, Home(Path())), text, now=lambda: found.NOW)
     await host.push_screen(screen, host.outcomes.append)
     return screen
 
@@ -184,7 +184,7 @@ async def test_skills_learnings_and_notes_are_hits_of_their_own_kinds_and_lead_t
     recall = Recall(store, sources=sources)
     host = Host()
     async with host.run_test(size=(100, 30)) as pilot:
-        stored = LocalStored(store, Home(Path()), recall)
+        stored = StoredSessions(store, Home(Path()), recall)
         await host.push_screen(SearchScreen(stored, "tests", now=lambda: found.NOW), host.outcomes.append)
         rows = host.screen.query_one(HitRows)
         await until(pilot, lambda: {"skills", "learnings"} <= {hit.source for hit in rows.hits})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
-from agent.api.session import SessionClient
 from agent.session.history.branch_comparison import BranchComparison
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.restore.hunk_restore import Parted
@@ -16,6 +16,9 @@ from app.tui.screens.history.restoring import RestoreServices
 from app.tui.screens.history.rewind import RewindServices
 from app.tui.screens.history.said_messages import SaidMessage
 from widgets.transcript.items import Item
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 
 def restore_services(client: SessionClient) -> RestoreServices:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from agent.api.session import SessionClient
 from agent.core.store.branches import OutlineRow
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node, first_line
@@ -16,6 +16,9 @@ from app.tui.commands.history_actions import HistoryActions
 from app.tui.screens.history.file_changes import FileChanges
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, What
 from tools.text.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
 
 
 class EngineTimeline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -14,7 +14,6 @@ from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
-from agent.api.session import StoredSessions
 from agent.core.store.query_line import Query, QueryLine, parse, parse_line
 from agent.core.store.search import MAX_HITS, PATIENCE, Order, SearchHits
 from agent.errors import HermesError
@@ -28,6 +27,9 @@ from app.tui.screens.sessions.search_rows import EMPTY, LOOKING, NOTHING, HitPre
 from app.tui.screens.skin_of import palette_of
 from app.tui.screens.wording import line
 from widgets.rows.row_list import RowList
+
+if TYPE_CHECKING:
+    from agent.session.conversation.stored_sessions import StoredSessions
 
 FIRST = 24
 """Hits that are shown at once: a screenful, whose texts cost a few milliseconds."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -17,7 +17,6 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from agent.api.session import StoredSessions
 from agent.core.store.nodes import Node, Session
 from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
@@ -30,6 +29,9 @@ from app.tui.screens.page import HELP
 from app.tui.screens.wording import line
 from tools.text.safe_text import clean, truncate
 from tools.text.words import ago
+
+if TYPE_CHECKING:
+    from agent.session.conversation.stored_sessions import StoredSessions
 
 EMPTY = "No sessions yet. What is said in one is kept, and listed here."
 BACK = "esc back"

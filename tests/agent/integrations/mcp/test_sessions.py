@@ -70,13 +70,13 @@ async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_change
         assert results(at)[0]["content"] == "[resource note://1]\nwhat note://1 says"
         # A yes counts for what was shown, and for nothing else.
         async with at.engine() as engine:
-            (state,) = engine.servers.servers()
+            (state,) = await engine.servers.states()
             (tool,) = [each for each in state.offer if each.why]
             assert "\n-Says it again.\n+Says it to everybody.\n" in tool.difference
             with pytest.raises(ServerError, match="its tools changed while you looked"):
                 await engine.servers.agree("box", "something else")
             await engine.servers.agree("box", state.seen)
-            assert engine.servers.servers()[0].parked == ()
+            assert (await engine.servers.states())[0].parked == ()
 
 
 ODD: dict[str, Any] = {
@@ -163,7 +163,7 @@ async def test_a_server_asks_the_model_and_a_message_names_its_prompts_and_resou
         async with at.engine() as engine:
             await engine.run("/mcp__box__greet Ada Lovelace")
             await engine.run("see @box:note://7, and mail me@box:note://8 or @nobody:note://9")
-            states = engine.servers.servers()
+            states = await engine.servers.states()
         said = json.loads(results(at)[0]["content"])
         assert said["content"] == {"type": "text", "text": "hello from the model"}
         asked = next(each.body for each in at.server.requests if not each.body.get("tools"))
@@ -215,11 +215,11 @@ async def test_a_server_of_which_nothing_is_known_is_tried_again_by_itself(
     async with bench(tmp_path, [say("done")]) as at:
         at.config(settings(box=plain("waits-for", str(mark))))
         async with at.engine(attended=True) as engine:
-            while engine.servers.servers()[0].health.failures < 1:
+            while (await engine.servers.states())[0].health.failures < 1:
                 await asyncio.sleep(0.01)
             mark.write_text("")
             async with asyncio.timeout(60):
-                while not engine.servers.servers()[0].tools:
+                while not (await engine.servers.states())[0].tools:
                     await asyncio.sleep(0.01)
         notices = [event.text for event in at.seen(Noticed)]
         assert any("box cannot do this: it ended with code 4" in text for text in notices)

@@ -198,7 +198,7 @@ def is_starting(server: Server) -> bool:
 async def address_of(service: McpService) -> str:
     """Where a person has to sign in, as soon as the server has said so."""
     async with asyncio.timeout(60):
-        while not (address := service.servers()[0].sign_in):
+        while not (address := (await service.states())[0].sign_in):
             await asyncio.sleep(0.02)
     return address
 
@@ -210,7 +210,7 @@ async def test_a_session_signs_in_waits_for_the_person_and_signs_out(tmp_path: P
         try:
             with pytest.raises(ServerError, match="asks for a sign-in"):
                 await service.call("web", "echo", {"text": "hi"})
-            assert service.servers()[0].health.state == "sign-in"
+            assert (await service.states())[0].health.state == "sign-in"
             signing = asyncio.create_task(service.sign_in("web"))
             address = await address_of(service)
             # While the person is away no clock runs.
@@ -222,7 +222,7 @@ async def test_a_session_signs_in_waits_for_the_person_and_signs_out(tmp_path: P
                 await service.came_back("web", "http://evil.example/callback?code=1")
             await asyncio.to_thread(follow, address)
             await asyncio.wait_for(signing, 60)
-            state = service.servers()[0]
+            state = (await service.states())[0]
             assert (state.health.state, state.signed_in, state.sign_in) == ("ready", True, None)
             assert (await service.call("web", "echo", {"text": "hi"}))["content"] == "hi"
             assert await service.sign_out("web") and not await service.sign_out("web")
@@ -239,10 +239,10 @@ async def test_a_sign_in_that_is_left_refused_or_brought_back_from_elsewhere(tmp
         try:
             signing = asyncio.create_task(service.sign_in("web"))
             await address_of(service)
-            service.leave_sign_in("web")
+            await service.leave_sign_in("web")
             with pytest.raises(ServerError, match="the sign-in was left"):
                 await signing
-            assert service.servers()[0].sign_in is None
+            assert (await service.states())[0].sign_in is None
             web.broken["authorize"] = (302, {"error": "access_denied"})
             signing = asyncio.create_task(service.sign_in("web"))
             await asyncio.to_thread(follow, await address_of(service))
@@ -262,7 +262,7 @@ async def test_a_sign_in_that_is_left_refused_or_brought_back_from_elsewhere(tmp
 
             await service.came_back("web", f" {await asyncio.to_thread(ends_at)}\n")
             await asyncio.wait_for(signing, 60)
-            assert service.servers()[0].signed_in
+            assert (await service.states())[0].signed_in
         finally:
             await service.close()
 

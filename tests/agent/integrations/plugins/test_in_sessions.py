@@ -73,8 +73,8 @@ async def test_what_a_plugin_brings_is_there_in_a_session(tmp_path: Path) -> Non
         made.config("web: {search: {providers: []}}")
         async with made.engine(approve=None) as engine:
             await engine.run("do it")
-            (command,) = engine.plugins.commands()
-            assert (command.name, await engine.plugins.run_command("loud", "hi")) == ("loud", "HI")
+            (command,) = engine.session_plugins.commands()
+            assert (command.name, await engine.session_plugins.run_command("loud", "hi")) == ("loud", "HI")
         shouted, wrong, blocked, skill, search = [json.loads(each.result) for each in made.seen(ToolFinished)]
         assert shouted == {"result": "HELLO"}
         assert "error" in wrong and blocked == {"error": "no terminal today", "status": "blocked"}

@@ -35,12 +35,12 @@ async def test_a_note_goes_with_its_turn_and_comes_back_with_it(tmp_path: Path, 
         await engine.run("first")
         await engine.run("second")
         assert await entries(b, target) == ("One.", "Two.")
-        await engine.travel.undo()
+        await engine.history.undo()
         assert await entries(b, target) == ("One.",)
-        await engine.travel.undo()
+        await engine.history.undo()
         assert await entries(b, target) == ()
-        await engine.travel.redo()
-        await engine.travel.redo()
+        await engine.history.redo()
+        await engine.history.redo()
         assert await entries(b, target) == ("One.", "Two.")
         assert not list(Home(b.home).memories.rglob("*.bak.*"))
 
@@ -51,7 +51,7 @@ async def test_a_note_taken_back_is_no_edit_by_hand_for_the_next_write(tmp_path:
     async with bench(tmp_path, script) as b, b.engine() as engine:
         await engine.run("first")
         await engine.run("second")
-        await engine.travel.undo()
+        await engine.history.undo()
         await engine.run("third")
         assert await entries(b) == ("One.", "Three.")
         assert not list(Home(b.home).memories.rglob("*.bak.*"))
@@ -61,7 +61,7 @@ async def test_a_note_of_the_person_written_meanwhile_stays(tmp_path: Path) -> N
     async with bench(tmp_path, by_step([remember("One."), say("1")])) as b, b.engine() as engine:
         await engine.run("first")
         await notes(b).write("memory", [MemoryOperation("add", "Mine.", "")], Origin(0.0, by="person"))
-        went = (await engine.travel.undo())[1]
+        went = (await engine.history.undo())[1]
         assert await entries(b) == ("One.", "Mine.")
         assert went.restored is not None and "MEMORY.md" in went.restored.sentence()
 
@@ -83,7 +83,7 @@ async def test_a_note_and_a_file_of_one_turn_go_together(tmp_path: Path) -> None
             assert paths[1:] == [("a.txt",), ("b.txt",)]
             assert paths[0][-1] == str(Home(b.home).memories / "MEMORY.md")
         async with b.engine(resume_last=True) as engine:
-            await engine.travel.undo()
+            await engine.history.undo()
             assert await entries(b) == () and not list(b.workspace.iterdir())
 
 

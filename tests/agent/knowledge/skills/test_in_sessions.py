@@ -232,19 +232,19 @@ async def test_a_skill_is_made_mended_and_taken_back(tmp_path: Path) -> None:
         assert [each["success"] for each in results(b)] == [True] * 5
         assert "+Say hello kindly." in results(b)[1]["diff"]
         assert not folder.exists()
-        await engine.travel.undo()
+        await engine.history.undo()
         assert (folder / "SKILL.md").read_text().endswith("Say hello kindly.\n")
         assert not (folder / "references").exists()
-        await engine.travel.undo()
+        await engine.history.undo()
         assert (folder / "references" / "names.md").read_text() == "Ana\n"
-        await engine.travel.undo()
+        await engine.history.undo()
         assert not (folder / "references").exists()
-        await engine.travel.undo()
+        await engine.history.undo()
         assert (folder / "SKILL.md").read_text() == GOOD
-        await engine.travel.undo()
+        await engine.history.undo()
         assert not folder.exists()
         for _ in range(4):
-            await engine.travel.redo()
+            await engine.history.redo()
         assert (folder / "SKILL.md").exists()
 
 
@@ -265,7 +265,7 @@ async def test_a_bundled_skill_is_copied_before_it_is_changed(tmp_path: Path) ->
         copy = skills(b) / "data" / "plots"
         assert viewed["skill_dir"] == str(copy) and viewed["scope"] == "user"
         assert (copy / "scripts" / "plot.py").exists() and (copy / "references" / "house.md").exists()
-        await engine.travel.undo()
+        await engine.history.undo()
         assert not copy.exists()
 
 

@@ -76,7 +76,7 @@ async def test_three_attempts_work_apart_and_the_picked_one_is_undone_with_one_k
         assert copies(b) == []
         numbers: dict[tuple[str, ...], int] = {}
         for attempt in begun:
-            changes = await engine.travel.changes(0, attempt.position)
+            changes = await engine.history.changes(0, attempt.position)
             numbers[tuple(change.path for change in changes if change.path != "old")] = attempt.number
         first, second = numbers[("a",)], numbers["a", "sub", "sub/b"]
         went = await engine.attempts.pick(second)
@@ -85,13 +85,13 @@ async def test_three_attempts_work_apart_and_the_picked_one_is_undone_with_one_k
         said = [node.content for node in engine.session.path if node.kind == "user"]
         assert said == ["hello", "build it"]
         assert (await engine.run("go on")).outcome == "done"
-        await engine.travel.undo()
-        await engine.travel.undo()
+        await engine.history.undo()
+        await engine.history.undo()
         assert files(b) == {"old": "old"}
         assert engine.session.head == "main"
         await engine.attempts.pick(first)
         assert files(b) == {"a": "first", "old": "old"}
-        await engine.travel.switch("main")
+        await engine.history.switch("main")
         assert files(b) == {"old": "old"}
         started, ended = b.seen(AgentStarted), b.seen(AgentEnded)
         assert sorted(event.agent for event in ended) == [event.agent for event in started]
@@ -112,7 +112,7 @@ async def test_one_fails_and_one_is_stopped_and_the_third_is_not_disturbed(tmp_p
             slow = next(attempt for attempt in begun if attempt.running)
             while not list(b.home.glob("copies/*/work/half")):
                 await asyncio.sleep(0.02)
-            assert engine.attempts.stop(slow.number) == (slow,)
+            assert await engine.attempts.stop(slow.number) == (slow,)
             await engine.attempts.wait()
         assert slow.outcome == "interrupted"
         assert sorted(attempt.outcome for attempt in begun) == ["done", "failed", "interrupted"]
@@ -120,7 +120,7 @@ async def test_one_fails_and_one_is_stopped_and_the_third_is_not_disturbed(tmp_p
         assert files(b) == {}
         await engine.attempts.pick(slow.number)
         assert files(b) == {"half": "half\n"}
-        await engine.travel.undo()
+        await engine.history.undo()
         assert files(b) == {}
         outcomes = {event.agent: event.outcome for event in b.seen(AgentEnded)}
         assert outcomes == {attempt.head: attempt.outcome for attempt in begun}
@@ -163,11 +163,11 @@ async def test_what_the_person_changed_meanwhile_is_a_conflict_when_a_attempt_is
         (b.workspace / "a").write_text("mine")
         await engine.attempts.wait()
         (b.workspace / "a").write_text("mine again")
-        plan = await engine.travel.plan(attempt.position)
+        plan = await engine.history.plan(attempt.position)
         assert [(item.path, item.state) for item in plan.items] == [("a", "conflict")]
         await engine.attempts.pick(1)
         assert files(b) == {"a": "mine again"}
-        await engine.travel.switch("main")
+        await engine.history.switch("main")
         assert files(b) == {"a": "mine again"}
         await engine.attempts.pick(1, {"a": "checkpoint"})
         assert files(b) == {"a": "theirs"}
@@ -216,7 +216,7 @@ async def test_what_makes_no_sense_is_refused_in_a_sentence(tmp_path: Path) -> N
                 await engine.attempts.start(prompt, count)
         with pytest.raises(HermesError, match="none was begun"):
             await engine.attempts.pick(1)
-        assert [head.name for head in await engine.travel.heads()] == ["main"]
+        assert [head.name for head in await engine.history.heads()] == ["main"]
         b.config("checkpoints: {enabled: false}")
     async with b.engine() as engine:
         with pytest.raises(HermesError, match="not kept"):
@@ -236,7 +236,7 @@ async def test_closing_the_session_stops_its_attempts_and_keeps_their_work(tmp_p
         assert copies(b) == []
         async with b.engine(resume_last=True) as engine:
             assert engine.session.head == "main"
-            await engine.travel.switch("attempt-1")
+            await engine.history.switch("attempt-1")
             assert files(b) == {"x": "x\n"}
             assert not [event for event in b.seen(Noticed) if event.kind == "recovery"]
 
@@ -284,7 +284,7 @@ async def test_a_kill_leaves_no_copies_and_marks_the_branches_as_interrupted(tmp
                 path = await engine.session.store.path(engine.session.id, head)
                 assert path[-1].data["outcome"] == "interrupted"
                 assert [node.data["outcome"] for node in path if node.kind == "tool"] == ["interrupted"]
-            await engine.travel.switch("attempt-1")
+            await engine.history.switch("attempt-1")
             assert files(b) == {}
         assert copies(b) == []
         b.events.clear()

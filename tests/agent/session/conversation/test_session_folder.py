@@ -94,10 +94,10 @@ async def test_a_session_moves_when_that_is_said_and_its_steps_stay_where_they_w
             assert "The session moved" in sent and str(third) in str(
                 b.server.requests[-1].body["messages"][0]
             )
-            await engine.travel.undo()
+            await engine.history.undo()
             assert files(third) == before
             with pytest.raises(HermesError, match="made in another folder"):
-                await engine.travel.undo()
+                await engine.history.undo()
         assert files(third) == before and files(b.workspace) == {"f.txt": "ruined\n"}
         async with await Store.open(b.home / "state.db") as store:
             assert (await store.session(session)).workspace == str(third)
@@ -152,9 +152,9 @@ async def test_another_project_under_the_old_name_is_left_alone(tmp_path: Path) 
             assert refused.returncode == 1 and "another folder" in refused.stderr, refused.stdout
         async with b.engine(resume=session) as engine:
             await engine.run("look")
-            await engine.travel.undo()
+            await engine.history.undo()
             with pytest.raises(HermesError, match="another folder"):
-                await engine.travel.undo()
+                await engine.history.undo()
         assert files(b.workspace) == there
 
 
@@ -177,9 +177,9 @@ async def test_a_command_that_makes_the_workspace_anew_is_undone(tmp_path: Path)
         async with b.engine() as engine:
             await engine.run("go")
             assert files(b.workspace) == {}
-            await engine.travel.undo()
+            await engine.history.undo()
             assert files(b.workspace) == before
-            await engine.travel.redo()
+            await engine.history.redo()
             assert files(b.workspace) == {}
-            await engine.travel.undo()
+            await engine.history.undo()
         assert files(b.workspace) == before

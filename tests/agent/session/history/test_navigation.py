@@ -57,7 +57,7 @@ def asked(engine: Engine, text: str) -> int:
 @pytest.mark.thorough
 async def test_a_rewind_takes_back_conversation_and_files_and_gives_the_message_back(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two", "run echo x >b") as (b, engine):
-        went = await engine.travel.rewind(asked(engine, "write a two"))
+        went = await engine.history.rewind(asked(engine, "write a two"))
         assert (files(b), said(engine), went.draft) == ({"a": "one"}, ["write a one"], "write a two")
         assert engine.session.head == "main-2"
         switched = b.seen(BranchSwitched)[-1]
@@ -65,17 +65,17 @@ async def test_a_rewind_takes_back_conversation_and_files_and_gives_the_message_
         assert (await engine.run("write a other")).outcome == "done"
         assert (files(b), said(engine)) == ({"a": "other"}, ["write a one", "write a other"])
         assert [broken.declared for broken in b.seen(PrefixBroken)] == [True]
-        await engine.travel.switch("main")
+        await engine.history.switch("main")
         assert files(b) == {"a": "two", "b": "x\n"}
         assert said(engine) == ["write a one", "write a two", "run echo x >b"]
-        await engine.travel.switch("main-2")
+        await engine.history.switch("main-2")
         assert (files(b), said(engine)) == ({"a": "other"}, ["write a one", "write a other"])
 
 
 @pytest.mark.thorough
 async def test_files_alone_are_taken_back_and_the_model_hears_of_it(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
-        await engine.travel.rewind(asked(engine, "write a two"), conversation=False)
+        await engine.history.rewind(asked(engine, "write a two"), conversation=False)
         assert (files(b), said(engine)) == ({"a": "one"}, ["write a one", "write a two"])
         await engine.run("hello")
         assert "took files back" in str(b.server.requests[-1].messages)
@@ -84,7 +84,7 @@ async def test_files_alone_are_taken_back_and_the_model_hears_of_it(tmp_path: Pa
 @pytest.mark.thorough
 async def test_the_conversation_alone_is_taken_back(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
-        await engine.travel.rewind(asked(engine, "write a two"), files=False)
+        await engine.history.rewind(asked(engine, "write a two"), files=False)
         assert (files(b), said(engine)) == ({"a": "two"}, ["write a one"])
 
 
@@ -93,37 +93,37 @@ async def test_turns_are_undone_one_by_one_and_done_again(tmp_path: Path) -> Non
     async with working(tmp_path, "write a one", "write b two", "run rm a") as (b, engine):
         states = [{}, {"a": "one"}, {"a": "one", "b": "two"}, {"b": "two"}]
         for count in (2, 1, 0):
-            operation, went = await engine.travel.undo()
+            operation, went = await engine.history.undo()
             assert operation.kind == "turn"
             assert files(b) == states[count]
             assert went.draft == ["write a one", "write b two", "run rm a"][count]
             assert len(said(engine)) == count
         with pytest.raises(HermesError, match="nothing to undo"):
-            await engine.travel.undo()
+            await engine.history.undo()
         for count in (1, 2, 3):
-            await engine.travel.redo()
+            await engine.history.redo()
             assert files(b) == states[count]
             assert len(said(engine)) == count
         with pytest.raises(HermesError, match="nothing to do again"):
-            await engine.travel.redo()
-        assert [head.name for head in await engine.travel.heads()] == ["main"]
+            await engine.history.redo()
+        assert [head.name for head in await engine.history.heads()] == ["main"]
 
 
 @pytest.mark.thorough
 async def test_every_journey_is_undone_like_a_turn(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
-        await engine.travel.rewind(asked(engine, "write a two"))
-        await engine.travel.undo()
+        await engine.history.rewind(asked(engine, "write a two"))
+        await engine.history.undo()
         assert (files(b), engine.session.head, len(said(engine))) == ({"a": "two"}, "main", 2)
-        await engine.travel.fork(asked(engine, "write a one"), "side", files=True)
+        await engine.history.fork(asked(engine, "write a one"), "side", files=True)
         assert (files(b), engine.session.head) == ({}, "side")
-        await engine.travel.undo()
+        await engine.history.undo()
         assert (files(b), engine.session.head) == ({"a": "two"}, "main")
-        await engine.travel.restore(await engine.travel.plan(1))
+        await engine.history.restore(await engine.history.plan(1))
         assert files(b) == {"a": "one"}
-        await engine.travel.undo()
+        await engine.history.undo()
         assert (files(b), len(said(engine))) == ({"a": "two"}, 2)
-        await engine.travel.redo()
+        await engine.history.redo()
         assert files(b) == {"a": "one"}
 
 
@@ -131,12 +131,12 @@ async def test_every_journey_is_undone_like_a_turn(tmp_path: Path) -> None:
 async def test_what_the_person_wrote_since_stays_unless_they_choose_otherwise(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write a two") as (b, engine):
         (b.workspace / "a").write_text("mine")
-        plan = await engine.travel.plan(1)
+        plan = await engine.history.plan(1)
         assert [(item.path, item.state) for item in plan.items] == [("a", "conflict")]
-        await engine.travel.undo()
+        await engine.history.undo()
         assert files(b) == {"a": "mine"}
-        await engine.travel.redo()
-        await engine.travel.undo({"a": "checkpoint"})
+        await engine.history.redo()
+        await engine.history.undo({"a": "checkpoint"})
         assert files(b) == {"a": "one"}
 
 
@@ -145,7 +145,7 @@ async def test_what_the_person_wrote_between_commands_is_no_step_of_ours(tmp_pat
     async with working(tmp_path, "run echo one >a") as (b, engine):
         (b.workspace / "theirs").write_text("x")
         await engine.run("run echo two >b")
-        await engine.travel.restore(await engine.travel.plan(0))
+        await engine.history.restore(await engine.history.plan(0))
         assert files(b) == {"theirs": "x"}
 
 
@@ -155,7 +155,7 @@ async def test_nothing_moves_while_the_agent_works(tmp_path: Path) -> None:
         while not any(node.content == "run sleep 30" for node in engine.session.path):
             await asyncio.sleep(0.01)
         with pytest.raises(HermesError, match="works at the moment"):
-            await engine.travel.undo()
+            await engine.history.undo()
         engine.interrupt()
         await engine.idle()
         assert files(b) == {"a": "one"}
@@ -164,7 +164,7 @@ async def test_nothing_moves_while_the_agent_works(tmp_path: Path) -> None:
 @pytest.mark.thorough
 async def test_a_branch_may_begin_with_a_note_of_the_one_it_leaves(tmp_path: Path) -> None:
     async with working(tmp_path, "write a one", "write b two") as (b, engine):
-        await engine.travel.fork(asked(engine, "write a one"), carry_over=True)
+        await engine.history.fork(asked(engine, "write a one"), carry_over=True)
         await engine.run("hello")
         heard = str(b.server.requests[-1].messages)
         assert "Carried over from branch main" in heard
@@ -176,15 +176,15 @@ async def test_a_note_tells_what_was_done_since_both_branches_parted(tmp_path: P
     async with working(tmp_path, "write a one", "write b two") as (_, engine):
         other = asked(engine, "write b two")
         end = engine.session.path[-1].id
-        await engine.travel.fork(asked(engine, "write a one"))
+        await engine.history.fork(asked(engine, "write a one"))
         await engine.run("write c three")
-        went = await engine.travel.fork(end, carry_over=True)
+        went = await engine.history.fork(end, carry_over=True)
         assert went.note
         note = next(node for node in reversed(engine.session.path) if node.kind == "notice")
         assert "asked: write c three" in note.content and "made c" in note.content
         assert "write b two" not in note.content
         assert other in [node.id for node in engine.session.path]
-        assert not (await engine.travel.fork(engine.session.path[-1].id, carry_over=True)).note
+        assert not (await engine.history.fork(engine.session.path[-1].id, carry_over=True)).note
 
 
 @pytest.mark.thorough
@@ -193,11 +193,11 @@ async def test_a_resumed_session_goes_on_where_it_was_and_can_still_be_undone(tm
         async with b.engine() as engine:
             await engine.run("write a one")
             await engine.run("write a two")
-            await engine.travel.rewind(asked(engine, "write a two"))
+            await engine.history.rewind(asked(engine, "write a two"))
             session = engine.session.id
         async with b.engine(resume=session) as engine:
             assert (engine.session.head, said(engine)) == ("main-2", ["write a one"])
-            await engine.travel.undo()
+            await engine.history.undo()
             assert (files(b), engine.session.head) == ({"a": "two"}, "main")
 
 
@@ -206,13 +206,13 @@ async def test_a_resumed_session_goes_on_where_it_was_and_can_still_be_undone(tm
 async def test_a_branch_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, target: str) -> None:
     async with working(tmp_path, "hello") as (_, engine):
         with pytest.raises(HermesError, match=f"no branch {target}; there are main"):
-            await engine.travel.switch(target)
+            await engine.history.switch(target)
 
 
 async def test_only_a_message_of_the_person_can_be_taken_back(tmp_path: Path) -> None:
     async with working(tmp_path, "hello") as (_, engine):
         with pytest.raises(HermesError, match="message of yours"):
-            await engine.travel.rewind(engine.session.path[-1].id)
+            await engine.history.rewind(engine.session.path[-1].id)
 
 
 @pytest.mark.thorough
@@ -222,10 +222,10 @@ async def test_without_checkpoints_the_conversation_travels_and_files_stay(tmp_p
         async with b.engine() as engine:
             await engine.run("write a one")
             await engine.run("write a two")
-            await engine.travel.undo()
+            await engine.history.undo()
             assert (files(b), said(engine)) == ({"a": "two"}, ["write a one"])
             with pytest.raises(HermesError, match="not kept"):
-                await engine.travel.plan(0)
+                await engine.history.plan(0)
 
 
 @asynccontextmanager
@@ -243,13 +243,13 @@ async def two_windows(folder: Path) -> AsyncIterator[tuple[Bench, Engine, Engine
 @pytest.mark.thorough
 async def test_a_window_undoes_and_does_again_what_it_did_itself(tmp_path: Path) -> None:
     async with two_windows(tmp_path) as (b, first, second):
-        operation, went = await first.travel.undo()
+        operation, went = await first.history.undo()
         assert (operation.label, went.draft) == ("hello", "hello")
         assert (said(first), said(second)) == (["write a one"], ["write a one", "hello too"])
-        operation, went = await second.travel.undo()
+        operation, went = await second.history.undo()
         assert (operation.label, went.draft) == ("hello too", "hello too")
-        assert (await first.travel.redo())[0].label == "hello"
-        assert (await second.travel.redo())[0].label == "hello too"
+        assert (await first.history.redo())[0].label == "hello"
+        assert (await second.history.redo())[0].label == "hello too"
         assert (said(first)[-1], said(second)[-1], files(b)) == ("hello", "hello too", {"a": "one"})
 
 
@@ -259,19 +259,19 @@ async def test_files_that_another_window_changed_since_are_not_taken_back_unaske
         await first.run("write a mine")
         await second.run("write a theirs")
         with pytest.raises(HermesError, match=f"branch {second.session.head} .write a theirs."):
-            await first.travel.undo()
+            await first.history.undo()
         assert (files(b), said(first)[-1]) == ({"a": "theirs"}, "write a mine")
-        assert (await second.travel.undo())[0].label == "write a theirs"
-        assert (await first.travel.undo())[0].label == "write a mine"
+        assert (await second.history.undo())[0].label == "write a theirs"
+        assert (await first.history.undo())[0].label == "write a mine"
         assert files(b) == {"a": "one"}
-        await first.travel.rewind(asked(first, "hello"))
+        await first.history.rewind(asked(first, "hello"))
         with pytest.raises(HermesError, match="There is nothing to do again"):
-            await second.travel.redo()
+            await second.history.redo()
 
 
 @pytest.mark.thorough
 async def test_a_window_that_goes_on_alone_can_undo_what_it_shares_with_the_other(tmp_path: Path) -> None:
     async with two_windows(tmp_path) as (b, first, _):
-        await first.travel.undo()
-        assert (await first.travel.undo())[0].label == "write a one"
+        await first.history.undo()
+        assert (await first.history.undo())[0].label == "write a one"
         assert (files(b), said(first)) == ({}, [])

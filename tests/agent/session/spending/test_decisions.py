@@ -42,10 +42,10 @@ async def test_raised_ceilings_of_all_agents_and_of_one_stand_too(tmp_path: Path
         first = await ran(made, lambda request: CeilingReply("raised", more[request.measure]))
         assert sorted(each.setting for each in asks(made)) == ["subagents.tokens", "subagents.turns"]
         async with made.engine(resume=first.session) as engine:
-            assert engine.agents.account.budget.tokens == 900_000
-            assert engine.agents.run("agent-1").account.budget.turns == 10
-            await engine.agents.resume("agent-1", "Once more.")
-            (after,) = await engine.agents.wait(["agent-1"])
+            assert engine.scheduler.account.budget.tokens == 900_000
+            assert engine.scheduler.run("agent-1").account.budget.turns == 10
+            await engine.scheduler.resume("agent-1", "Once more.")
+            (after,) = await engine.scheduler.wait(["agent-1"])
             assert after.summary == "Twice."
 
 

@@ -83,4 +83,6 @@ async def test_a_yes_for_the_session_says_which_agent_asked_for_it(tmp_path: Pat
 
         engine.stream.subscribe(answer)
         await engine.run("Go.")
-        assert [(each.agent, each.by) for each in engine.grants.all()] == [("writer (agent-1)", "person")]
+        assert [(each.agent, each.by) for each in await engine.approvals.grants()] == [
+            ("writer (agent-1)", "person")
+        ]

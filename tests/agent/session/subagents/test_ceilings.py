@@ -169,7 +169,7 @@ async def test_a_kill_withdraws_the_question(tmp_path: Path) -> None:
         async with made.engine(attended=True) as engine:
             engine.submit("Go.")
             await until(made, lambda: asks(made))
-            ended = await engine.agents.kill("agent-1")
+            ended = await engine.scheduler.kill("agent-1")
             await engine.idle()
         assert ended.outcome == "killed" and asked(made, "one") == 0
         assert [event.outcome for event in made.seen(RequestResolved)] == ["cancelled"]
@@ -182,8 +182,8 @@ async def test_a_kill_leaves_the_question_to_the_next_that_waits(tmp_path: Path)
         async with made.engine(attended=True) as engine:
             engine.submit("Go.")
             await until(made, lambda: asks(made))
-            await until(made, lambda: all(run.waiting for run in engine.agents.runs()))
-            await engine.agents.kill(asks(made)[0].agent)
+            await until(made, lambda: all(run.waiting for run in engine.scheduler.runs()))
+            await engine.scheduler.kill(asks(made)[0].agent)
             await until(made, lambda: len(asks(made)) == 2)
             asks(made)[1].reply.set_result(CeilingReply("raised", 900_000))
             await engine.idle()
@@ -207,9 +207,9 @@ async def test_time_that_is_over_is_asked_about_too(tmp_path: Path, reply: Reply
                 assert results(made)[-1]["results"][0]["outcome"] == "budget"
                 return
             asking.reply.set_result(CeilingReply("raised", 600.0))
-            await until(made, lambda: not engine.agents.run("agent-1").waiting)
+            await until(made, lambda: not engine.scheduler.run("agent-1").waiting)
             await asyncio.sleep(0.5)
-            assert not engine.agents.run("agent-1").is_over
+            assert not engine.scheduler.run("agent-1").is_over
             engine.interrupt()
             await engine.idle()
 

@@ -156,7 +156,7 @@ async def test_three_work_at_once_and_the_others_wait_in_order(tmp_path: Path) -
     async with team(tmp_path, scripts) as made:
         async with made.engine() as engine:
             engine.stream.subscribe(
-                lambda _: running.append(sum(run.state == "running" for run in engine.agents.runs()))
+                lambda _: running.append(sum(run.state == "running" for run in engine.scheduler.runs()))
             )
             await engine.run("Go.")
         began = [event.agent for event in made.seen(AgentProgressed) if event.state == "running"]
@@ -312,15 +312,17 @@ async def test_a_killed_agent_stops_amid_its_answer_and_sends_nothing_after(
         async with made.engine() as engine:
             turn = asyncio.create_task(engine.run("Go."))
             await until(made, lambda: any(event.agent == "agent-1" for event in made.seen(TextAdded)))
-            killed = await asyncio.wait_for(engine.agents.kill("agent-1"), PATIENCE)
+            killed = await asyncio.wait_for(engine.scheduler.kill("agent-1"), PATIENCE)
             assert killed.outcome == "killed"
             assert killed.summary.startswith("word")
             request = next(r for r in made.server.requests if task_of(r) == "slow")
             await asyncio.wait_for(request.hung_up.wait(), PATIENCE)
             assert (await turn).outcome == "done"
             assert asked(made, "slow") == 1
-            account = engine.agents.run("agent-1").account
-            assert account.room() == 2_000_000 - engine.agents.account.spent.tokens, "all room is given back"
+            account = engine.scheduler.run("agent-1").account
+            assert account.room() == 2_000_000 - engine.scheduler.account.spent.tokens, (
+                "all room is given back"
+            )
         (one,) = results(made)[0]["results"]
         assert (one["outcome"], one["reason"]) == ("killed", "It was stopped before it was done.")
 
@@ -337,9 +339,9 @@ async def test_killing_a_waiting_or_unknown_agent_is_no_trouble(tmp_path: Path) 
         async with made.engine() as engine:
             turn = asyncio.create_task(engine.run("Go."))
             await running(made, engine)
-            assert (await engine.agents.kill("agent-2")).outcome == "killed"
-            assert (await engine.agents.kill("agent-1")).outcome == "killed"
-            assert (await engine.agents.kill("agent-1")).outcome == "killed"
+            assert (await engine.scheduler.kill("agent-2")).outcome == "killed"
+            assert (await engine.scheduler.kill("agent-1")).outcome == "killed"
+            assert (await engine.scheduler.kill("agent-1")).outcome == "killed"
             await turn
         assert asked(made, "later") == 0
 
@@ -356,13 +358,13 @@ async def test_a_paused_agent_is_still_until_it_is_resumed(tmp_path: Path) -> No
         async with made.engine() as engine:
             turn = asyncio.create_task(engine.run("Go."))
             await running(made, engine)
-            engine.agents.pause("agent-1")
+            engine.scheduler.pause("agent-1")
             request = next(r for r in made.server.requests if task_of(r) == "slow")
             await asyncio.wait_for(request.hung_up.wait(), PATIENCE)
             await asyncio.sleep(0.2)
             assert asked(made, "slow") == 1
-            assert engine.agents.run("agent-1").standing == "paused"
-            await engine.agents.resume("agent-1")
+            assert engine.scheduler.run("agent-1").standing == "paused"
+            await engine.scheduler.resume("agent-1")
             assert (await turn).outcome == "done"
         (one,) = results(made)[0]["results"]
         assert (one["outcome"], one["summary"]) == ("completed", "After the pause.")
@@ -374,9 +376,9 @@ async def test_a_paused_agent_can_be_killed_and_sends_nothing(tmp_path: Path) ->
         async with made.engine() as engine:
             turn = asyncio.create_task(engine.run("Go."))
             await running(made, engine)
-            engine.agents.pause("agent-1")
+            engine.scheduler.pause("agent-1")
             await asyncio.sleep(0.1)
-            assert (await asyncio.wait_for(engine.agents.kill("agent-1"), PATIENCE)).outcome == "killed"
+            assert (await asyncio.wait_for(engine.scheduler.kill("agent-1"), PATIENCE)).outcome == "killed"
             await turn
         assert asked(made, "slow") == 1
 
@@ -393,7 +395,7 @@ async def test_what_an_agent_is_told_reaches_its_next_request(tmp_path: Path) ->
         async with made.engine() as engine:
             turn = asyncio.create_task(engine.run("Go."))
             await running(made, engine)
-            await engine.agents.send_input("agent-1", "Mind the gap.")
+            await engine.scheduler.send_input("agent-1", "Mind the gap.")
             (made.workspace / "told").touch()
             await turn
         (one,) = results(made)[0]["results"]
@@ -412,10 +414,10 @@ async def test_an_interrupted_turn_leaves_no_agent_running_and_each_can_go_on(tm
             await running(made, engine)
             engine.interrupt()
             assert (await turn).outcome == "interrupted"
-            await until(made, lambda: engine.agents.run("agent-1").is_over)
-            assert engine.agents.run("agent-1").standing == "interrupted"
-            await engine.agents.resume("agent-1")
-            (after,) = await engine.agents.wait(["agent-1"])
+            await until(made, lambda: engine.scheduler.run("agent-1").is_over)
+            assert engine.scheduler.run("agent-1").standing == "interrupted"
+            await engine.scheduler.resume("agent-1")
+            (after,) = await engine.scheduler.wait(["agent-1"])
             assert (after.outcome, after.summary) == ("completed", "Went on.")
         assert made.server.refusals == []
 
@@ -485,7 +487,7 @@ async def test_killing_an_agent_takes_its_open_question_away(tmp_path: Path) -> 
             turn = asyncio.create_task(engine.run("Go."))
             await until(made, lambda: made.seen(QuestionAsked))
             assert made.seen(QuestionAsked)[0].agent == "agent-1"
-            assert (await asyncio.wait_for(engine.agents.kill("agent-1"), PATIENCE)).outcome == "killed"
+            assert (await asyncio.wait_for(engine.scheduler.kill("agent-1"), PATIENCE)).outcome == "killed"
             await turn
             assert engine.pending_requests.pending() == ()
 

@@ -187,7 +187,7 @@ async def test_an_agent_that_sends_others_is_named_and_shown_as_waiting(tmp_path
         card = cards(made)[1]
         assert card.agent == "agent-1" and card.rooms[0].owner == "all agents of this session"
         assert made.seen(AgentProgressed)[-1].state == "waiting"
-        run = engine.agents.run("agent-1")
+        run = engine.scheduler.run("agent-1")
         assert run.waiting == 1
         card.reply.set_result(Decision("once"))
         await engine.idle()
@@ -212,7 +212,7 @@ async def test_agents_that_have_ended_tell_what_others_take(tmp_path: Path) -> N
             await engine.run("Go.")
             database = engine.session.store.database
             taken = await database.read(lambda connection: tokens_of_ended(connection, ENDED))
-            reports = [run.report for run in engine.agents.runs() if run.report]
+            reports = [run.report for run in engine.scheduler.runs() if run.report]
             assert sorted(taken) == sorted(each.usage.tokens for each in reports) and len(taken) == FEW
         guess, learned = cards(made)[0], None
         made.server.requests.clear()

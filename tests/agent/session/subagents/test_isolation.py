@@ -84,10 +84,10 @@ async def test_three_agents_in_copies_change_different_files_are_merged_and_undo
             assert [event.paths for event in made.seen(StepTaken)] == [(f"{name}.txt",) for name in names]
             assert {event.agent for event in made.seen(StepTaken)} == {"main"}
             assert copies(made) == []
-            operation, _ = await engine.travel.undo()
+            operation, _ = await engine.history.undo()
             assert operation.kind == "turn"
             assert sorted(path.name for path in made.workspace.iterdir()) == ["old.txt"]
-            await engine.travel.redo()
+            await engine.history.redo()
             assert (made.workspace / "two.txt").read_text() == "two\nmore\n"
 
 
@@ -110,7 +110,7 @@ async def test_a_file_of_the_project_itself_is_refused_with_its_path_in_the_copy
             assert "error" not in written
             assert not (made.workspace / "sub").exists()
             assert (copy / "work" / "sub" / "x.txt").read_text() == "x"
-            assert (await engine.travel.steps()) == ()
+            assert (await engine.history.steps()) == ()
 
 
 @pytest.mark.thorough
@@ -241,10 +241,12 @@ async def test_in_a_copy_no_more_is_asked_than_in_the_workspace(tmp_path: Path) 
 
 @pytest.mark.thorough
 async def test_the_mode_of_the_session_counts_in_a_copy_at_once(tmp_path: Path) -> None:
+    switching: list[asyncio.Task[Any]] = []
+
     def child(request: Any) -> Reply:
         done = sum(message["role"] == "tool" for message in request.messages)
         if done == 1:
-            engine.approve("plan")
+            switching.append(asyncio.create_task(engine.set_mode("plan")))
         return call("write_file", path=f"{done}.txt", content="x\n") if done < 2 else say(report())
 
     async with team(tmp_path, {"main": [sent(), say("Over.")], "child": child}) as made:
@@ -361,7 +363,7 @@ async def test_after_a_kill_an_agent_goes_on_in_its_copy_or_says_that_it_is_gone
         if lost:
             shutil.rmtree(copy)
         async with made.engine(resume=session) as engine:
-            assert [run.standing for run in engine.agents.runs()] == ["interrupted"]
+            assert [run.standing for run in engine.scheduler.runs()] == ["interrupted"]
             await engine.run("Go on.")
         files = sorted(path.name for path in made.workspace.iterdir())
         assert files == (["second.txt"] if lost else ["first.txt", "second.txt"])
@@ -408,17 +410,17 @@ async def test_a_person_merges_discards_and_undoes(tmp_path: Path) -> None:
     scripts = {"main": [sent(), sent("other"), say("Over.")], "child": WRITES, "other": WRITES}
     async with team(tmp_path, scripts) as made, made.engine() as engine:
         await engine.run("Go.")
-        agents, one = engine.agents, engine.agents.run("agent-1")
+        agents, one = engine.scheduler, engine.scheduler.run("agent-1")
         difference = await agents.copies.changes("agent-1")
         assert [file.told() for file in difference.files] == ["a.txt +2 -0"]
         plan = await agents.copies.plan_merge("agent-1")
-        restored = await engine.travel.bring_in(
+        restored = await engine.history.bring_in(
             lambda: agents.copies.merge(one, plan), "merge of agent-1", "[The user merged.]"
         )
         assert restored.step is not None
         assert (made.workspace / "a.txt").exists()
         assert await agents.copies.discard(agents.run("agent-2")) == 1
-        operation, _ = await engine.travel.undo()
+        operation, _ = await engine.history.undo()
         assert operation.label == "merge of agent-1"
         assert not (made.workspace / "a.txt").exists()
         with pytest.raises(HermesError, match="no copy that could be merged"):
@@ -444,7 +446,7 @@ async def test_a_copy_is_not_merged_or_discarded_while_its_agent_works(tmp_path:
     async with team(tmp_path, {"main": answer, "child": slow}) as made, made.engine() as engine:
         turn = asyncio.create_task(engine.run("Go."))
         await turn
-        await until(made, lambda: engine.agents.run("agent-1").is_over)
+        await until(made, lambda: engine.scheduler.run("agent-1").is_over)
         _, merge, discard, killed, merged = results(made)
         assert "still works in its copy" in merge["error"]
         assert "still works in its copy" in discard["error"]

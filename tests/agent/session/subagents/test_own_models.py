@@ -59,14 +59,14 @@ async def test_after_a_kill_an_agent_goes_on_with_its_own_model_and_is_metered_a
         # What it was sent with counts, not what such agents are sent with by now.
         kind.write_text(KIND.replace("lab/small", "lab/other"))
         async with made.engine(resume=session) as engine:
-            run = engine.agents.run("agent-1")
+            run = engine.scheduler.run("agent-1")
             assert (run.standing, run.record.model, run.task.model) == (
                 "interrupted",
                 "lab/small",
                 "lab/small",
             )
-            await engine.agents.resume("agent-1")
-            (after,) = await engine.agents.wait(["agent-1"])
+            await engine.scheduler.resume("agent-1")
+            (after,) = await engine.scheduler.wait(["agent-1"])
             assert (after.outcome, after.summary) == ("completed", "Went on.")
             assert after.usage.cost is not None and after.usage.cost > 0
             (line,) = [each for each in (await overview(engine.metering)).session if each.key == SENT]
@@ -84,14 +84,14 @@ async def test_where_its_model_is_not_configured_any_more_it_fails_with_a_senten
         session = await killed_while(made, lambda: asked(made, "child"))
         made.config(UNASKED)
         async with made.engine(resume=session) as engine:
-            await engine.agents.resume("agent-1")
-            (after,) = await engine.agents.wait(["agent-1"])
+            await engine.scheduler.resume("agent-1")
+            (after,) = await engine.scheduler.wait(["agent-1"])
             assert after.outcome == "failed" and "It works with lab/small" in after.error
         sent = len(made.server.requests)
         made.config(UNASKED + MODELS.format(url=made.server.base_url))
         async with made.engine(resume=session) as engine:
-            await engine.agents.resume("agent-1", "Go on where you stopped.")
-            (after,) = await engine.agents.wait(["agent-1"])
+            await engine.scheduler.resume("agent-1", "Go on where you stopped.")
+            (after,) = await engine.scheduler.wait(["agent-1"])
             assert after.summary == "Went on."
             await until(made, lambda: len(made.server.requests) == sent + 1)
         assert asked_models(made) == ["small", "small"]

@@ -83,17 +83,17 @@ async def test_after_a_kill_agents_are_marked_as_interrupted_and_go_on_without_p
         await asyncio.sleep(0.2)
         first = next(request for request in made.server.requests if task_of(request) == "child")
         async with made.engine(resume=session) as engine:
-            states = {run.id: run.standing for run in engine.agents.runs()}
+            states = {run.id: run.standing for run in engine.scheduler.runs()}
             assert states["agent-1"] == "interrupted"
             assert states["agent-2"] in ("completed", "interrupted")
-            run = engine.agents.run("agent-1")
+            run = engine.scheduler.run("agent-1")
             before = run.tally.tokens
             assert run.report is not None and run.report.error == "Hermes ended while it worked."
             assert run.tally.input > 0 and run.tally.assumed > 0
-            assert engine.agents.account.spent.tokens >= before
+            assert engine.scheduler.account.spent.tokens >= before
             sent = len(made.server.requests)
-            await engine.agents.resume("agent-1")
-            (after,) = await engine.agents.wait(["agent-1"])
+            await engine.scheduler.resume("agent-1")
+            (after,) = await engine.scheduler.wait(["agent-1"])
             assert (after.outcome, after.summary) == ("completed", "Went on.")
             assert "first.txt" in after.files or (made.workspace / "first.txt").exists()
             assert len(made.server.requests) == sent + 1
@@ -134,8 +134,8 @@ async def test_closing_the_session_interrupts_agents_and_they_are_known_next_tim
             ended = await engine.run("Go.")
             await until(made, lambda: asked(made, "child"))
         async with made.engine(resume=ended.session) as engine:
-            assert engine.agents.run("agent-1").standing == "interrupted"
-            assert engine.agents.run("agent-1").tally != RequestTally()
+            assert engine.scheduler.run("agent-1").standing == "interrupted"
+            assert engine.scheduler.run("agent-1").tally != RequestTally()
         assert results(made)[0]["started"] == ["agent-1"]
 
 
@@ -152,8 +152,8 @@ async def test_an_agent_that_was_cut_off_before_it_began_hears_its_task_when_it_
     async with team(tmp_path, scripts, "subagents: {at_once: 1}\n") as made:
         session = await killed_while(made, lambda: asked(made, "first"))
         async with made.engine(resume=session) as engine:
-            await engine.agents.resume("agent-2", "Be quick.")
-            (after,) = await engine.agents.wait(["agent-2"])
+            await engine.scheduler.resume("agent-2", "Be quick.")
+            (after,) = await engine.scheduler.wait(["agent-2"])
             assert (after.outcome, after.summary) == ("completed", "Done after all.")
         task, words = [str(m["content"]) for m in made.server.requests[-1].messages if m["role"] == "user"]
         assert task.startswith("Your task: second") and "Mind the yen." in task

@@ -33,10 +33,10 @@ from agent.session.runtime import open_engine
 async def main():
     engine = await open_engine(Options(workspace=Path(sys.argv[1]), approve="all"))
     engine.submit("Go.")
-    while not any(run.id == sys.argv[2] and run.state == sys.argv[3] for run in engine.agents.runs()):
+    while not any(run.id == sys.argv[2] and run.state == sys.argv[3] for run in engine.scheduler.runs()):
         await asyncio.sleep(0.002)
     for text in sys.argv[4:]:
-        await engine.agents.send_input(sys.argv[2], text)
+        await engine.scheduler.send_input(sys.argv[2], text)
     print(engine.session.id, flush=True)
     await asyncio.sleep(600)
 
@@ -80,9 +80,9 @@ async def test_words_for_one_that_waits_for_room_are_read_after_a_kill(tmp_path:
     async with team(tmp_path, scripts, "subagents: {at_once: 1, forecast_tokens: null}\n") as made:
         session = await told_and_killed(made, "agent-2", "queued", "Mind the yen.", "And the won.")
         async with made.engine(resume=session) as engine:
-            assert engine.agents.run("agent-2").inputs == ["Mind the yen.", "And the won."]
-            await engine.agents.resume("agent-2")
-            (after,) = await engine.agents.wait(["agent-2"])
+            assert engine.scheduler.run("agent-2").inputs == ["Mind the yen.", "And the won."]
+            await engine.scheduler.resume("agent-2")
+            (after,) = await engine.scheduler.wait(["agent-2"])
             assert after.outcome == "completed"
         task, *words = heard(made, "second")
         assert task.startswith("Your task: second") and words == ["Mind the yen.", "And the won."]
@@ -100,10 +100,10 @@ async def test_words_for_one_that_just_began_are_read_after_a_kill_and_only_once
         session = await told_and_killed(made, "agent-1", "running", "Mind the yen.")
         for number in range(2):
             async with made.engine(resume=session) as engine:
-                assert engine.agents.run("agent-1").inputs == ([] if number else ["Mind the yen."])
+                assert engine.scheduler.run("agent-1").inputs == ([] if number else ["Mind the yen."])
                 if not number:
-                    await engine.agents.resume("agent-1")
-                    (after,) = await engine.agents.wait(["agent-1"])
+                    await engine.scheduler.resume("agent-1")
+                    (after,) = await engine.scheduler.wait(["agent-1"])
                     assert after.summary == "I minded it."
         assert heard(made, "child").count("Mind the yen.") == 1
 
@@ -123,12 +123,12 @@ async def test_words_that_are_a_reason_to_go_on_survive_the_wait_for_room(tmp_pa
         async with made.engine() as engine:
             await engine.run("Go.")
             await until(made, lambda: asked(made, "slow"))
-            await engine.agents.send_input("agent-1", "Once more.")
-            assert engine.agents.run("agent-1").state == "queued"
+            await engine.scheduler.send_input("agent-1", "Once more.")
+            assert engine.scheduler.run("agent-1").state == "queued"
             session = engine.session.id
         async with made.engine(resume=session) as engine:
-            await engine.agents.resume("agent-1")
-            (after,) = await engine.agents.wait(["agent-1"])
+            await engine.scheduler.resume("agent-1")
+            (after,) = await engine.scheduler.wait(["agent-1"])
             assert after.summary == "Twice."
         assert heard(made, "quick")[1:] == ["Once more."]
 
@@ -143,7 +143,7 @@ async def test_words_that_come_while_the_report_is_made_let_the_agent_go_on(
     }
     async with team(tmp_path, scripts) as made, made.engine() as engine:
         held, begun = asyncio.Event(), asyncio.Event()
-        workspaces = engine.agents.services.workspaces
+        workspaces = engine.scheduler.services.workspaces
         leave = workspaces.leave
 
         async def slowly(run: Any) -> None:
@@ -154,11 +154,11 @@ async def test_words_that_come_while_the_report_is_made_let_the_agent_go_on(
         monkeypatch.setattr(workspaces, "leave", slowly)
         await engine.run("Go.")
         await begun.wait()
-        telling = asyncio.create_task(engine.agents.send_input("agent-1", "One more thing."))
+        telling = asyncio.create_task(engine.scheduler.send_input("agent-1", "One more thing."))
         await asyncio.sleep(0)
         held.set()
         await telling
-        (after,) = await engine.agents.wait(["agent-1"])
+        (after,) = await engine.scheduler.wait(["agent-1"])
         assert after.summary == "Twice."
         assert heard(made, "child")[1:] == ["One more thing."]
 
@@ -172,9 +172,9 @@ async def test_one_that_is_being_stopped_is_told_nothing_that_it_would_never_rea
     async with team(tmp_path, scripts) as made, made.engine() as engine:
         await engine.run("Go.")
         await until(made, lambda: asked(made, "child"))
-        engine.agents.interrupt(["agent-1"])
+        engine.scheduler.interrupt(["agent-1"])
         with pytest.raises(ToolError, match="agent-1 is being stopped"):
-            await engine.agents.send_input("agent-1", "Wait.")
+            await engine.scheduler.send_input("agent-1", "Wait.")
 
 
 @pytest.mark.thorough
@@ -187,9 +187,9 @@ async def test_the_model_is_told_when_the_person_lets_an_agent_go_on_and_what_ca
     }
     async with team(tmp_path, scripts) as made, made.engine() as engine:
         await engine.run("Go.")
-        await engine.agents.send_input("agent-1", "Look at the tests too.")
-        await engine.agents.wait(["agent-1"])
-        await until(made, lambda: not engine.agents.run("agent-1").notices)
+        await engine.scheduler.send_input("agent-1", "Look at the tests too.")
+        await engine.scheduler.wait(["agent-1"])
+        await until(made, lambda: not engine.scheduler.run("agent-1").notices)
         await engine.run("And?")
         notes = [node.content for node in engine.session.path if node.kind == "notice"]
         said = [node.content for node in engine.session.path if node.kind == "user"]
@@ -219,9 +219,9 @@ async def test_what_the_model_was_not_told_before_the_end_it_is_told_in_the_next
     async with team(tmp_path, scripts) as made:
         async with made.engine() as engine:
             session = (await engine.run("Go.")).session
-            await engine.agents.wait(["agent-2"])
-            await engine.agents.send_input("agent-1", "Look at the tests too.")
-            await engine.agents.wait(["agent-1"])
+            await engine.scheduler.wait(["agent-2"])
+            await engine.scheduler.send_input("agent-1", "Look at the tests too.")
+            await engine.scheduler.wait(["agent-1"])
         for text in ("And?", "Still?"):
             async with made.engine(resume=session) as engine:
                 await engine.run(text)

@@ -32,7 +32,7 @@ async def test_it_is_told_at_the_end_after_a_part_is_merged_and_when_all_is(tmp_
     async with team(tmp_path, {"main": main, "child": TWO}) as made:
         async with made.engine() as engine:
             await engine.run("Go.")
-            assert engine.agents.copies.unmerged("agent-1") == 0
+            assert engine.scheduler.copies.unmerged("agent-1") == 0
         assert told(made) == [("agent-1", 2), ("agent-1", 1), ("agent-1", 0)]
         events = [type(event) for event in made.events]
         assert events.index(CopyChanged) < events.index(AgentEnded)
@@ -55,11 +55,11 @@ async def test_it_is_known_again_with_the_session_also_after_a_part_was_merged(t
             made.events.clear()
             async with made.engine(resume=session) as engine:
                 assert told(made) == [("agent-1", left)]
-                assert engine.agents.copies.unmerged("agent-1") == left
+                assert engine.scheduler.copies.unmerged("agent-1") == left
                 if left == 2:
                     await engine.run("Merge one.")
         async with made.engine(resume=session) as engine:
-            await engine.agents.copies.discard(engine.agents.run("agent-1"))
+            await engine.scheduler.copies.discard(engine.scheduler.run("agent-1"))
         made.events.clear()
         async with made.engine(resume=session):
             assert told(made) == []
@@ -90,8 +90,8 @@ async def test_a_session_that_is_closed_while_copies_are_looked_at_finds_them_ag
         session = await killed_while(made, lambda: asked(made, "child") >= 3)
         for _ in range(3):
             async with made.engine(resume=session) as engine:
-                assert engine.agents.copies.holds("agent-1")
+                assert engine.scheduler.copies.holds("agent-1")
         async with made.engine(resume=session) as engine:
-            run = engine.agents.run("agent-1")
-            await engine.agents.copies.merge(run, await engine.agents.copies.plan_merge(run.id))
+            run = engine.scheduler.run("agent-1")
+            await engine.scheduler.copies.merge(run, await engine.scheduler.copies.plan_merge(run.id))
         assert (made.workspace / "b.txt").read_text() == "b\n"

@@ -1,57 +1,86 @@
-"""The agents of an engine in this process."""
+"""The agents of an open session as every surface sees and steers them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from agent.api.session import AgentConversation, AgentCopy, Choices
+from agent.core.store.nodes import Node
 from agent.core.store.operations import Operation
 from agent.errors import HermesError
 from agent.events import AgentEnded, AgentStarted, CopyChanged, Event
 from agent.session.conversation.live_session import LiveSession
-from agent.session.engine import Engine
 from agent.session.subagents.live_agent import LiveAgent
 from agent.session.subagents.records import TURN_OUTCOMES
 from agent.workspace.checkpoints.restore.apply import Restored
 from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.plan_items import Choice
+from tools.context import Todo
 from tools.results import ToolError
 from tools.text.safe_text import clean
+
+if TYPE_CHECKING:
+    from agent.session.history.navigation import HistoryNavigation
+    from agent.session.subagents.scheduler import Scheduler
 
 SUMMARY_CHARS = 300
 """Characters of a report that is told of an agent of an earlier process."""
 
 
-class LocalAgents:
-    """What `Agents` asks for. Each method raises `HermesError` where none can be sent."""
+@dataclass(frozen=True, slots=True)
+class AgentConversation:
+    """What the session has of an agent."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    path: tuple[Node, ...]
+    todos: tuple[Todo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCopy:
+    """A copy of the workspace that an agent changed."""
+
+    agent: str
+    ended: bool
+    """Whether the agent has ended; the copy of one that works is not merged."""
+
+
+class Agents:
+    """The agents that the session sent. Each method raises `HermesError` where none can be sent."""
+
+    def __init__(self, scheduler: Callable[[], Scheduler], history: HistoryNavigation) -> None:
+        """`scheduler` raises `HermesError` where none can be sent."""
+        self._scheduler = scheduler
+        self._history = history
 
     async def recall(self) -> Sequence[Event]:
+        """Events that tell of the agents of earlier processes: how each began, ended, what it left."""
         try:
-            agents = self._engine.agents
+            agents = self._scheduler()
         except HermesError:
             return ()
         runs = agents.runs()
         copies = agents.services.workspaces.copies
         left = () if copies is None else ((run.id, copies.unmerged(run.id)) for run in runs)
         held = [CopyChanged(agent=agent, paths=paths) for agent, paths in left if paths]
-        return [*(each for run in runs for each in _told(run)), *held]
+        return [*(each for run in runs for each in _earlier_events(run)), *held]
 
     async def waiting(self, agent: str) -> Sequence[str]:
+        """What an agent that is not at work reads first when it is; empty for one that is not known."""
         try:
             return tuple(self._run(agent).inputs)
         except HermesError:
             return ()
 
     async def conversation(self, agent: str) -> AgentConversation:
+        """What an agent has said and done so far, whether it works or not."""
         run = self._run(agent)
         if run.child is not None:
             # Without a pause where nothing was let go of: then no event comes in between.
             session = run.child.session
             return AgentConversation(tuple(await session.whole_path()), session.todos())
-        store = self._engine.agents.services.store
+        store = self._scheduler().services.store
         path = await store.path(run.record.id)
         return AgentConversation(tuple(path), LiveSession(store, run.record, path, _unheard).todos())
 
@@ -59,54 +88,59 @@ class LocalAgents:
         return self._run(agent).is_over
 
     async def toggle_pause(self, agent: str) -> None:
+        """Hold an agent and all it sent, or let them go on."""
         run = self._run(agent)
         if run.is_over:
             raise HermesError(f"{run.id} has ended; open it and tell it something to let it go on.")
         with _as_error():
             if run.pause.on:
-                await self._engine.agents.resume(agent)
+                await self._scheduler().resume(agent)
             else:
-                self._engine.agents.pause(agent)
+                self._scheduler().pause(agent)
 
     async def tell(self, agent: str, text: str) -> None:
+        """Tell an agent something before its next request; one that has ended goes on."""
         with _as_error():
-            await self._engine.agents.send_input(agent, text)
+            await self._scheduler().send_input(agent, text)
 
     async def kill(self, agent: str) -> None:
+        """Stop an agent and all it sent for good."""
         with _as_error():
-            await self._engine.agents.kill(agent)
+            await self._scheduler().kill(agent)
 
     async def copies(self) -> Sequence[AgentCopy]:
-        agents = self._engine.agents
+        """The copies that hold something that was not merged."""
+        agents = self._scheduler()
         return tuple(AgentCopy(run.id, run.is_over) for run in agents.runs() if agents.copies.holds(run.id))
 
     async def holds_copy(self, agent: str) -> bool:
-        return self._engine.agents.copies.holds(agent)
+        return self._scheduler().copies.holds(agent)
 
     async def plan_merge(self, agent: str) -> RestorePlan:
-        return await self._engine.agents.copies.plan_merge(agent)
+        """What merging the copy of an agent would do to the project."""
+        return await self._scheduler().copies.plan_merge(agent)
 
     async def merge(
         self,
         agent: str,
         plan: RestorePlan,
-        choices: Choices,
+        choices: Mapping[str, Choice],
         label: str,
         note: str,
         onto: Operation | None = None,
     ) -> Restored:
-        run, copies = self._run(agent), self._engine.agents.copies
-        return await self._engine.travel.bring_in(
-            lambda: copies.merge(run, plan, choices), label, note, onto=onto
-        )
+        """Merge a copy; `label` names it for an undo, `note` tells the model, `onto` is undone with it."""
+        run, copies = self._run(agent), self._scheduler().copies
+        return await self._history.bring_in(lambda: copies.merge(run, plan, choices), label, note, onto=onto)
 
     async def discard(self, agent: str) -> int:
-        return await self._engine.agents.copies.discard(self._run(agent))
+        """Throw away what an agent changed in its copy; how many changes went."""
+        return await self._scheduler().copies.discard(self._run(agent))
 
     def _run(self, agent: str) -> LiveAgent:
         """Raises `HermesError` for an agent nobody sent."""
         with _as_error():
-            return self._engine.agents.run(agent)
+            return self._scheduler().run(agent)
 
 
 @contextmanager
@@ -118,7 +152,7 @@ def _as_error() -> Iterator[None]:
         raise HermesError(str(error)) from None
 
 
-def _told(run: LiveAgent) -> list[Event]:
+def _earlier_events(run: LiveAgent) -> list[Event]:
     """How an agent of an earlier process began and ended."""
     name = clean(run.task.name or run.id)
     told: list[Event] = [

@@ -1,21 +1,40 @@
-"""All sessions of a home, read from its store in this process."""
+"""Stored sessions: looking at them, searching, renaming, deleting with everything that is kept of them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.core.store.export import masked
+from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import Node, Session
 from agent.core.store.search import PATIENCE, Filters, Order, SearchHits
 from agent.core.store.store import Store
-from agent.knowledge.recall.recall import Recall, SearchMode
-from agent.session.conversation.deleting import delete_session
+from agent.knowledge.canvas.documents import CanvasDocuments
+from agent.session.conversation.script_journal import discard
+from agent.workspace.checkpoints.garbage_collection import drop_sessions
+
+if TYPE_CHECKING:
+    from agent.knowledge.recall.recall import Recall, SearchMode
 
 
-class LocalStored:
-    """What `StoredSessions` asks for. Without `recall`, searches find exact matches only."""
+async def delete_session(store: Store, home: Home, session: str, recall: Recall | None = None) -> list[str]:
+    """Delete a session and those of its subagents; returns their ids. `recall` forgets what they said.
+
+    Raises `HermesError` when there is no such session, or another process works on it.
+    """
+    with SessionLock(home.run, session):
+        deleted = await store.delete(session, clearing=None if recall is None else recall.forget)
+        await asyncio.to_thread(discard, home.scripts, deleted)
+        await asyncio.to_thread(CanvasDocuments(home.canvas).discard, deleted)
+        await asyncio.to_thread(drop_sessions, home.checkpoints, deleted)
+    return deleted
+
+
+class StoredSessions:
+    """All sessions of this home, open or not. Without `recall`, searches find exact matches only."""
 
     def __init__(self, store: Store, home: Home, recall: Recall | None = None) -> None:
         self._store = store
@@ -23,25 +42,29 @@ class LocalStored:
         self._home = home
 
     async def newest(self, limit: int) -> Sequence[Session]:
+        """The sessions that were used last, newest first."""
         return await self._store.list_sessions(limit)
 
     async def session(self, session: str) -> Session:
         return await self._store.session(session)
 
     async def node(self, session: str, node: int) -> Node:
+        """A message in full."""
         return await self._store.node(session, node)
 
     async def ending(self, session: str, count: int) -> Sequence[Node]:
+        """The last nodes of a session, oldest first."""
         head = (await self._store.heads(session))[0].name
         return await self._store.tail(session, head, count)
 
     async def before(self, session: str, node: int | None, count: int) -> Sequence[Node]:
+        """The nodes that lead to a node of the branch in use (None: to its end), secrets masked."""
         if node is None:
             nodes = await self.ending(session, count)
         else:
             nodes = await self._store.before(session, node, count)
         secrets = self._store.secrets
-        return await asyncio.to_thread(lambda: [masked(each, secrets) for each in nodes])
+        return await asyncio.to_thread(lambda: [masked(node, secrets) for node in nodes])
 
     async def search(
         self,
@@ -53,6 +76,7 @@ class LocalStored:
         patience: float | None = None,
         mode: SearchMode = "auto",
     ) -> SearchHits:
+        """Messages that answer these words; after `patience` seconds what was found until then."""
         patience = PATIENCE if patience is None else patience
         if self._recall is None:
             return await self._store.search(
@@ -68,17 +92,21 @@ class LocalStored:
         )
 
     async def around(self, node: int, window: int) -> Sequence[Node]:
+        """A node with `window` of them on either side, secrets masked."""
         nodes, secrets = await self._store.around(node, window), self._store.secrets
-        return await asyncio.to_thread(lambda: [masked(each, secrets) for each in nodes])
+        return await asyncio.to_thread(lambda: [masked(node, secrets) for node in nodes])
 
     async def branch_with(self, session: str, node: int) -> str:
+        """A branch on which a node lies."""
         return await self._store.branch_with(session, node)
 
     async def use_branch(self, session: str, branch: str) -> None:
+        """The branch that a session goes on with when it is opened next."""
         await self._store.use_head(session, branch)
 
     async def rename(self, session: str, title: str) -> None:
         await self._store.rename(session, title)
 
     async def delete(self, session: str) -> None:
+        """Delete a session and all that belongs to it, unless another window works on it."""
         await delete_session(self._store, self._home, session, self._recall)
