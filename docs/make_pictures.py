@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from agent.api.local.stored import LocalStored
 from agent.api.session import AgentConversation
 from agent.core.config.schema import Settings
 from agent.core.home import Home
@@ -37,6 +36,7 @@ from agent.knowledge.context.compaction import CompactionPlan
 from agent.knowledge.context.fold import ContextFold, fold_text
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
+from agent.session.conversation.stored_sessions import StoredSessions
 from agent.workspace.git import Checkout
 from app.tui.conversation import active_conversation
 from app.tui.screens import dialog as dialogs
@@ -167,7 +167,7 @@ async def sessions(app: Staged, pilot: Pilot[Any]) -> None:
         async with await shelf.filled(Path(folder, "state.db"), shelf.SESSIONS[1:]) as store:
             newest = await store.latest_session()
             assert newest is not None
-            stored = LocalStored(store, Home(Path(folder)))
+            stored = StoredSessions(store, Home(Path(folder)))
             app.push_screen(SessionsScreen(stored, newest.id, lambda: shelf.NOW))
             await pilot.pause(SETTLING)
 
