@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from agent.api.session import AgentConversation
 from agent.core.config.schema import Settings
 from agent.core.home import Home
 from agent.core.store.nodes import Node
