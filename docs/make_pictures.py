@@ -36,6 +36,7 @@ from agent.knowledge.context.fold import ContextFold, fold_text
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
 from agent.session.conversation.stored_sessions import StoredSessions
+from agent.session.subagents.agents import AgentConversation
 from agent.workspace.git import Checkout
 from app.tui.conversation import active_conversation
 from app.tui.screens import dialog as dialogs
