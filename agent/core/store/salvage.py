@@ -18,7 +18,7 @@ from agent.errors import StoreError
 
 _NODE = "id, session, parent, depth, kind, created, size, data, content, body"
 _SMALL = (
-    *("sessions", "heads", "drafts", "calls", "marks", "requests", "requests_owed"),
+    *("sessions", "heads", "drafts", "calls", "marks", "requests"),
     *("learnings", "learning_calls"),
 )
 """Tables without text of a conversation."""
@@ -52,7 +52,7 @@ def recover_copy(path: Path) -> Path:
                 _check_ours(old, path)
                 schema.configure(fresh)
                 fresh.execute("BEGIN IMMEDIATE")
-                schema.migrate(fresh)
+                schema.create(fresh)
                 _carry_over(old, fresh, copy.stat().st_size)
                 fresh.execute("COMMIT")
             new.rename(target)
@@ -94,7 +94,7 @@ def _connect(path: Path, option: str) -> sqlite3.Connection:
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != schema.APPLICATION_ID or not 0 < version <= schema.VERSION:
+    if application != schema.APPLICATION_ID or version != schema.VERSION:
         raise StoreError(f"{path} is no session store of this version of Hermes.")
 
 
@@ -102,10 +102,8 @@ def _carry_over(old: sqlite3.Connection, new: sqlite3.Connection, size: int) -> 
     for table in _SMALL:
         columns = [row[1] for row in new.execute(f"PRAGMA table_info({table})")]
         for row in _until_damage(old, f"SELECT * FROM {table}"):
-            # Older layouts lack the last columns, which have values of their own then.
             names, marks = ", ".join(columns[: len(row)]), ", ".join("?" * len(row))
             _put(new, f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", row)
-    (version,) = old.execute("PRAGMA user_version").fetchone()
     discarded = {row[0] for row in _until_damage(old, "SELECT session FROM discarded")}
     kept = _Kept()
     for row in _nodes(old, size):
@@ -113,8 +111,6 @@ def _carry_over(old: sqlite3.Connection, new: sqlite3.Connection, size: int) -> 
             _put(new, f"INSERT INTO nodes ({_NODE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", mended)
     if not kept.depths and not new.execute("SELECT count(*) FROM sessions").fetchone()[0]:
         raise StoreError("Nothing of the store can be read; restore it from a backup.")
-    if version < schema.SPENDING:
-        new.execute("INSERT INTO requests_owed VALUES (?)", (max(kept.depths, default=0),))
     _complete(new, kept)
     for index in ("words", "trigrams"):
         new.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")

@@ -6,17 +6,14 @@ The file says itself that it is ours (`application_id`) and how it is laid out
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.store.connection import address, explain
-from agent.core.store.nodes import searchable, storable
 from agent.errors import ConfigError, StoreError
 from tools.kit.files import create_file
 
@@ -109,7 +106,8 @@ CREATE TABLE sessions (
     created REAL NOT NULL,
     updated REAL NOT NULL,
     parent TEXT,                    -- the session whose agent delegated this one
-    archived INTEGER NOT NULL DEFAULT 0
+    archived INTEGER NOT NULL DEFAULT 0,
+    events INTEGER NOT NULL DEFAULT 0 -- the last number that was set aside for one of its events
 ) WITHOUT ROWID;
 CREATE INDEX sessions_by_update ON sessions (updated);
 CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
@@ -172,13 +170,7 @@ CREATE VIRTUAL TABLE trigrams USING fts5(
 """
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    for statement in _statements(_TABLES + _FINAL):
-        connection.execute(statement)
-
-
-_TRAVEL = """
+_HISTORY = """
 CREATE TABLE marks (                -- labels and bookmarks of a person
     session TEXT NOT NULL,
     node INTEGER NOT NULL,
@@ -206,11 +198,6 @@ CREATE TABLE operations (           -- what can be undone and redone
 """
 
 
-def _add_travel(connection: sqlite3.Connection) -> None:
-    for statement in _statements(_TRAVEL):
-        connection.execute(statement)
-
-
 _SPENDING = """
 CREATE TABLE requests (             -- what requests to models took: see agent.session.spending
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -229,49 +216,8 @@ CREATE TABLE requests (             -- what requests to models took: see agent.s
 );
 CREATE INDEX requests_by_day ON requests (day);
 CREATE INDEX requests_by_session ON requests (session);
-CREATE TABLE requests_owed (last INTEGER NOT NULL); -- nodes up to it may hold requests with no row yet
+CREATE TABLE requests_owed (last INTEGER NOT NULL); -- kept empty
 """
-
-
-def _add_spending(connection: sqlite3.Connection) -> None:
-    for statement in _statements(_SPENDING):
-        connection.execute(statement)
-    # Counting what older versions kept in nodes takes a while: it is done when somebody asks.
-    connection.execute("INSERT INTO requests_owed SELECT max(id) FROM nodes HAVING max(id) IS NOT NULL")
-
-
-_PORTION = 500
-"""Nodes that are held in memory at once."""
-
-
-def _fold_anew(connection: sqlite3.Connection) -> None:
-    """Index texts as `agent.core.store.nodes.fold` gives them now that it folds forms of one letter."""
-    connection.execute("DROP TRIGGER nodes_are_final")
-    last = 0
-    while rows := connection.execute(
-        "SELECT id, kind, content, data, coalesce(body, content) FROM nodes "
-        "WHERE id > ? AND body IS NOT '' ORDER BY id LIMIT ?",
-        (last, _PORTION),
-    ).fetchall():
-        last = rows[-1][0]
-        for node, kind, content, data, old in rows:
-            # What has become plain letters already would only become the same ones again.
-            new = old if old.isascii() else storable(searchable(kind, content, json.loads(data)))
-            if new == old:
-                continue
-            for index in ("words", "trigrams"):
-                connection.execute(
-                    f"INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?, ?)", (node, old)
-                )
-                connection.execute(f"INSERT INTO {index} (rowid, body) VALUES (?, ?)", (node, new))
-            connection.execute("UPDATE nodes SET body = ?, size = ? WHERE id = ?", (new, len(new), node))
-    for statement in _statements(_FINAL):
-        connection.execute(statement)
-
-
-def _number_events(connection: sqlite3.Connection) -> None:
-    """Keep for each session the last number that was set aside for one of its events."""
-    connection.execute("ALTER TABLE sessions ADD COLUMN events INTEGER NOT NULL DEFAULT 0")
 
 
 _LEARNINGS = """
@@ -315,11 +261,6 @@ CREATE INDEX learning_calls_by_learning ON learning_calls (learning);
 """
 
 
-def _add_learnings(connection: sqlite3.Connection) -> None:
-    for statement in _statements(_LEARNINGS):
-        connection.execute(statement)
-
-
 _JOBS = """
 CREATE TABLE jobs (                 -- work on time: see agent.automation.schedule
     id TEXT PRIMARY KEY,
@@ -354,30 +295,8 @@ CREATE INDEX job_runs_to_deliver ON job_runs (delivery) WHERE delivery = 'waitin
 """
 
 
-def _add_jobs(connection: sqlite3.Connection) -> None:
-    for statement in _statements(_JOBS):
-        connection.execute(statement)
-
-
-def _add_gateways(connection: sqlite3.Connection) -> None:
-    for statement in _statements(GATEWAY_TABLES):
-        connection.execute(statement)
-
-
-Migration = Callable[[sqlite3.Connection], None]
-
-MIGRATIONS: tuple[Migration, ...] = (
-    *(_create, _add_travel, _add_spending, _fold_anew, _number_events),
-    _add_learnings,
-    _add_jobs,
-    _add_gateways,
-)
-"""Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
-
-VERSION = len(MIGRATIONS)
-
-SPENDING = 3
-"""The version since which requests have rows of their own."""
+VERSION = 8
+"""The layout that this program writes. Earlier ones were in no release."""
 
 
 def _statements(script: str) -> list[str]:
@@ -456,6 +375,11 @@ def _check_owner(path: Path) -> None:
         raise explain(error, path) from error
     if application != APPLICATION_ID:
         raise StoreError(f"{path} belongs to another program; move it away or set HERMES_HOME.")
+    if 0 < version < VERSION:
+        raise StoreError(
+            f"{path} was written by a Hermes from before its first release (layout {version}); "
+            "move it away or set HERMES_HOME."
+        )
     if version > VERSION:
         raise StoreError(
             f"{path} was written by a newer Hermes (layout {version}, this one knows {VERSION}); "
@@ -481,12 +405,15 @@ def is_current(connection: sqlite3.Connection) -> bool:
     return version == VERSION
 
 
-def migrate(connection: sqlite3.Connection, ladder: Sequence[Migration] = MIGRATIONS) -> None:
-    """Climb from the file's version to the newest one. Runs inside a transaction."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    for step in ladder[version:]:
-        step(connection)
-    connection.execute(f"PRAGMA user_version = {len(ladder)}")
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables of an empty file, unless another process was quicker. Runs inside a transaction."""
+    if is_current(connection):
+        return
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    script = _TABLES + _FINAL + _HISTORY + _SPENDING + _LEARNINGS + _JOBS + GATEWAY_TABLES
+    for statement in _statements(script):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def choose_journal(connection: sqlite3.Connection) -> None:

@@ -83,7 +83,7 @@ class Store:
             await database.bare(schema.configure)
             await database.bare(schema.choose_journal)
             if not await database.read(schema.is_current):
-                await database.write(schema.migrate)
+                await database.write(schema.create)
         except BaseException:
             await database.close()
             raise

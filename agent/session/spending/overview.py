@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from agent.core.event_data import Measure
-from agent.session.spending import backfill, request_table
+from agent.session.spending import request_table
 from agent.session.spending.budget import Budget, Charge
 from agent.session.spending.metering import Metering
 from agent.session.spending.prices import Prices
-from agent.session.spending.report import DAY, UsageLine, folded
+from agent.session.spending.report import UsageLine, folded
 from agent.session.spending.request_table import SENT, RequestSum
 
 
@@ -45,7 +45,6 @@ async def overview(metering: Metering) -> SpendingOverview:
     spending = metering.spending
     await spending.settled()
     now = spending.now()
-    await backfill.catch_up(spending.database, now - 2 * DAY)
 
     def read(connection: sqlite3.Connection) -> tuple[list[RequestSum], list[RequestSum]]:
         since, until = request_table.today_of(now)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from agent.core.store.connection import Database
-from agent.session.spending import backfill, request_table
+from agent.session.spending import request_table
 from agent.session.spending.charges import cost_of
 from agent.session.spending.prices import Prices
 from agent.session.spending.request_table import MAIN, SENT, SIDE, Grouping, RequestSum
@@ -65,13 +65,8 @@ class UsageReport:
 async def report(
     database: Database, prices: Prices, by: Grouping, *, days: int | None, now: float, session: str = ""
 ) -> UsageReport:
-    """What the last `days` days took, today included; None: all of them. Raises `StoreError`.
-
-    Requests that older versions wrote down elsewhere are counted first, which can take a while once.
-    """
+    """What the last `days` days took, today included; None: all of them. Raises `StoreError`."""
     since = "" if days is None else request_table.days_from(request_table.local_day(now), 1 - days)
-    # Noon of the day before, whatever clocks were changed in between.
-    await backfill.catch_up(database, 0.0 if days is None else now - (days + 1) * DAY)
     sums = await database.read(
         lambda connection: request_table.sums(connection, by, since=since, session=session)
     )

@@ -9,10 +9,12 @@ from agent.core.event_data import Usage
 from agent.model.catalog import ModelInfo
 from agent.model.usage import most_cost, request_cost
 from agent.session.spending import request_table
-from agent.session.spending.backfill import UNPAID
 from agent.session.spending.request_table import Payer, RequestAmount
 from agent.session.spending.shared_budgets import take
 from agent.session.spending.spending import Spending
+
+_UNPAID = "demo"
+"""The scripted model, which asks nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,6 @@ class RequestLog:
 
     async def _open(self, most_input: int, output: int, least: int) -> RequestEntry:
         spending = self._spending
-        await spending.catch_up_today()
         created = spending.now()
         row, fitting = await spending.database.write(
             lambda connection: take(
@@ -131,7 +132,7 @@ class NoRequestLog(RequestLog):
 
 def request_log_of(spending: Spending, payer: Payer, info: ModelInfo) -> RequestLog:
     """Where requests of a payer are written down."""
-    return NoRequestLog() if payer.model == UNPAID else RequestLog(spending, payer, info)
+    return NoRequestLog() if payer.model == _UNPAID else RequestLog(spending, payer, info)
 
 
 def most_of(info: ModelInfo, most_input: int, output: int) -> RequestAmount:

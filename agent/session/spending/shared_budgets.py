@@ -15,12 +15,12 @@ from dataclasses import replace
 from agent.core.event_data import Measure
 from agent.model.catalog import ModelInfo
 from agent.model.usage import most_cost
-from agent.session.spending import backfill, request_table
+from agent.session.spending import request_table
 from agent.session.spending.answer_limit import fitted
 from agent.session.spending.budget import Budget, BudgetReachedError, Charge
 from agent.session.spending.charges import charge_of
 from agent.session.spending.prices import Prices
-from agent.session.spending.request_table import Payer, RequestAmount, RequestSum
+from agent.session.spending.request_table import Payer, RequestAmount
 
 DAY_SETTING = "budget.day"
 
@@ -67,7 +67,7 @@ class SharedBudget:
     def spent(self, connection: sqlite3.Connection, prices: Prices, now: float) -> tuple[Charge, str]:
         """What was taken so far, open requests at their most, and a model whose price is not known."""
         if self.session:
-            return charge_of(_of_session(connection, self.session), prices)
+            return charge_of(request_table.sums(connection, None, session=self.session), prices)
         since, until = ("", "") if self.ever else request_table.today_of(now)
         return charge_of(request_table.sums(connection, None, since=since, until=until), prices)
 
@@ -137,15 +137,6 @@ def take(
         each.check(so_far, wanted, payer.model if wanted.money is None else unpriced, connection, now)
     amount = RequestAmount(most_input, output, 0, wanted.money)
     return request_table.add(connection, payer, amount, "open", now, os.getpid()), output
-
-
-def _of_session(connection: sqlite3.Connection, session: str) -> list[RequestSum]:
-    """Requests of a session, with those that older versions wrote down elsewhere."""
-    owing = (
-        RequestSum("", payer.model, state == "counted", 1, each.input, each.cached, each.output, None)
-        for payer, each, state, _ in backfill.owed_of(connection, session)
-    )
-    return [*request_table.sums(connection, None, session=session), *owing]
 
 
 def _cost(info: ModelInfo, most_input: int, output: int) -> float | None:

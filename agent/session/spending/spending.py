@@ -11,7 +11,6 @@ from typing import Any
 
 from agent.core.store.connection import Database, Work
 from agent.errors import HermesError
-from agent.session.spending import backfill
 from agent.session.spending.budget import Budget, Charge
 from agent.session.spending.prices import Prices
 from agent.session.spending.shared_budgets import SharedBudget, day_ceilings, session_ceilings, total_ceilings
@@ -50,7 +49,6 @@ class Spending:
         self.firm = any(each.has_ceiling for each in self.bounds)
         self.now = now
         self.process = os.getpid()
-        self._caught_up = not (self.today.has_ceiling or self.total.has_ceiling)
         self._writing: set[asyncio.Future[Any]] = set()
 
     async def of_session(self, session: str) -> Charge:
@@ -60,13 +58,6 @@ class Spending:
     async def spent(self, bound: SharedBudget) -> Charge:
         """What counts for ceilings so far, of all processes."""
         return (await self.database.read(lambda c: bound.spent(c, self.prices, self.now())))[0]
-
-    async def catch_up_today(self) -> None:
-        """See that requests that older versions kept elsewhere are counted: those of this day, or all."""
-        if not self._caught_up:
-            since = 0.0 if self.total.has_ceiling else self.now() - 2 * DAY
-            await backfill.catch_up(self.database, since)
-            self._caught_up = True
 
     def later(self, work: Work[Any]) -> None:
         """Write in the background. What cannot be written is told to the log: the request is over anyway."""

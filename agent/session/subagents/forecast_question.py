@@ -125,7 +125,6 @@ class Forecaster:
         """What the ceilings of tokens and money leave, from the sender's own to that of the day."""
         spending = self.scheduler.services.metering.spending
         rooms = [room for each in account.chain() for room in _left(each.owner, each.budget, each.taken)]
-        await spending.catch_up_today()
         for each in spending.bounds:
             if each.has_ceiling:
                 rooms += _left(each.owner, each.budget, await spending.spent(each))

@@ -6,10 +6,8 @@ import asyncio
 import json
 import sqlite3
 import time
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -122,31 +120,6 @@ def test_days_that_are_none_are_refused(home: Path, capsys: pytest.CaptureFixtur
         main(["usage", "--days", days])
     assert left.value.code == 2
     assert "whole number" in capsys.readouterr().err or days == "-1"
-
-
-def test_a_store_of_an_older_version_is_counted_where_it_is(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(home)
-
-    async def talk() -> None:
-        async with await Store.open(home / "state.db") as store:
-            record = await store.create_session(workspace="/old", model="p/m")
-            used: dict[str, Any] = {"input": 100, "output": 20, "cached": None}
-            await store.append(record.id, "assistant", "x", {"model": "p/m", "usage": used})
-
-    asyncio.run(talk())
-    with closing(sqlite3.connect(home / "state.db")) as connection:
-        connection.executescript(
-            "DROP TABLE gateway_places; DROP TABLE gateway_people; DROP TABLE gateway_states;"
-            "DROP TABLE deliveries; DROP TABLE received;"
-            "DROP TABLE requests; DROP TABLE requests_owed; ALTER TABLE sessions DROP COLUMN events;"
-            "DROP TABLE learnings; DROP TABLE learning_calls; DROP TABLE job_runs; DROP TABLE jobs;"
-            "PRAGMA user_version = 2;"
-        )
-    line = json.loads(usage(capsys, "--json", "--by", "project"))["lines"][0]
-    assert (line["key"], line["requests"], line["input"], line["output"]) == ("/old", 1, 100, 20)
-    assert json.loads(usage(capsys, "--json"))["total"]["requests"] == 1
 
 
 def test_costs_are_shown_to_the_cent_or_finer() -> None:

@@ -293,30 +293,3 @@ async def test_a_store_that_was_moved_away_is_reported(path: Path) -> None:
 
 def move(path: Path) -> None:
     path.rename(path.with_name("elsewhere.db"))
-
-
-async def test_migrations_climb_from_any_version_in_one_transaction(folder: Path) -> None:
-    connection = sqlite3.connect(folder / "ladder.db", isolation_level=None)
-
-    def first(c: sqlite3.Connection) -> None:
-        c.execute("CREATE TABLE one (a)")
-
-    def second(c: sqlite3.Connection) -> None:
-        c.execute("ALTER TABLE one ADD COLUMN b")
-
-    def broken(c: sqlite3.Connection) -> None:
-        c.execute("CREATE TABLE three (a)")
-        raise RuntimeError("no")
-
-    schema.migrate(connection, (first,))
-    schema.migrate(connection, (first, second))
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-    connection.execute("INSERT INTO one VALUES (1, 2)")
-    schema.migrate(connection, (first, second))
-    connection.execute("BEGIN IMMEDIATE")
-    with pytest.raises(RuntimeError):
-        schema.migrate(connection, (first, second, broken))
-    connection.execute("ROLLBACK")
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'three'").fetchone() == (0,)
-    connection.close()

@@ -5,7 +5,6 @@ import random
 import shutil
 import sqlite3
 import stat
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -77,17 +76,6 @@ async def test_labels_are_kept_and_events_go_on_after_the_last_number(path: Path
     async with await Store.open(recover_copy(path)) as store:
         assert [(each.node, each.label) for each in await store.marks(session)] == [(nodes[3].id, "here")]
         assert await store.reserve_events(session, 1) == 41
-
-
-async def test_a_store_of_an_older_layout_is_saved_too(path: Path) -> None:
-    session, nodes = await filled(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("ALTER TABLE sessions DROP COLUMN events")
-        connection.execute("PRAGMA user_version = 4")
-        connection.commit()
-    async with await Store.open(recover_copy(path)) as store:
-        assert await store.path(session) == nodes
-        assert await store.reserve_events(session, 1) == 1
 
 
 @pytest.mark.thorough

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
-from pathlib import Path
 
 import pytest
 
-from agent.core.store import schema
 from agent.core.store.nodes import NewNode, Session
 from agent.core.store.operations import SessionPlace
 from agent.core.store.store import Store
@@ -178,44 +175,3 @@ async def test_marks_and_operations_go_with_their_session(store: Store, session:
     await store.delete(session.id)
     assert await store.marks(session.id) == []
     assert await store.operations(session.id) == []
-
-
-async def test_a_store_from_before_marks_gets_them_and_keeps_everything(path: Path) -> None:
-    path.parent.mkdir(mode=0o700)
-    with sqlite3.connect(path) as connection:
-        schema.migrate(connection, schema.MIGRATIONS[:1])
-        connection.execute("INSERT INTO sessions VALUES ('s', 't', '/w', 'm', 1, 1, NULL, 0)")
-        connection.execute("INSERT INTO heads VALUES ('s', 'main', NULL, 1)")
-        connection.commit()
-    connection.close()
-    async with await Store.open(path) as store:
-        assert (await store.session("s")).title == "t"
-        node = await store.append("s", "user", "hello")
-        assert (await store.mark("s", node.id, label="x")).label == "x"
-
-
-async def test_a_store_from_before_other_forms_of_letters_finds_them_afterwards(path: Path) -> None:
-    path.parent.mkdir(mode=0o700)
-    content = "ＦＵＬＬ width straße"
-    body = " Ｆ  Ｕ  Ｌ  Ｌ  width straße"
-    with sqlite3.connect(path) as connection:
-        schema.migrate(connection, schema.MIGRATIONS[:3])
-        connection.execute("INSERT INTO sessions VALUES ('s', 't', '/w', 'm', 1, 1, NULL, 0)")
-        connection.execute("INSERT INTO heads VALUES ('s', 'main', 2, 1)")
-        add = "INSERT INTO nodes VALUES (?, 's', ?, ?, 'user', 1, ?, '{}', ?, ?)"
-        connection.execute(add, (1, None, 1, len(body), content, body))
-        connection.execute(add, (2, 1, 2, 5, "plain", None))
-        for index in ("words", "trigrams"):
-            connection.execute(f"INSERT INTO {index} (rowid, body) SELECT id, body FROM searchable")
-        connection.commit()
-    connection.close()
-    async with await Store.open(path) as store:
-        for query, node in (("full", 1), ("ＦＵＬＬ", 1), ("strasse", 1), ("width", 1), ("plain", 2)):
-            assert [hit.node for hit in (await store.search(query)).hits] == [node], query
-        assert [node.content for node in await store.path("s")] == [content, "plain"]
-    with sqlite3.connect(path) as connection:
-        for index in ("words", "trigrams"):
-            connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
-        with pytest.raises(sqlite3.IntegrityError, match="never changed"):
-            connection.execute("UPDATE nodes SET content = ''")
-    connection.close()

@@ -210,15 +210,3 @@ async def test_other_sessions_count_even_if_they_keep_to_no_ceiling(store: Store
     await spend(spending(store, Budget(), clock), 900)
     with pytest.raises(BudgetReachedError):
         await spend(spending(store, Budget(tokens=1_000), clock), 200)
-
-
-async def test_what_older_versions_spent_today_counts_before_the_first_request(store: Store) -> None:
-    clock = Clock()
-    clock.now = time.time()
-    record = await store.create_session(workspace="/w", model="m")
-    usage = {"input": 900, "output": 50, "cached": None}
-    await store.append(record.id, "assistant", "x", {"model": "m", "usage": usage})
-    await store.database.write(lambda c: c.execute("INSERT INTO requests_owed SELECT max(id) FROM nodes"))
-    made = spending(store, Budget(tokens=1_000), clock)
-    with pytest.raises(BudgetReachedError, match="950 of 1,000"):
-        await spend(made, 100)

@@ -100,11 +100,7 @@ def _bounded(count: int) -> int:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("old", [False, True])
-async def test_the_sums_of_a_session_with_agents_and_retries_are_those_of_the_server(
-    tmp_path: Path, old: bool
-) -> None:
-    """`old`: the requests were written down in messages only."""
+async def test_the_sums_of_a_session_with_agents_and_retries_are_those_of_the_server(tmp_path: Path) -> None:
     cut = FAULTS["cut_by_reset"](say("Long " * 50))
     delegating = call("delegate_task", tasks=[{"goal": "look", "agent": "scout"}, {"goal": "read"}])
     busy = refuse(429, "Too many.")
@@ -126,20 +122,15 @@ async def test_the_sums_of_a_session_with_agents_and_retries_are_those_of_the_se
     async with bench(tmp_path, answer) as b:
         assert (await b.turn("go")).outcome == "done"
         async with await Store.open(b.home / "state.db") as store:
-            if old:
-                await store.database.write(lambda c: c.execute("DELETE FROM requests"))
-                await store.database.write(
-                    lambda c: c.execute("INSERT INTO requests_owed SELECT max(id) FROM nodes")
-                )
             found = await reports(store, now=time.time())
             again = await reports(store, now=time.time())
     for each in (*found, *again):
-        assert each.total.requests == 5 + (not old)
-        assert each.total.uncounted == (not old)
+        assert each.total.requests == 6
+        assert each.total.uncounted == 1
         assert each.total.input + each.total.output == served
         assert each.total.unpriced == 0
     by_agent = {line.key: line.requests for line in found[GROUPINGS.index("agent")].lines}
-    assert by_agent == {"main": 2 + (not old), agent_name("scout"): 2, agent_name(""): 1}
+    assert by_agent == {"main": 3, agent_name("scout"): 2, agent_name(""): 1}
 
 
 async def test_what_had_no_price_when_it_left_is_priced_as_known_now(store: Store) -> None:
@@ -162,29 +153,6 @@ async def test_of_a_deleted_session_the_sums_stay_and_nothing_else(store: Store)
     titles = {title(each.by, line.key) for each in found for line in each.lines}
     assert titles == {"2026-03-28", "p/known", "(deleted sessions)", "agents without a name"}
     assert b"secret" not in store.file.read_bytes()
-
-
-async def test_only_the_days_that_are_asked_for_are_counted_of_an_old_store(store: Store) -> None:
-    record = await store.create_session(workspace="/w", model="m")
-    for _ in range(3):
-        usage = {"input": 10, "output": 1, "cached": None}
-        await store.append(
-            record.id,
-            "assistant",
-            "x",
-            {
-                "model": "p/known",
-                "usage": usage,
-                "aside": [{"model": "p/unknown", "usage": usage}, "noise", {"model": 3, "usage": "noise"}],
-            },
-        )
-    await store.append(record.id, "assistant", "x", {"usage": "noise", "aside": {"not": "a list"}})
-    await store.database.write(lambda c: c.execute("INSERT INTO requests_owed SELECT max(id) FROM nodes"))
-    (by_model,) = [each for each in await reports(store, 2, time.time()) if each.by == "model"]
-    assert {line.key: (line.requests, line.input) for line in by_model.lines} == {
-        "p/known": (3, 30),
-        "p/unknown": (3, 30),
-    }
 
 
 def test_lines_are_ordered_and_zero_is_nothing() -> None:
