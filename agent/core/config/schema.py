@@ -145,7 +145,7 @@ class ContextSettings(SettingsSection):
     )
     summary_model: str = Field(
         "",
-        description="Model that summarises what is folded, `PROVIDER/NAME`; empty: the model of the session.",
+        description="Model that summarises what is compacted, `PROVIDER/NAME`; empty: the model of the session.",
     )
     file_chars: int = Field(20_000, ge=0, description="Characters taken from one context file.")
     prompt_share: float = Field(
@@ -324,7 +324,7 @@ class ApprovalSettings(SettingsSection):
 
 class SmartSettings(SettingsSection):
     model: str = Field(
-        "", description="Model that looks at actions too and may make the gate stricter; empty = none."
+        "", description="Model that looks at actions too and may make verdicts stricter; empty = none."
     )
     timeout: float = Field(10, gt=0, le=120, description="Seconds it has for an answer; then rules decide.")
 

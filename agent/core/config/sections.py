@@ -163,7 +163,7 @@ class GatewaySettings(SettingsSection):
     enabled: bool = Field(False, description="Whether `hermes serve` and `hermes gateway run` start it.")
     api_url: str = Field("", pattern=_URL, description="Base of the platform's API; empty = its own.")
     allow: list[str] = Field([], description="Ids of people who may talk, beside those who were paired.")
-    approve: list[str] = Field([], description="Ids of people who may also say yes to what the gate asks.")
+    approve: list[str] = Field([], description="Ids of people who may also answer approvals.")
     groups: Literal["off", "mention", "all"] = Field(
         "mention", description="In groups: nothing, what speaks to it, or every message of who may talk."
     )
