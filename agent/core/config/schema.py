@@ -145,7 +145,7 @@ class ContextSettings(SettingsSection):
     )
     summary_model: str = Field(
         "",
-        description="Model that summarises what is compacted, `PROVIDER/NAME`; empty: the model of the session.",
+        description="Model that writes summaries, `PROVIDER/NAME`; empty: the model of the session.",
     )
     file_chars: int = Field(20_000, ge=0, description="Characters taken from one context file.")
     prompt_share: float = Field(
