@@ -1,9 +1,8 @@
 """Offline facts about models: windows, limits, prices. Unknown is None, never zero.
 
-The table (`catalog.json`) holds only well-known families. Prices are US dollars
-per million tokens as published by the provider (state of July 2026) and count
-only where the model is bought there; prices that depend on the size of the
-request are left out. `providers.*.models` in config.yaml overrides everything.
+The table (`catalog.json`) holds only well-known families. Prices are US dollars per million tokens as
+published by the provider (state of July 2026) and count only where the model is bought there; prices that
+depend on the size of the request are left out. `providers.*.models` in config.yaml overrides everything.
 """
 
 from __future__ import annotations

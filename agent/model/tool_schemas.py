@@ -1,8 +1,7 @@
 """JSON schemas of tools as models take them: contradictions put right, or only the simplest keywords.
 
-Servers of tools list schemas that no provider takes: arrays of nothing, required parameters that are
-not there, references that lead nowhere. What is put right takes no value away that the tool would have
-taken.
+Servers of tools list schemas that no provider takes: arrays of nothing, required parameters that are not
+there, references that lead nowhere. What is put right takes no value away that the tool would have taken.
 """
 
 from __future__ import annotations

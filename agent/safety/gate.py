@@ -1,13 +1,11 @@
 """The gate: every effect on the world passes here first, whoever causes it.
 
-A tool describes what it wants as an `Action`; the gate decides, asks a person
-where need be, and raises `DeniedError` unless the answer is yes. When in doubt,
-or when nobody is there, the answer is no.
+A tool describes what it wants as an `Action`; the gate decides, asks a person where need be, and raises
+`DeniedError` unless the answer is yes. When in doubt, or when nobody is there, the answer is no.
 
-It is asked in this order, and the first no stands: the hardline, rules that
-deny, self-protection, rules that ask, what was allowed for the session, rules
-that allow, the mode. An adviser, where there is one, can make what comes out
-stricter, never milder.
+It is asked in this order, and the first no stands: the hardline, rules that deny, self-protection, rules that
+ask, what was allowed for the session, rules that allow, the mode. An adviser, where there is one, can make
+what comes out stricter, never milder.
 """
 
 from __future__ import annotations
@@ -77,11 +75,10 @@ class Gate:
     `mode` is the one from the settings; `permissions` are the person's rules, and
     `chosen` is a mode for this session that goes before both.
 
-    `protected` are files and folders that tools never change (Hermes' own
-    settings and store), `secret` those they never read either; by default the
-    protected files named `.env` and `state.db`. Without `approver` nobody is
-    there: what needs a yes is denied. `grants` hold what was allowed for more than
-    once; by default for the session only.
+    `protected` are files and folders that tools never change (Hermes' own settings and store), `secret` those
+    they never read either; by default the protected files named `.env` and `state.db`. Without `approver`
+    nobody is there: what needs a yes is denied. `grants` hold what was allowed for more than once; by default
+    for the session only.
 
     `coverage` is what the boundary keeps commands from, `undo` what checkpoints bring back.
 

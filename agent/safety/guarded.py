@@ -83,10 +83,9 @@ def guarded_place(
 ) -> str | None:
     """What a marked absolute path leads to, if that needs a yes in every mode; None otherwise.
 
-    `whole` means that everything inside goes or comes too: what is deleted, moved,
-    or copied as a tree. The answer is a noun phrase such as `a start-up file of the shell`.
-    Give the path something lands at, not the folder it lands in: `cp -r autostart ~/.config`
-    writes `~/.config/autostart`.
+    `whole` means that everything inside goes or comes too: what is deleted, moved, or copied as a tree. The
+    answer is a noun phrase such as `a start-up file of the shell`. Give the path something lands at, not the
+    folder it lands in: `cp -r autostart ~/.config` writes `~/.config/autostart`.
     """
     return guard(workspace, home, own).leads_to(path, whole=whole)
 

@@ -1,9 +1,8 @@
 """The hardline: commands that no mode and no yes lets through.
 
-The list is short on purpose: only what destroys the machine, the home folder
-or the guard rails themselves. It is applied to what a command would do after
-quoting, variables, wrappers and inner shells are resolved, so text that only
-mentions such a command is no reason.
+The list is short on purpose: only what destroys the machine, the home folder or the guard rails themselves.
+It is applied to what a command would do after quoting, variables, wrappers and inner shells are resolved, so
+text that only mentions such a command is no reason.
 """
 
 from __future__ import annotations

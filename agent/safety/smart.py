@@ -1,9 +1,8 @@
 """The smart mode: a side model looks at actions too, and may only make the gate stricter.
 
-Pure: the question it is asked, how its answer is read, and how both opinions are
-joined. What it says lowers nothing: an answer that allows changes nothing, and
-neither does one that cannot be read. So an order hidden in a command or a file can
-at most have it ask for more.
+Pure: the question it is asked, how its answer is read, and how both opinions are joined. What it says lowers
+nothing: an answer that allows changes nothing, and neither does one that cannot be read. So an order hidden
+in a command or a file can at most have it ask for more.
 """
 
 from __future__ import annotations

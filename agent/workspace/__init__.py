@@ -1,4 +1,1 @@
-"""The project folder: what changes in it, who changed it, and taking it back.
-
-It knows no model.
-"""
+"""The project folder: what changes in it, who changed it, and taking it back. It knows no model."""

@@ -36,9 +36,8 @@ class ShownFileDiff:
 class ProjectChanges:
     """Files that changed, as paths relative to the project folder with `/`, sorted.
 
-    A renamed file is in `renamed` only (from, to), if its content stayed; else it
-    is removed and added. There are no diffs of binary, large and secret files,
-    and none at all when more than `MAX_NAMED` files changed.
+    A renamed file is in `renamed` only (from, to), if its content stayed; else it is removed and added. There
+    are no diffs of binary, large and secret files, and none at all when more than `MAX_NAMED` files changed.
     """
 
     added: tuple[str, ...] = ()

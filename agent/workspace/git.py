@@ -1,10 +1,9 @@
 """The one way to run git: for reading, and without running anything a repository names.
 
-The configuration of a repository can name programs: a file system monitor,
-hooks, filters, diff and merge drivers, more files to include. So git never gets
-to see it. Each call gets a git folder made for it, with links to objects and
-references of the repository and a configuration of our own, in which only
-harmless settings of the repository come over.
+The configuration of a repository can name programs: a file system monitor, hooks, filters, diff and merge
+drivers, more files to include. So git never gets to see it. Each call gets a git folder made for it, with
+links to objects and references of the repository and a configuration of our own, in which only harmless
+settings of the repository come over.
 """
 
 from __future__ import annotations
@@ -220,9 +219,8 @@ async def run_git(
     It runs at the top of the work tree; paths in arguments are taken literally. `input` is what it
     reads. With `git`, the folder of a repository, it is asked about objects there.
 
-    Raises `GitError` where there is no git, no repository, no answer within
-    `seconds`, more than `limit` bytes of it (0: `MAX_OUTPUT`), or when the command
-    is not one that only reads.
+    Raises `GitError` where there is no git, no repository, no answer within `seconds`, more than `limit`
+    bytes of it (0: `MAX_OUTPUT`), or when the command is not one that only reads.
     """
     command = _checked(arguments)
     program, top, folder = await asyncio.to_thread(_prepared, root, git)

@@ -1,9 +1,8 @@
 """Tells which paths of a project git ignores, from its ignore files, without running git.
 
-The rules are those of git: the last line that fits decides, deeper files come
-after the ones above them, `.git/info/exclude` comes before all, and nothing in
-an ignored folder can be brought back. What is tracked in spite of being ignored
-is not known here.
+The rules are those of git: the last line that fits decides, deeper files come after the ones above them,
+`.git/info/exclude` comes before all, and nothing in an ignored folder can be brought back. What is tracked in
+spite of being ignored is not known here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The project as it was last seen, compared with the disk.
 
-Events only say where to look; what changed is found by comparing contents, so
-that lost, doubled or late events do no harm. Blocking; used by one thread at a
-time.
+Events only say where to look; what changed is found by comparing contents, so that lost, doubled or late
+events do no harm. Blocking; used by one thread at a time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """YAML text as plain data, with the place of every key and value.
 
-A settings file is a small part of YAML: mappings with text keys, lists, numbers,
-text, true and false. Everything else is refused with a sentence, and nothing a file
-holds can exhaust memory or stack: depth, nodes and the expansion of aliases are
-counted before anything is built.
+A settings file is a small part of YAML: mappings with text keys, lists, numbers, text, true and false.
+Everything else is refused with a sentence, and nothing a file holds can exhaust memory or stack: depth, nodes
+and the expansion of aliases are counted before anything is built.
 """
 
 from __future__ import annotations

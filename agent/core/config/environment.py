@@ -26,8 +26,7 @@ ENV_FILE = ".env"
 def environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables Hermes sees: those of `environ`, and those of `~/.hermes/.env` it does not set.
 
-    Nothing is expanded in the file. A file that cannot be read adds nothing; `env_file_problems`
-    tells why.
+    Nothing is expanded in the file. A file that cannot be read adds nothing; `env_file_problems` tells why.
     """
     found, _ = _env_file(home)
     return {**found, **environ}

@@ -1,9 +1,8 @@
 """One SQLite connection on a thread of its own, and whole transactions that cross to it in one hop.
 
-A transaction is a function that gets the connection. It runs on aiosqlite's
-thread from BEGIN to COMMIT, so it costs the event loop one hand-over, and a
-cancelled task can neither cut it in half nor leave it open: a transaction that
-was handed over happens.
+A transaction is a function that gets the connection. It runs on aiosqlite's thread from BEGIN to COMMIT, so
+it costs the event loop one hand-over, and a cancelled task can neither cut it in half nor leave it open: a
+transaction that was handed over happens.
 
 Writes that wait for each other are committed together, each within a savepoint of its
 own: the disk is asked once for all of them, and one that fails takes no other with it.

@@ -1,9 +1,8 @@
 """Files of images that no message refers to any more, deleted with the sessions they were sent in.
 
-One file serves every message with the same image, so what is deleted is what no
-message of any session refers to. A file that was taken again after the deleted
-message is left alone: the message it was taken for may still wait to be stored.
-Files that nothing ever referred to go after a day.
+One file serves every message with the same image, so what is deleted is what no message of any session refers
+to. A file that was taken again after the deleted message is left alone: the message it was taken for may
+still wait to be stored. Files that nothing ever referred to go after a day.
 """
 
 from __future__ import annotations

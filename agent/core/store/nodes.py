@@ -193,10 +193,9 @@ def calls_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def fold(text: str) -> str:
     """`text` in the form that is compared: accents dropped, symbols and ideographs set apart by blanks.
 
-    Other forms of the same letters (full and half width, ligatures, Arabic as it is
-    printed, raised digits) become the plain ones. Character by character, so that
-    what is part of a text stays part of it when both are folded; this lets words of
-    any length be found in scripts that put no blanks between them.
+    Other forms of the same letters (full and half width, ligatures, Arabic as it is printed, raised digits)
+    become the plain ones. Character by character, so that what is part of a text stays part of it when both
+    are folded; this lets words of any length be found in scripts that put no blanks between them.
     """
     if text.isascii():
         return text.replace("\0", " ")

@@ -1,9 +1,8 @@
 """Deleting a session so that its words leave the file.
 
-The session disappears in one transaction; its nodes follow in batches, and then
-the index is merged, because FTS5 only marks deleted words. Each step is a short
-transaction of its own, so nobody waits long, and a step that was missed is made
-up for at the next deletion.
+The session disappears in one transaction; its nodes follow in batches, and then the index is merged, because
+FTS5 only marks deleted words. Each step is a short transaction of its own, so nobody waits long, and a step
+that was missed is made up for at the next deletion.
 """
 
 from __future__ import annotations

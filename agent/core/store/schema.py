@@ -356,9 +356,8 @@ def _is_new(path: Path) -> bool:
 def _check_owner(path: Path) -> None:
     """Raise `StoreError` unless the file says that it is ours and not newer than this program.
 
-    `immutable` makes SQLite read the header without a lock, a journal or any
-    other trace. It is SQLite that reads, because closing a file by other means
-    would drop the locks this process holds on it.
+    `immutable` makes SQLite read the header without a lock, a journal or any other trace. It is SQLite that
+    reads, because closing a file by other means would drop the locks this process holds on it.
     """
     try:
         with closing(sqlite3.connect(address(path, "immutable=1"), uri=True)) as connection:

@@ -1,14 +1,12 @@
 """Search over everything that was ever said, in steps too short to keep a writer waiting.
 
-First the newest hits are collected, newest first, at most `MAX_HITS`; then only
-those are ranked. Ranking all hits of a common word would take seconds at a
-million messages. Whole words come from one index; parts of words, the word that
-is still being typed, code and scripts without blanks from a trigram index; one
-or two characters, which no index holds, from reading the newest messages.
+First the newest hits are collected, newest first, at most `MAX_HITS`; then only those are ranked. Ranking all
+hits of a common word would take seconds at a million messages. Whole words come from one index; parts of
+words, the word that is still being typed, code and scripts without blanks from a trigram index; one or two
+characters, which no index holds, from reading the newest messages.
 
-Both indexes are read window by window over node ids. A window grows while its
-step is quick and shrinks when it is slow, so each step holds the lock for a few
-milliseconds only, on the one connection that also writes.
+Both indexes are read window by window over node ids. A window grows while its step is quick and shrinks when
+it is slow, so each step holds the lock for a few milliseconds only, on the one connection that also writes.
 """
 
 from __future__ import annotations

@@ -41,9 +41,8 @@ _BATCH = 500
 class Store:
     """Sessions in one SQLite file. Open it with `Store.open`, close it in the end.
 
-    Every method raises `StoreError` with a sentence for a person. A write that
-    was handed over happens even if the waiting task is cancelled; one that
-    raises did not happen. Nodes are never changed.
+    Every method raises `StoreError` with a sentence for a person. A write that was handed over happens even
+    if the waiting task is cancelled; one that raises did not happen. Nodes are never changed.
     """
 
     def __init__(

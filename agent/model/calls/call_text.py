@@ -1,9 +1,8 @@
 """The forms in which models write tool calls as text, read without judging them.
 
-Known are bare JSON objects and lists (OpenAI, Llama, Qwen-Coder), fences, the
-tags of Hermes and Qwen, `<function=…>` with JSON or XML parameters, elements
-named as the tool, Python calls, and the marks of Mistral, Llama, Granite, Kimi,
-DeepSeek, GLM, MiniMax, Cohere, Claude, Gemma and more (`call_marks`).
+Known are bare JSON objects and lists (OpenAI, Llama, Qwen-Coder), fences, the tags of Hermes and Qwen,
+`<function=…>` with JSON or XML parameters, elements named as the tool, Python calls, and the marks of
+Mistral, Llama, Granite, Kimi, DeepSeek, GLM, MiniMax, Cohere, Claude, Gemma and more (`call_marks`).
 """
 
 from __future__ import annotations

@@ -76,9 +76,8 @@ _SLICE = 4096
 class HoldBack:
     """Passes text on and holds back what begins like a call, as long as it may become one.
 
-    `longest_lead` is the number of characters after which a tag is no longer
-    taken for the beginning of a call; None means that it always is, whatever
-    tool it names.
+    `longest_lead` is the number of characters after which a tag is no longer taken for the beginning of a
+    call; None means that it always is, whatever tool it names.
     """
 
     def __init__(self, tools: Sequence[ToolSpec], longest_lead: int | None) -> None:

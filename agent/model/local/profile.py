@@ -1,8 +1,7 @@
 """The profile of small models: few tools, few words, worked examples, a guard against guessing.
 
-The wording was chosen by trial (docs/local-model.md); change it only together with
-the figures there. The whole prompt stays under 600 tokens, so that the first step
-on two cores does not take minutes.
+The wording was chosen by trial (docs/local-model.md); change it only together with the figures there. The
+whole prompt stays under 600 tokens, so that the first step on two cores does not take minutes.
 """
 
 from __future__ import annotations

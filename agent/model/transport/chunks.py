@@ -1,9 +1,8 @@
 """Chat completion chunks, as servers really send them, read as deltas.
 
-The published format is one of many in use: fields are missing or null, tool
-calls have no index or share one, reasoning has three names, usage comes
-anywhere. Whatever carries text, reasoning, a call or a count is understood;
-everything else is skipped.
+The published format is one of many in use: fields are missing or null, tool calls have no index or share one,
+reasoning has three names, usage comes anywhere. Whatever carries text, reasoning, a call or a count is
+understood; everything else is skipped.
 """
 
 from __future__ import annotations

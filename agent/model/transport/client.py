@@ -107,10 +107,9 @@ class _OpenAnswer:
 class FormatClient:
     """A `ModelClient` for one provider in one wire format.
 
-    `base_url` is the address that the format's endpoint is appended to. `api_key`
-    may be empty. `stall_timeout` is in seconds without a byte; `key_hint` names
-    the environment variable a person would set. Errors are `ModelError`s that
-    name cause and mend and never a key.
+    `base_url` is the address that the format's endpoint is appended to. `api_key` may be empty.
+    `stall_timeout` is in seconds without a byte; `key_hint` names the environment variable a person would
+    set. Errors are `ModelError`s that name cause and mend and never a key.
     """
 
     def __init__(

@@ -113,10 +113,9 @@ async def fetch_reply(
 ) -> ModelReply:
     """The reply of the first route that gives one.
 
-    A failure that may pass is tried again on the same route, from the start;
-    nothing of a failed attempt gets into the reply. Then the next route has its
-    turn. Raises the first route's last `ModelError` when all have failed, and at
-    once when the conversation is too large (kind `overflow`).
+    A failure that may pass is tried again on the same route, from the start; nothing of a failed attempt gets
+    into the reply. Then the next route has its turn. Raises the first route's last `ModelError` when all have
+    failed, and at once when the conversation is too large (kind `overflow`).
     """
     if not routes:
         raise ValueError("no route to a model")

@@ -1,10 +1,9 @@
 """The audit log: one line for each ruling of the gate, each bound to the one before it.
 
-`~/.hermes/audit/audit-000001.jsonl` and so on, 0600, only ever appended to. Every
-line is canonical JSON with a number (`seq`), the SHA-256 of the line before
-(`previous`) and its own (`hash`), so that a line that was changed, taken out,
-put in or moved is found by `agent.safety.audit.check`. `head` beside the files names
-the last line that surely is on the disk, so that lines cut off at the end are missed.
+`~/.hermes/audit/audit-000001.jsonl` and so on, 0600, only ever appended to. Every line is canonical JSON with
+a number (`seq`), the SHA-256 of the line before (`previous`) and its own (`hash`), so that a line that was
+changed, taken out, put in or moved is found by `agent.safety.audit.check`. `head` beside the files names the
+last line that surely is on the disk, so that lines cut off at the end are missed.
 
 Several processes may append at once: each append holds a lock that the system
 lets go of when the process dies. A line that a crash tore is closed and followed

@@ -84,9 +84,8 @@ class PermissionPolicy:
 class Permissions:
     """Permissions of one workspace and surface, kept up to date. Safe to use from several threads.
 
-    The files are looked at (not read) each time they are asked for. While one of
-    them has a mistake in it, its rules that ask and deny count together with those
-    it had before, and nothing it allows counts.
+    The files are looked at (not read) each time they are asked for. While one of them has a mistake in it,
+    its rules that ask and deny count together with those it had before, and nothing it allows counts.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """The subject of a rule: `tool` or `tool(pattern)`, compiled for one workspace.
 
-Rules go by effect: `write_file(src/**)` covers writing there whichever tool
-writes, `fetch(…)` any request. A tool's own name narrows a rule to that tool,
-`browser.*` covers a family of tools, `*` everything.
+Rules go by effect: `write_file(src/**)` covers writing there whichever tool writes, `fetch(…)` any request. A
+tool's own name narrows a rule to that tool, `browser.*` covers a family of tools, `*` everything.
 """
 
 from __future__ import annotations

@@ -108,13 +108,12 @@ class Opened:
 class SessionBoundary:
     """Draws `sandbox` around the commands of one workspace.
 
-    `tmp` is the private temporary folder, made when first needed. `writable` and
-    `hidden` are the person's additions, `readable` are folders of ours that commands
-    may look into. `read` tells what a command wants of the network; it is consulted only
-    where the network has to be asked for. `filtered` is the network of mode `filtered`;
-    without one that mode is `ask`. `opens` tells which guarded places a command changes. `caches`
-    are those of package managers, which commands may write. `changes_settings` tells whether a command
-    may change settings of git, so that copies are lent to it.
+    `tmp` is the private temporary folder, made when first needed. `writable` and `hidden` are the person's
+    additions, `readable` are folders of ours that commands may look into. `read` tells what a command wants
+    of the network; it is consulted only where the network has to be asked for. `filtered` is the network of
+    mode `filtered`; without one that mode is `ask`. `opens` tells which guarded places a command changes.
+    `caches` are those of package managers, which commands may write. `changes_settings` tells whether a
+    command may change settings of git, so that copies are lent to it.
     """
 
     def __init__(

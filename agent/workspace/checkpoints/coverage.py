@@ -101,9 +101,8 @@ class GitCoverage:
 def git_coverage(workspace: Path, folder: Path, coverage: Coverage | None) -> GitCoverage:
     """What undo covers of the repository around `folder`; both paths are resolved.
 
-    `coverage` is that of the recorder of `workspace`; None where steps are not kept. What leaves the
-    machine (`git push`) and other work trees are never covered. Looks at a few names on the disk;
-    never raises.
+    `coverage` is that of the recorder of `workspace`; None where steps are not kept. What leaves the machine
+    (`git push`) and other work trees are never covered. Looks at a few names on the disk; never raises.
     """
     if coverage is None:
         return GitCoverage(state=False, history=False, reason=UNKEPT)

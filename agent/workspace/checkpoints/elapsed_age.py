@@ -59,9 +59,8 @@ class ElapsedAge:
 def read_clock(folder: Path, now: float) -> ElapsedAge:
     """Note in the store at `folder` that it is `now`, and return what that makes of the time before.
 
-    Where the note cannot be read, nothing before `now` counts; where it cannot be written,
-    it is left for the next time: a full disk must not keep the store from being cleared.
-    Blocking; never raises.
+    Where the note cannot be read, nothing before `now` counts; where it cannot be written, it is left for the
+    next time: a full disk must not keep the store from being cleared. Blocking; never raises.
     """
     known = _read(folder / NAME, now).looked(now)
     data = json.dumps({"seen": known.seen, "gaps": known.gaps}).encode()

@@ -1,10 +1,8 @@
 """Records about files: how a path stood, how a step changed it, and what was not seen.
 
-A workspace has one line of **steps** per session, numbered from 1. Step 0 is
-the workspace before anything was done. Position `n` means: after step `n`. A
-restore is a step like any other, so the line only ever grows, and every state
-on it can be reached again by taking the `before` of the first later change of
-each path.
+A workspace has one line of **steps** per session, numbered from 1. Step 0 is the workspace before anything
+was done. Position `n` means: after step `n`. A restore is a step like any other, so the line only ever grows,
+and every state on it can be reached again by taking the `before` of the first later change of each path.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Reading what stands at a path of the workspace, safely and exactly.
 
-A path is walked folder by folder without following a link, so it never leads out
-of the workspace. Nothing is opened but plain files. A file that changes while it
-is read is read again; when it never holds still, that is said instead of keeping
-a mixture.
+A path is walked folder by folder without following a link, so it never leads out of the workspace. Nothing is
+opened but plain files. A file that changes while it is read is read again; when it never holds still, that is
+said instead of keeping a mixture.
 """
 
 from __future__ import annotations

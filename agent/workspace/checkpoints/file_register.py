@@ -1,10 +1,9 @@
 """The workspace as a register of what was last seen at each path, and how it is brought up to date.
 
-What is found changed is read and kept at once, so the contents before the next
-change are always at hand: in the object store or, for files git tracks, in git's
-own objects, as long as the bytes on the disk are exactly those. A look changes
-nothing here: what it found counts when it is accepted, so a look whose outcome
-could not be written down is simply made again. Blocking; one thread at a time.
+What is found changed is read and kept at once, so the contents before the next change are always at hand: in
+the object store or, for files git tracks, in git's own objects, as long as the bytes on the disk are exactly
+those. A look changes nothing here: what it found counts when it is accepted, so a look whose outcome could
+not be written down is simply made again. Blocking; one thread at a time.
 """
 
 from __future__ import annotations

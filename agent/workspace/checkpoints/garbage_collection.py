@@ -1,10 +1,9 @@
 """Keeping the store within its limits: old steps and what nobody needs go.
 
-Nothing is counted in advance. What may go is found by reading what every line,
-baseline and pending restore names (mark), then removing objects nobody named
-(sweep). So a count cannot be wrong, and a run that was killed is simply begun
-again. Work is done in small pieces under the lock; between two of them whoever
-wants to add something gets in.
+Nothing is counted in advance. What may go is found by reading what every line, baseline and pending restore
+names (mark), then removing objects nobody named (sweep). So a count cannot be wrong, and a run that was
+killed is simply begun again. Work is done in small pieces under the lock; between two of them whoever wants
+to add something gets in.
 """
 
 from __future__ import annotations
@@ -83,10 +82,9 @@ def collect(
     """Bring the store under its limits: `max_bytes` on the disk, no steps older than `max_age` seconds
     of time that was lived through (see `lived`).
 
-    `living` names the sessions there are: lines of others go. None: not known, all stay.
-    Blocks until done; `collecting` does the same piece by piece. Raises `StoreError`
-    when a line, a baseline or a pending restore cannot be read: nothing is removed then,
-    because what it needs is not known.
+    `living` names the sessions there are: lines of others go. None: not known, all stay. Blocks until done;
+    `collecting` does the same piece by piece. Raises `StoreError` when a line, a baseline or a pending
+    restore cannot be read: nothing is removed then, because what it needs is not known.
     """
     done = Collected()
     for piece in collecting(store, max_bytes=max_bytes, max_age=max_age, living=living, now=now):

@@ -1,9 +1,8 @@
 """The list of files git tracks, read from its index without running git.
 
-Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything it says
-is checked against the files themselves afterwards, so an index that lies does no
-lasting harm. It may be made by somebody hostile: reading one never takes more than
-a small multiple of its size.
+Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything it says is checked against the
+files themselves afterwards, so an index that lies does no lasting harm. It may be made by somebody hostile:
+reading one never takes more than a small multiple of its size.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Contents of files, each kept once under the SHA-256 of its bytes.
 
-An object is a file `ab/abcd…`: one byte that tells how the rest is written
-(`RAW` or `ZLIB`), then the contents. It is written under a name of its own and
-renamed, so an object is there whole or not at all, whoever is killed when.
-Nothing waits for the disk: a power cut can leave an object empty or damaged.
-That is found whenever it is read, because every read checks the digest.
+An object is a file `ab/abcd…`: one byte that tells how the rest is written (`RAW` or `ZLIB`), then the
+contents. It is written under a name of its own and renamed, so an object is there whole or not at all,
+whoever is killed when. Nothing waits for the disk: a power cut can leave an object empty or damaged. That is
+found whenever it is read, because every read checks the digest.
 """
 
 from __future__ import annotations

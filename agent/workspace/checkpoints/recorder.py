@@ -1,9 +1,8 @@
 """Keeps what every call does to the files of a workspace, as steps of the session's line.
 
-Tools that write files say where (`acting`): only those paths are looked at.
-Programs may write anywhere: the whole workspace is looked at before and after.
-What changed outside of any call is kept as a step of its own, so that no bytes
-are lost, and is never taken for ours. All disk work happens in one thread.
+Tools that write files say where (`acting`): only those paths are looked at. Programs may write anywhere: the
+whole workspace is looked at before and after. What changed outside of any call is kept as a step of its own,
+so that no bytes are lost, and is never taken for ours. All disk work happens in one thread.
 """
 
 from __future__ import annotations

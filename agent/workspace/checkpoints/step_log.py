@@ -177,9 +177,8 @@ class StepLog:
     ) -> Step:
         """Add a step and return it with its number: one more than the last, and above `after`.
 
-        Contents that `changes` name are in the object store before. The record is with the
-        system when this returns, so a killed process loses nothing. Raises `StoreError`;
-        the line is as it was then.
+        Contents that `changes` name are in the object store before. The record is with the system when this
+        returns, so a killed process loses nothing. Raises `StoreError`; the line is as it was then.
         """
         created = time.time() if created is None else created
         kept = tuple(changes)

@@ -1,9 +1,8 @@
 """Isolated copies of a workspace, and bringing back what was changed in one.
 
-A copy is worked in like the workspace itself and shares nothing with it. What
-changed in it since it was made can be brought back in whole or in part: as a
-restore whose targets stand in the copy, so that what the person changed meanwhile
-is a conflict, and the whole of it a step that can be undone.
+A copy is worked in like the workspace itself and shares nothing with it. What changed in it since it was made
+can be brought back in whole or in part: as a restore whose targets stand in the copy, so that what the person
+changed meanwhile is a conflict, and the whole of it a step that can be undone.
 """
 
 from __future__ import annotations

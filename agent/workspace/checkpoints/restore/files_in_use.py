@@ -1,10 +1,9 @@
 """Leaving alone, as a whole, what a program has in use as a whole.
 
-A database in use is one thing: a running server has most of its files open for reading
-only, or not at all, and still needs every one of them as it left it. So where a program
-has one file of a database open for writing, locked or mapped, or writes several files of a
-folder as one set, what a restore would change there stays. A single log that somebody
-writes to holds back itself only (see `path_replacement`).
+A database in use is one thing: a running server has most of its files open for reading only, or not at all,
+and still needs every one of them as it left it. So where a program has one file of a database open for
+writing, locked or mapped, or writes several files of a folder as one set, what a restore would change there
+stays. A single log that somebody writes to holds back itself only (see `path_replacement`).
 """
 
 from __future__ import annotations

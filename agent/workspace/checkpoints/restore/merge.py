@@ -1,8 +1,7 @@
 """Three-way merge of texts, line by line. Pure.
 
-What only one side changed is taken from it; what both changed alike is taken
-once; where they changed the same lines differently both versions stand between
-marks, as git writes them.
+What only one side changed is taken from it; what both changed alike is taken once; where they changed the
+same lines differently both versions stand between marks, as git writes them.
 """
 
 from __future__ import annotations

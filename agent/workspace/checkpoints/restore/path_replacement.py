@@ -1,9 +1,8 @@
 """Making one path what it should be, without losing a byte that somebody else put there meanwhile.
 
-New contents are written beside the path, then the two are exchanged in one
-step, and what came out is looked at: only what the plan saw is removed. What is
-anything else goes back to its place, or, when even that place was taken again,
-stays beside it under a name that says so.
+New contents are written beside the path, then the two are exchanged in one step, and what came out is looked
+at: only what the plan saw is removed. What is anything else goes back to its place, or, when even that place
+was taken again, stays beside it under a name that says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The plan of a restore: what it would do to each path, found out before anything is done.
 
-Nothing that somebody else wrote is taken for ours: where the disk is not as our
-last step left it, or a step found something the one before had not left, the
-path is a conflict that a person decides.
+Nothing that somebody else wrote is taken for ours: where the disk is not as our last step left it, or a step
+found something the one before had not left, the path is a conflict that a person decides.
 """
 
 from __future__ import annotations
