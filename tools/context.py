@@ -24,7 +24,7 @@ from tools.services.training_keeper import TrainingKeeper
 from tools.services.web_reader import WebReader
 
 if TYPE_CHECKING:
-    from tools.browser.browsers import Browsers
+    from tools.browser.session import Browsers
     from tools.code.runner import CodeRunner
     from tools.senses.services import Permit, Senses
     from tools.services.skill_keeper import SkillKeeper

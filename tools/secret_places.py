@@ -2,7 +2,7 @@
 
 Who reads which part:
 
-- The file tools (`tools.files.credentials`) refuse stores, names of credentials and what the system keeps.
+- The file tools (`tools.files.access`) refuse stores, names of credentials and what the system keeps.
 - The gate (`agent.safety.secrets`) asks before any of the table is read or changed, likely names too.
 - The boundary (`agent.safety.sandbox.secrets`) hides all of it from commands, and what only commands misuse.
 - The guard (`agent.safety.guarded`) asks in every mode before a store or a part of the system is changed.

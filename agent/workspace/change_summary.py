@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.workspace.changes import ProjectChanges, ShownFileDiff, shown
 from agent.workspace.fingerprints import ContentKind
 from agent.workspace.project_tree import FileDifference, in_order
-from tools.files.credentials import CredentialGuard
+from tools.files.access import CredentialGuard
 from tools.files.diffs import diff_texts, shorten_diff
 from tools.files.text_files import decode
 from tools.text.redact import redact

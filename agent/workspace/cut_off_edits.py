@@ -22,7 +22,7 @@ def finish_cut_off(home: Home) -> list[str]:
     """
     if not home.edits.is_dir():
         return []
-    from tools.files.journal import finish_all
+    from tools.files.committing import finish_all
 
     told: list[str] = []
     for done in finish_all(home.edits):

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from agent.workspace.git import GitError, run_git
-from tools.files.binary import binary_kind
+from tools.files.text_files import binary_kind
 from tools.kit.files import NotAFileError, entry_status, open_file
 
 MAX_TEXT = 1_000_000

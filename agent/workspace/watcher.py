@@ -19,7 +19,7 @@ from agent.workspace.changes import ProjectChanges, shown
 from agent.workspace.fs_events import FileEventSource, open_source
 from agent.workspace.own_writes import DirtyPaths, OwnWrites
 from agent.workspace.project_tree import FileDifference, ProjectTree, merged
-from tools.files.credentials import CredentialGuard
+from tools.files.access import CredentialGuard
 from tools.files.threads import Stopped
 
 T = TypeVar("T")

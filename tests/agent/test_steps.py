@@ -16,7 +16,7 @@ from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say
-from tools.files.journal import written_down
+from tools.files.committing import written_down
 from tools.files.planning import OnDisk, Write
 
 

@@ -18,11 +18,11 @@ from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from tests.support.loop_thread import LoopThread
 from tests.support.tool_context import FakeContext
-from tools.browser import programs, tool
-from tools.browser.browsers import Browsers
+from tools.browser import host, tool
+from tools.browser.session import Browsers
 from tools.registry import registry
 
-MISSING = "" if programs.has_browser() else "no Chromium is installed (or no bubblewrap, as root)"
+MISSING = "" if host.has_browser() else "no Chromium is installed (or no bubblewrap, as root)"
 """Why tests in a real browser are skipped, or empty."""
 assert tool is not None
 

@@ -30,7 +30,7 @@ from agent.session.wiring.absent import (
     NO_SKILLS,
     NO_WEB,
 )
-from tools.browser.browsers import Browsers
+from tools.browser.session import Browsers
 from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
 from tools.found import FoundNote, FoundSession
 from tools.results import DeniedError

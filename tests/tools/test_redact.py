@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.text.redact import MASK, Redactor, is_secret_name, redact, secret_values
-from tools.text.secret_shapes import shapes
+from tools.text.redact import MASK, Redactor, is_secret_name, redact, secret_values, shapes
 
 LETTERS = "abcDEF1234567890ghiJKL0987654321mnoPQR"
 

@@ -17,7 +17,7 @@ from tests.support import sixel as terminal
 from tests.support.images import png
 from tests.support.waiting import until
 from tools.results import Display
-from tools.senses.thumbnails import Form, Thumbnail, cells, drawn
+from tools.senses.pictures import Form, Thumbnail, cells, drawn
 from widgets.pictures import kitty, sixel
 from widgets.pictures.graphics import Graphics, graphics_of
 from widgets.pictures.half_blocks import half_blocks

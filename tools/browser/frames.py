@@ -1,21 +1,26 @@
-"""The frames of one tab: which session of the protocol each lives in, and what each shows.
-
-A frame of another site runs in a process of its own and has a session of its own. Everything else is
-asked of the session of the frame around it.
-"""
+"""Frames of a page: their trees, kept while they stay the same, and one capture of all of them."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.browser.capture import STYLES, DocumentLayout, FrameCapture, layouts
 from tools.browser.cdp import Cdp, CdpError
+from tools.browser.page_text import (
+    STYLES,
+    Box,
+    DocumentLayout,
+    FrameCapture,
+    NodeKey,
+    is_seen,
+    layouts,
+    view_inside,
+)
 
 log = logging.getLogger(__name__)
 
@@ -260,3 +265,289 @@ def ancestry(info: FrameInfo, infos: dict[str, FrameInfo]) -> Iterator[FrameInfo
         seen.add(info.id)
         yield info
         info = infos[info.parent]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TELLING = _words(
+    "A ABBR ADDRESS ARTICLE ASIDE B BDI BDO BIG BLOCKQUOTE BR BUTTON CAPTION CENTER CITE CODE COL "
+    "COLGROUP DD DEL DFN DIV DL DT EM FIGCAPTION FIGURE FONT FOOTER H1 H2 H3 H4 H5 H6 HEADER HGROUP HR "
+    "I IMG INS KBD LI MAIN MARK MENU NAV NOBR OL P PICTURE PRE Q S SAMP SECTION SMALL SOURCE SPAN "
+    "STRONG SUB SUP TABLE TBODY TD TFOOT TH THEAD TIME TR TT U UL VAR WBR svg g path circle rect line "
+    "polyline polygon ellipse defs title text tspan ::before ::after ::marker"
+)
+"""Elements of which the layout tells all there is to know."""
+_POINTING = _words(
+    "aria-labelledby aria-describedby aria-owns aria-controls aria-activedescendant aria-details aria- "
+    "errormessage aria-flowto popovertarget commandfor command interestfor usemap contenteditable slot "
+    "is"
+)
+"""Attributes by which an element depends on others."""
+_CHOSEN = _words("option tab treeitem gridcell row listitem radio menuitemradio")
+"""Roles whose state may come from where the focus is."""
+
+Signature = tuple[Any, ...]
+Tree = list[dict[str, Any]]
+
+
+class KeptTrees:
+    """The parts of one tab that were in view when it was looked at last."""
+
+    def __init__(self) -> None:
+        self.is_trusted = True
+        """Whether the page kept still, so that a tree belongs to the layout that was seen before it."""
+        self._kept: dict[tuple[str, str, int], tuple[Signature, Tree]] = {}
+        self._next: dict[tuple[str, str, int], tuple[Signature, Tree]] = {}
+        self._noted: dict[tuple[str, str, int], Signature] = {}
+
+    def known(
+        self, info: FrameInfo, layout: DocumentLayout, parts: Sequence[int]
+    ) -> tuple[list[Tree], list[int]]:
+        """The trees of parts that are as they were, and the places of parts that have to be asked for."""
+        reader = _Reader(layout)
+        trees: list[Tree] = []
+        asked: list[int] = []
+        for place in parts:
+            key = (info.id, info.loader, layout.order[place])
+            signature = reader.signature(place) if self.is_trusted else None
+            before = self._kept.get(key)
+            if signature is not None and before is not None and before[0] == signature:
+                trees.append(before[1])
+                self._next[key] = before
+                continue
+            asked.append(place)
+            if signature is not None:
+                self._noted[key] = signature
+        return trees, asked
+
+    def keep(self, info: FrameInfo, trees: Mapping[int, Tree]) -> None:
+        """Keep what was asked for, by the node of the part."""
+        for node, tree in trees.items():
+            key = (info.id, info.loader, node)
+            if tree and key in self._noted:
+                self._next[key] = (self._noted[key], tree)
+
+    def forget_others(self) -> None:
+        """Forget all but what was in view now."""
+        self._kept, self._next = self._next, {}
+        self._noted.clear()
+
+
+class _Reader:
+    """Signatures of parts of one layout."""
+
+    def __init__(self, layout: DocumentLayout) -> None:
+        self._layout = layout
+        nodes, drawn = layout.nodes, layout.drawn
+        self._names: list[int] = nodes["nodeName"]
+        self._types: list[int] = nodes["nodeType"]
+        self._values: list[int] = nodes["nodeValue"]
+        self._attributes: list[list[int]] = nodes["attributes"]
+        self._shown = {place: at for at, place in enumerate(drawn["nodeIndex"])}
+        strings = layout.strings
+        self._bad = frozenset(at for at, each in enumerate(strings) if each.lower() in _POINTING)
+        self._role = frozenset(at for at, each in enumerate(strings) if each.lower() == "role")
+        self._above: dict[int, Signature | None] = {-1: ()}
+        # A dialog that is open may shut everything else off.
+        self._page = tuple(
+            layout.order[place]
+            for place, name in enumerate(self._names)
+            if strings[name] == "DIALOG" and place in self._shown
+        )
+
+    def signature(self, place: int) -> Signature | None:
+        """All that the tree of a part is made of; None where it may be made of more."""
+        above = self._holding(self._layout.parents[place])
+        if above is None:
+            return None
+        found: list[Any] = [self._page, above]
+        for at in range(place, place + self._layout.sizes[place]):
+            each = self._one(at)
+            if each is None:
+                return None
+            found.append(each)
+        return tuple(found)
+
+    def _holding(self, place: int) -> Signature | None:
+        """What holds a part, up to the document."""
+        if place not in self._above:
+            strings = self._layout.strings
+            name = strings[self._names[place]]
+            outer = self._holding(self._layout.parents[place])
+            if outer is None or name == "LABEL":
+                self._above[place] = None
+            else:
+                # Whether a table is one of data is judged by all of it.
+                rows = self._layout.sizes[place] if name == "TABLE" else 0
+                attributes = tuple(strings[at] for at in self._attributes[place])
+                self._above[place] = (outer, name, attributes, rows)
+        return self._above[place]
+
+    def _one(self, place: int) -> Signature | None:
+        strings, kind = self._layout.strings, self._types[place]
+        at = self._shown.get(place)
+        looks: Signature = ()
+        if at is not None:
+            drawn = self._layout.drawn
+            text = drawn["text"][at]
+            looks = (strings[text] if text >= 0 else "", *(strings[style] for style in drawn["styles"][at]))
+        value = self._values[place]
+        node = self._layout.order[place]
+        if kind != 1:
+            known = kind in (3, 8)
+            return (node, strings[value] if value >= 0 else "", looks) if known else None
+        attributes = self._attributes[place]
+        if strings[self._names[place]] not in _TELLING or self._depends(attributes):
+            return None
+        return (node, tuple(strings[each] for each in attributes), looks)
+
+    def _depends(self, attributes: Sequence[int]) -> bool:
+        strings = self._layout.strings
+        for at in range(0, len(attributes) - 1, 2):
+            if attributes[at] in self._bad:
+                return True
+            if attributes[at] in self._role and _CHOSEN & _words(strings[attributes[at + 1]].lower()):
+                return True
+        return False
+
+
+SMALL, LARGE = 40, 400
+"""Nodes of a part that is taken whole where some of it is in view, and where all of it is."""
+MOST_PARTS = 200
+"""With more parts in view, the whole tree is no dearer."""
+_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCapture:
+    """What is in view of a page and its frames."""
+
+    root: FrameCapture
+    infos: dict[str, FrameInfo]
+    views: dict[str, Box]
+    """The part of each frame's document that is shown."""
+    layouts: dict[str, DocumentLayout]
+
+    def is_elsewhere(self, key: NodeKey) -> bool:
+        """Whether an element is on the page, though out of view."""
+        layout, view = self.layouts.get(key.frame), self.views.get(key.frame)
+        box = None if layout is None else layout.boxes.get(key.node)
+        return box is not None and (view is None or not is_seen(box, view))
+
+
+async def capture_view(
+    cdp: Cdp, frames: Frames, width: float, height: float, kept: KeptTrees
+) -> ViewCapture | None:
+    """What is in view; None where only a capture of everything tells. Raises `CdpError`."""
+    infos, layouts = await frames.layouts()
+    root = frames.outermost(infos)
+    # What an element owns from afar lies in its part of the tree, wherever it is on the page.
+    if root.id not in layouts or any("aria-owns" in layout.strings for layout in layouts.values()):
+        return None
+    captures: dict[str, FrameCapture] = {}
+    views: dict[str, Box] = {root.id: (*layouts[root.id].scroll, width, height)}
+    wanted: list[tuple[FrameInfo, list[int]]] = []
+    owners = await frames.owners(infos, layouts)
+    for info in infos.values():
+        layout = layouts.get(info.id)
+        if layout is None:
+            continue
+        captures[info.id] = capture = frames.captured(info, layout)
+        if info.id != root.id:
+            outer = captures.get(info.parent)
+            owner = owners.get(info.id, 0)
+            if outer is None or not owner:
+                continue
+            outer.children[owner] = capture
+            around = views.get(info.parent, (0.0, 0.0, 0.0, 0.0))
+            views[info.id] = view_inside(outer.boxes.get(owner), around, capture.scroll)
+        wanted.append((info, parts(layout, views[info.id])))
+    if sum(len(places) for _, places in wanted) > MOST_PARTS:
+        return None
+    trees = await asyncio.gather(
+        *(_tree(cdp, info, layouts[info.id], places, kept) for info, places in wanted)
+    )
+    kept.forget_others()
+    for (info, _), tree in zip(wanted, trees, strict=True):
+        captures[info.id].nodes = tree
+    return ViewCapture(captures[root.id], infos, views, layouts)
+
+
+def parts(layout: DocumentLayout, view: Box) -> list[int]:
+    """Places of the nodes whose trees together hold all that is in view, outermost where small. Pure."""
+    parents, sizes, boxes = layout.parents, layout.sizes, layout.boxes
+    left, top, width, height = view
+    taken = bytearray(len(parents))
+    found: list[int] = []
+    for place, node in enumerate(layout.order):
+        if parents[place] >= 0 and taken[parents[place]]:
+            taken[place] = 1
+            continue
+        box = boxes.get(node)
+        if box is None or not is_seen(box, view):
+            continue
+        x, y, wide, high = box
+        is_inside = x >= left and y >= top and x + wide <= left + width and y + high <= top + height
+        if sizes[place] <= (LARGE if is_inside else SMALL) or place in layout.wholes:
+            taken[place] = 1
+            found.append(place)
+    return found
+
+
+async def _tree(
+    cdp: Cdp, info: FrameInfo, layout: DocumentLayout, parts: list[int], kept: KeptTrees
+) -> list[dict[str, Any]]:
+    """The accessibility nodes of these parts of a frame, with all that holds them."""
+    nodes: dict[str, dict[str, Any]] = {}
+    document = layout.order[0]
+
+    async def ask(method: str, backend: int) -> list[dict[str, Any]]:
+        try:
+            found = await cdp.call(f"Accessibility.{method}", {"backendNodeId": backend}, info.session)
+        except CdpError:
+            return []  # it has just gone, or has no place in the tree
+        tree: list[dict[str, Any]] = []
+        for node in found.get("nodes", []):
+            if node.get("backendDOMNodeId") == document:
+                # What holds a frame is told by the frame around it.
+                tree.append({**node, "parentId": ""})
+                if method == "getAXNodeAndAncestors":
+                    break
+            elif node.get("parentId"):  # what is not in the tree is answered with a node that nothing holds
+                tree.append(_plain(node))
+        return tree
+
+    def take(found: Iterable[list[dict[str, Any]]]) -> None:
+        for tree in found:
+            nodes.update({node["nodeId"]: node for node in tree})
+
+    known, asked = kept.known(info, layout, parts)
+    # What holds the first part in each parent holds the others there as well.
+    firsts = {layout.parents[place]: layout.order[place] for place in reversed(parts)}
+    found = await asyncio.gather(
+        *(ask("getAXNodeAndAncestors", node) for node in firsts.values()),
+        *(ask("queryAXTree", layout.order[place]) for place in asked),
+    )
+    asked_trees = zip(asked, found[len(firsts) :], strict=True)
+    kept.keep(info, {layout.order[place]: tree for place, tree in asked_trees})
+    take([*found, *known])
+    for _ in range(_ROUNDS):
+        lost = {
+            node["parentId"]: node.get("backendDOMNodeId", 0)
+            for node in nodes.values()
+            if node.get("parentId") and node["parentId"] not in nodes
+        }
+        if not any(lost.values()):
+            break
+        take(await asyncio.gather(*(ask("getAXNodeAndAncestors", each) for each in lost.values() if each)))
+    return list(nodes.values())
+
+
+def _plain(node: dict[str, Any]) -> dict[str, Any]:
+    """A node as the whole tree has it: of what is ignored there is neither role nor name."""
+    if not node.get("ignored"):
+        return node
+    kept = ("nodeId", "parentId", "childIds", "backendDOMNodeId", "ignored")
+    return {name: node[name] for name in kept if name in node}

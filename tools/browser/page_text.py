@@ -1,19 +1,225 @@
-"""A page as lines of text, from its accessibility trees: what a person sees, with references. Pure.
-
-Each line is one thing: `button "Save" [ref=e12] [disabled]`. Frames and shadow roots stand where they
-are shown. Boxes without meaning are left out, their content is not.
-"""
+"""The text of a page as a model reads it: what the browser captured, references, lines, and what changed since the last view."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
-from tools.browser.capture import Box, FrameCapture, is_seen, view_inside
-from tools.browser.refs import NodeKey, RefTable
 from tools.text.safe_text import clean
-from tools.text.words import shorten
+from tools.text.words import plural, shorten
+
+_WHOLES = frozenset({"SELECT", "INPUT", "TEXTAREA", "BUTTON", "OBJECT", "CANVAS", "svg", "IMG"})
+
+STYLES = ("cursor", "visibility")
+"""The computed styles that a layout is asked for with."""
+Box = tuple[float, float, float, float]
+"""Left, top, width and height in pixels, from the beginning of the frame's document."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameCapture:
+    """One frame. `children` are frames by the node that holds them."""
+
+    frame: str
+    loader: str
+    session: str
+    url: str = ""
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    """Its accessibility nodes, as the protocol gives them."""
+    children: dict[int, FrameCapture] = field(default_factory=dict)
+    boxes: dict[int, Box] = field(default_factory=dict)
+    clickable: frozenset[int] = frozenset()
+    passwords: frozenset[int] = frozenset()
+    scroll: tuple[float, float] = (0.0, 0.0)
+    height: float = 0.0
+    """Of the whole document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentLayout:
+    """Where the nodes of one document lie, by backend node."""
+
+    boxes: dict[int, Box]
+    clickable: frozenset[int]
+    passwords: frozenset[int]
+    scroll: tuple[float, float]
+    height: float
+    url: str
+    title: str
+    order: list[int]
+    """All nodes in the order of the document."""
+    parents: list[int]
+    """For each of them, the place of what holds it in that order; -1 for none."""
+    sizes: list[int]
+    """For each of them, of how many nodes it and all that it holds are."""
+    wholes: frozenset[int]
+    """Places of controls and drawings: what is in them belongs to them."""
+    frames: dict[int, str]
+    """Frames of the same process by the node that holds them."""
+    nodes: Mapping[str, Any]
+    """What the browser said of the nodes, by place; texts are places in `strings`."""
+    drawn: Mapping[str, Any]
+    """What it said of those that have a box."""
+    strings: list[str]
+
+
+def is_seen(box: Box, view: Box) -> bool:
+    """Whether a box touches the part of a document that is shown."""
+    left, top, width, height = view
+    x, y, wide, high = box
+    touches = x < left + width and x + wide >= left and y < top + height and y + high >= top
+    return touches and width > 0 and height > 0
+
+
+def view_inside(box: Box | None, view: Box, scroll: tuple[float, float]) -> Box:
+    """The part of a frame's document that is shown, by the box of the frame and what is shown around it."""
+    if box is None:
+        return (*scroll, 0.0, 0.0)
+    left, top = max(box[0], view[0]), max(box[1], view[1])
+    right = min(box[0] + box[2], view[0] + view[2])
+    bottom = min(box[1] + box[3], view[1] + view[3])
+    return (
+        scroll[0] + left - box[0],
+        scroll[1] + top - box[1],
+        max(0.0, right - left),
+        max(0.0, bottom - top),
+    )
+
+
+def layouts(snapshot: Mapping[str, Any]) -> dict[str, DocumentLayout]:
+    """The documents of `DOMSnapshot.captureSnapshot`, asked with `STYLES`, by frame."""
+    strings: list[str] = snapshot.get("strings", [])
+    documents = snapshot.get("documents", [])
+    names = [_string(strings, document.get("frameId", -1)) for document in documents]
+    return {name: _layout(document, strings, names) for name, document in zip(names, documents, strict=True)}
+
+
+def _layout(document: Mapping[str, Any], strings: list[str], frames: list[str]) -> DocumentLayout:
+    nodes, layout = document["nodes"], document["layout"]
+    backend: list[int] = nodes["backendNodeId"]
+    parents: list[int] = nodes["parentIndex"]
+    boxes: dict[int, Box] = {}
+    pointing: set[int] = set()
+    hand = _places(strings, "pointer")
+    for place, bounds, styles in zip(layout["nodeIndex"], layout["bounds"], layout["styles"], strict=False):
+        left, top, width, height = bounds
+        boxes[backend[place]] = (left, top, width, height)
+        if styles and styles[0] in hand:
+            pointing.add(place)
+    # The hand is inherited: the outermost element that shows it is the one that is meant.
+    clickable = {backend[place] for place in pointing if parents[place] not in pointing}
+    clickable |= {backend[place] for place in nodes.get("isClickable", {}).get("index", ())}
+    names = nodes["nodeName"]
+    whole, outer = _places(strings, *_WHOLES), _places(strings, "HTML", "BODY")
+    clickable -= {backend[place] for place, name in enumerate(names) if name in outer}
+    sizes = [1] * len(backend)
+    for place in range(len(backend) - 1, 0, -1):
+        if parents[place] >= 0:
+            sizes[parents[place]] += sizes[place]
+    inner = nodes.get("contentDocumentIndex", {"index": (), "value": ()})
+    return DocumentLayout(
+        boxes=boxes,
+        clickable=frozenset(clickable),
+        passwords=frozenset(_passwords(nodes, strings)),
+        scroll=(document.get("scrollOffsetX", 0.0), document.get("scrollOffsetY", 0.0)),
+        height=document.get("contentHeight", 0.0),
+        url=_string(strings, document.get("documentURL", -1)),
+        title=_string(strings, document.get("title", -1)),
+        order=backend,
+        parents=parents,
+        sizes=sizes,
+        wholes=frozenset(place for place, name in enumerate(names) if name in whole),
+        frames={
+            backend[place]: frames[value] for place, value in zip(inner["index"], inner["value"], strict=True)
+        },
+        nodes=nodes,
+        drawn=layout,
+        strings=strings,
+    )
+
+
+def _passwords(nodes: Mapping[str, Any], strings: list[str]) -> Iterable[int]:
+    type_ = _places(strings, "type")
+    secret = {place for place, each in enumerate(strings) if each.strip().lower() == "password"}
+    if not type_ or not secret:
+        return
+    for place, attributes in enumerate(nodes.get("attributes", ())):
+        for at in range(0, len(attributes) - 1, 2):
+            if attributes[at] in type_ and attributes[at + 1] in secret:
+                yield nodes["backendNodeId"][place]
+
+
+def _places(strings: list[str], *wanted: str) -> frozenset[int]:
+    """Where in the table of strings some stand."""
+    return frozenset(strings.index(each) for each in wanted if each in strings)
+
+
+def _string(strings: list[str], place: int) -> str:
+    return strings[place] if 0 <= place < len(strings) else ""
+
+
+_FORM = re.compile(r"\W*(?:ref=)?e?(\d{1,9})\W*")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKey:
+    """An element: the document it is in, and its node there."""
+
+    frame: str
+    loader: str
+    """Which load of the frame; another one is another document."""
+    node: int
+    """Its backend node, as the browser numbers it."""
+
+
+class RefTable:
+    """The references of one tab."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[NodeKey, int] = {}
+        self._keys: dict[int, NodeKey] = {}
+        self._names: dict[str, str] = {}
+        self._next = 1
+
+    def ref(self, key: NodeKey) -> str:
+        """The reference of an element, given on first use."""
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._next
+            self._next += 1
+            self._numbers[key] = number
+            self._keys[number] = key
+        return f"e{number}"
+
+    def key(self, ref: str) -> NodeKey | None:
+        """The element a reference stands for; None where none has been given, or its document is gone."""
+        found = _FORM.fullmatch(ref.strip())
+        return None if found is None else self._keys.get(int(found[1]))
+
+    def was_given(self, ref: str) -> bool:
+        """Whether a reference has ever been given in this tab."""
+        found = _FORM.fullmatch(ref.strip())
+        return found is not None and 0 < int(found[1]) < self._next
+
+    def keep(self, documents: frozenset[tuple[str, str]]) -> None:
+        """Forget elements of documents other than these, which are pairs of frame and loader."""
+        for key in [key for key in self._numbers if (key.frame, key.loader) not in documents]:
+            number = self._numbers.pop(key)
+            del self._keys[number]
+            self._names.pop(f"e{number}", None)
+
+    def name(self, ref: str, text: str) -> None:
+        """Note the line in which a reference was shown last."""
+        self._names[ref] = text
+
+    def named(self, ref: str) -> str:
+        """That line, or empty."""
+        return self._names.get(ref, "")
+
 
 LONGEST = 240
 """Characters of one name or value that are shown."""
@@ -393,3 +599,127 @@ def _plain(value: Any) -> str:
 
 def _cut(text: str, most: int = LONGEST) -> str:
     return shorten(text, most)
+
+
+VIEW = 6_000
+"""Characters of a page in view, about 1,500 tokens."""
+FULL = 20_000
+"""Characters of a whole page."""
+_MOST_COMPARED = 600
+_GONE = 40
+_MOST_FOUND = 20
+_NEAR = 4
+"""Lines behind a text that was found in which something to act on is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """One state of a page. `document` tells loads of the page apart."""
+
+    document: str
+    lines: tuple[PageLine, ...]
+    elsewhere: frozenset[str] = frozenset()
+    """References of what is on the page although no line of it was read, as it is out of view."""
+
+    def in_view(self) -> list[str]:
+        """The lines that are in view."""
+        return [line.shown for line in self.lines if line.seen]
+
+    def whole(self) -> str:
+        """All lines, as they are kept on disk."""
+        return "\n".join(line.shown for line in self.lines)
+
+    def refs(self) -> frozenset[str]:
+        """Everything that can be acted on."""
+        return frozenset(line.ref for line in self.lines if line.ref) | self.elsewhere
+
+
+def snapshot(view: PageView, *, full: bool, path: str = "") -> str:
+    """What is in view, or the whole page, within its budget."""
+    lines = [line.shown for line in view.lines] if full else view.in_view()
+    text = _fitted(lines, FULL if full else VIEW, path)
+    hidden = [] if full else [line for line in view.lines if not line.seen]
+    return text + _outside(hidden, path) if hidden else text or "(the page is empty)"
+
+
+def matching(view: PageView, query: str) -> str:
+    """The lines with all words of `query`, in view or not; behind one without a reference, those that follow.
+
+    Where several lines have the words, the ones that are called exactly so come first.
+    """
+    words = query.casefold().split()
+    lines = view.lines
+    places = [at for at, line in enumerate(lines) if all(word in line.text.casefold() for word in words)]
+    exact = [at for at in places if f'"{query.casefold()}"' in lines[at].text.casefold()]
+    chosen: dict[int, None] = {}
+    for at in exact or places:
+        chosen[at] = None
+        if not lines[at].ref:
+            near = takewhile(lambda place: lines[place].ref, range(at + 1, min(at + 1 + _NEAR, len(lines))))
+            chosen |= dict.fromkeys(near)
+    shown = list(chosen)[:_MOST_FOUND]
+    if not shown:
+        return f"(no line of the page has {query!r})"
+    text = "\n".join(lines[at].text for at in shown)
+    more = len(chosen) - len(shown)
+    return f"{text}\n… {more} more; use more words" if more else text
+
+
+def delta(before: PageView, after: PageView, path: str = "") -> str | None:
+    """What changed in view, a line each with `+`; None if the page is better shown anew."""
+    if before.document != after.document:
+        return None
+    old, new = before.in_view(), after.in_view()
+    if old == new:
+        gone = _gone(before, after)
+        return gone or "(nothing in view has changed)"
+    if len(old) > _MOST_COMPARED or len(new) > _MOST_COMPARED:
+        known = set(old)
+        added = [line for line in new if line not in known]
+    else:
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+        added = [
+            line
+            for kind, _, _, start, end in matcher.get_opcodes()
+            if kind in ("insert", "replace")
+            for line in new[start:end]
+        ]
+    if len(added) * 10 > len(new) * 9 and len(new) > 12:
+        return None
+    text = _fitted([f"+{line}" for line in added], VIEW, path)
+    missing = _gone(before, after)
+    lost = len(set(old) - set(new))
+    if not added and not missing:
+        return f"({plural(lost, 'line')} went out of view)" if lost else "(only the order has changed)"
+    return "\n".join(filter(None, (text, missing)))
+
+
+def _gone(before: PageView, after: PageView) -> str:
+    left = {line.ref for line in before.lines if line.ref and line.seen} - after.refs()
+    numbers = sorted(left, key=lambda ref: int(ref[1:]))
+    more = f" and {len(numbers) - _GONE} more" if len(numbers) > _GONE else ""
+    return f"gone: {' '.join(numbers[:_GONE])}{more}" if numbers else ""
+
+
+def _fitted(lines: Sequence[str], most: int, path: str) -> str:
+    size, kept = 0, 0
+    for line in lines:
+        size += len(line) + 1
+        if size > most:
+            break
+        kept += 1
+    text = "\n".join(lines[:kept])
+    if kept == len(lines):
+        return text
+    where = f"; all of it: {path}" if path else ""
+    return f"{text}\n… {len(lines) - kept} more lines{where}"
+
+
+def _outside(lines: Sequence[PageLine], path: str) -> str:
+    below = sum(1 for line in lines if line.below)
+    above = len(lines) - below
+    said = [
+        f"{count} lines {side}" for count, side in ((above, "above or beside"), (below, "below")) if count
+    ]
+    where = f"; all of it: {path}" if path else ""
+    return f"\n(out of view: {', '.join(said)}{where})"

@@ -11,14 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from tools.browser.capture import FrameCapture
 from tools.browser.cdp import Cdp, CdpError
-from tools.browser.frames import FrameInfo, Frames
-from tools.browser.kept_trees import KeptTrees
-from tools.browser.page_text import PageLine, page_lines
-from tools.browser.refs import RefTable
-from tools.browser.view import PageView
-from tools.browser.view_capture import capture_view
+from tools.browser.frames import FrameInfo, Frames, KeptTrees, capture_view
+from tools.browser.page_text import FrameCapture, PageLine, PageView, RefTable, page_lines
 from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)

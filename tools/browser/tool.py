@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.browser.programs import is_offered
+from tools.browser.host import is_offered
 from tools.context import ToolContext
 from tools.registry import Arguments, Trait, registry
 from tools.results import Display, TextDetail

@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.code.allowed import Offer, restrict
-from tools.code.clock import Clock
-from tools.code.data import CallRecord, CodeProgress, RunningCall, Serve, Shown
-from tools.code.rpc import SMALL, error_text
+from tools.code.data import SMALL, CallRecord, Clock, CodeProgress, RunningCall, Serve, Shown, error_text
+from tools.code.stubs import Offer, restrict
 from tools.text.redact import redact
 from tools.text.safe_text import clean
 from tools.text.words import shorten

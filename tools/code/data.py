@@ -1,11 +1,18 @@
-"""Input and outcome of a run of a script."""
+"""What runner and child share: jobs, limits, a clock that can pause, and messages over the socket."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import hmac
+import json
+import marshal
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from tools.text.json_text import to_json
 
 Mode = Literal["strict", "project"]
 """`strict`: our own interpreter, isolated, standard library only. `project`: the project's interpreter."""
@@ -144,3 +151,146 @@ class CodeOutcome:
     """One sentence on what went wrong, for any status but `ok`."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """`mode`, `interpreter`, `warm` (a spare was used), `session`, `stdout_bytes`, `stderr_bytes`."""
+
+
+LINE_LIMIT = 16_000_000
+"""Bytes of the longest request; a file to write travels in one."""
+
+SMALL = 64_000
+"""Characters up to which a result travels inside its line."""
+
+_PIECE = 131_072
+
+
+class BadRequestError(Exception):
+    """A request that is none. The message is for whoever sent it."""
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class RpcRequest:
+    """A call of a tool, or (`event`) a note about the script. The token was checked."""
+
+    number: int
+    tool: str
+    arguments: dict[str, Any]
+    event: str = ""
+    code: int = 0
+
+
+_decode = json.JSONDecoder().decode
+
+
+def parse_request(line: bytes | bytearray, token: str) -> RpcRequest:
+    """Read a request. Raises `BadRequestError` for anything that is not one or lacks the token."""
+    try:
+        data = _decode(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise BadRequestError("The request is no JSON.") from None
+    if not isinstance(data, dict):
+        raise BadRequestError("The request is no JSON object.")
+    number = data.get("id")
+    number = number if isinstance(number, int) and not isinstance(number, bool) else None
+    given = data.get("token")
+    if not isinstance(given, str) or not hmac.compare_digest(
+        given.encode("utf-8", "replace"), token.encode()
+    ):
+        raise BadRequestError("The token of the request is not that of this script.", number)
+    if isinstance(data.get("event"), str):
+        code = data.get("code")
+        return RpcRequest(0, "", {}, data["event"], code if isinstance(code, int) else 1)
+    tool, arguments = data.get("tool"), data.get("args", {})
+    if number is None or not isinstance(tool, str) or not isinstance(arguments, dict):
+        raise BadRequestError("A request needs a number `id`, a text `tool` and an object `args`.", number)
+    if b"\\u" in line:
+        # Escapes are the one way for half a surrogate pair to come in.
+        tool, arguments = _whole(tool), _whole(arguments)
+    return RpcRequest(number, tool, arguments)
+
+
+def reply(number: int | None, result: str) -> bytes | None:
+    """What to send for a small result, which is JSON text; None when it has to travel in pieces."""
+    if len(result) > SMALL or "\n" in result:
+        return None
+    return f'{{"id": {"null" if number is None else number}, "result": {result}}}\n'.encode(
+        "utf-8", "replace"
+    )
+
+
+def pieces(number: int, result: str) -> Iterator[bytes]:
+    """What to send for any result, piece by piece: several copies of a small piece beat one of the whole."""
+    if not result.isascii():
+        result_bytes = result.encode("utf-8", "replace")
+        yield b'{"id": %d, "size": %d}\n' % (number, len(result_bytes))
+        yield result_bytes
+        return
+    yield b'{"id": %d, "size": %d}\n' % (number, len(result))
+    for start in range(0, len(result), _PIECE):
+        yield result[start : start + _PIECE].encode()
+
+
+def error_text(message: str) -> str:
+    """A failure as the JSON text of a result."""
+    return to_json({"error": message})
+
+
+def frame(data: Mapping[str, Any]) -> bytes:
+    """Plain data for the child, in the oldest form that every interpreter reads."""
+    body = marshal.dumps(dict(data), 2)
+    return len(body).to_bytes(4, "big") + body
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value
+
+
+class Clock:
+    """Runs from its creation on. Several pauses may overlap: it goes on when the last one ends."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._waited = 0.0
+        self._pauses = 0
+        self._pause_began = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds used so far."""
+        now = self._pause_began if self._pauses else time.monotonic()
+        return now - self._started - self._waited
+
+    @property
+    def is_paused(self) -> bool:
+        return self._pauses > 0
+
+    def restart(self) -> None:
+        """Begin at zero again: what came before was preparation."""
+        self._started = time.monotonic()
+        self._waited = 0.0
+        self._pause_began = self._started
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time inside this block does not count."""
+        if self._pauses == 0:
+            self._pause_began = time.monotonic()
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if self._pauses == 0:
+                self._waited += time.monotonic() - self._pause_began

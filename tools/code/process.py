@@ -1,20 +1,20 @@
-"""One child: its process, its pipes, its server, and its end."""
+"""The child process of a script: the interpreter it runs in, its start, its output, its end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.code.capture import Capture
-from tools.code.interpreter import PROGRAM, Interpreter
-from tools.code.rpc import frame
+from tools.code.data import Mode, frame
 from tools.code.server import Connection, ScriptServer
 from tools.code.stubs import FILE, compiled
 from tools.kit.children import kill_group
@@ -23,8 +23,163 @@ from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, Need, Wrapped
 from tools.terminal import process_tree
-from tools.terminal.kill_guard import KillGuard
+from tools.terminal.process_tree import KillGuard
 from tools.terminal.threads import on_thread, to_the_end
+from tools.text.redact import redact
+from tools.text.safe_text import clean, printable
+
+PROGRAM = Path(__file__).resolve().parent / "child"
+"""The folder that holds the program of the child; also what it takes out of `sys.path` again."""
+
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from hermes_child.main import main; sys.exit(main())"
+_VENVS = (".venv", "venv", "env")
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python and how it is started. `is_ours`: it reads code that we have compiled."""
+
+    path: str
+    flags: tuple[str, ...]
+    sys_path: tuple[str, ...] = ()
+    """What scripts find first."""
+    is_ours: bool = False
+
+    def roots(self) -> tuple[Path, ...]:
+        """The folders it is made of, by either name."""
+        given = Path(self.path)
+        return tuple({path.parent.parent for path in (given, given.resolve())})
+
+    def argv(self) -> list[str]:
+        return [self.path, *self.flags, "-X", "utf8", "-c", _START, str(PROGRAM)]
+
+
+def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
+    """The interpreter for scripts of a mode that run in `folder`.
+
+    `strict` is our own, isolated, so that neither the project nor the user's
+    packages can change what a script means. `project` is the interpreter of the
+    virtual environment of the folder or of one above it, else the active one,
+    else `python3`. Raises `ToolError` when there is none.
+    """
+    if mode == "strict":
+        return Interpreter(_base_python(), ("-I", "-S"), is_ours=True)
+    found = _project_python(folder, environ) or shutil.which("python3", path=environ.get("PATH"))
+    if found is None:
+        raise ToolError(
+            "The project mode found no Python: neither a virtual environment in the project nor python3 "
+            "on PATH. Create one with `python3 -m venv .venv`, or use the strict mode."
+        )
+    return Interpreter(found, (), (str(folder),))
+
+
+def _base_python() -> str:
+    """Our interpreter without the environment it may stand in: scripts find the standard library only."""
+    return os.path.realpath(sys.executable)
+
+
+def _project_python(folder: Path, environ: Mapping[str, str]) -> str | None:
+    for place in (folder, *folder.parents):
+        for name in _VENVS:
+            python = place / name / "bin" / "python"
+            if (place / name / "pyvenv.cfg").is_file() and os.access(python, os.X_OK):
+                return str(python)
+        if (place / ".git").exists():
+            break
+    active = environ.get("VIRTUAL_ENV")
+    if active and os.access(python := Path(active) / "bin" / "python", os.X_OK):
+        return str(python)
+    return None
+
+
+HEAD = 0.4
+"""Share of the limit that the beginning gets; the end matters more."""
+
+_NEWEST_BYTES, _NEWEST_LINES = 4_000, 20
+_SEAM = 200
+"""Bytes at the start of the end that may be given up to begin with a whole line."""
+_EDGE = 4_096
+"""Bytes beside a gap that are kept but not shown: half a secret, which nothing masks, would stand there."""
+
+
+class Capture:
+    """Takes bytes without end and keeps the first and the last `limit` of them.
+
+    `secrets` are values to mask by name, beside whatever has the shape of a secret.
+    """
+
+    def __init__(self, limit: int, secrets: Mapping[str, str] | None = None) -> None:
+        self._limit = limit
+        self._secrets = secrets or {}
+        self._edge = max([_EDGE, *(len(value.encode()) for value in self._secrets.values())])
+        self._head_room = int(limit * HEAD)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._has_gap = False
+        self._shown = (0, "")
+        self.total = 0
+        """Bytes there ever were."""
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        kept = self._limit + self._edge
+        room = kept - len(self._head)
+        if not self._tail and room > 0:
+            # As long as everything fits nothing is split.
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data
+            # Cut rarely: each cut moves what stays.
+            if len(self._tail) > 4 * kept:
+                del self._tail[:-kept]
+                self._has_gap = True
+
+    @property
+    def is_cut(self) -> bool:
+        return self.total > self._limit
+
+    def newest(self) -> str:
+        """The newest lines, cleaned and masked."""
+        if self.total == self._shown[0]:
+            return self._shown[1]
+        wanted = _NEWEST_BYTES + self._edge
+        end = self._tail[-wanted:]
+        if len(end) < wanted and not self._has_gap:
+            end = self._head[-(wanted - len(end)) :] + end
+        is_whole = len(end) == self.total
+        text = redact(printable(end.decode("utf-8", "ignore")), self._secrets)
+        if not is_whole:
+            text = text[self._edge :]
+        self._shown = self.total, "\n".join(text[-_NEWEST_BYTES:].splitlines()[-_NEWEST_LINES:])
+        return self._shown[1]
+
+    def text(self) -> str:
+        """The output, cleaned and masked; above the limit, its beginning, a mark, and its end."""
+        if not self._has_gap:
+            whole = self._masked(self._head + self._tail)
+            if not self.is_cut:
+                return whole.decode()
+            first = last = whole
+        else:
+            first = self._masked(self._head)[: -self._edge]
+            last = self._masked(self._tail)[self._edge :]
+        size = f"{self._limit // 1000}KB"
+        mark = f"\n[output truncated at {size}: the middle of {self.total:,} bytes is left out]\n"
+        room = max(self._limit - len(mark), 0)
+        if first is last and len(first) <= room:
+            # Masked, or without what only steers terminals, it fits after all.
+            return first.decode()
+        head = first[: min(self._head_room, room)]
+        end = last[max(len(last) - (room - len(head)), 0) :]
+        seam = end.find(b"\n", 0, _SEAM)
+        end = end[seam + 1 :]
+        return head.decode("utf-8", "ignore") + mark + end.decode("utf-8", "ignore")
+
+    def _masked(self, data: bytes | bytearray) -> bytes:
+        """Cleaned first: control characters inside a secret must not hide it."""
+        return redact(clean(data.decode("utf-8", "replace")), self._secrets).encode()
+
 
 _PIECE = 65_536
 _LAST_PIECES = 64

@@ -1,33 +1,448 @@
-"""Running scripts: a child for each, watched to its end, whatever way that comes."""
+"""Running scripts: from the call to the outcome, in a fresh interpreter or a kernel that stays."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import os
+import signal
 import sys
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tools.code.allowed import Offer
 from tools.code.call_dispatcher import CallDispatcher
-from tools.code.capture import Capture
-from tools.code.clock import Clock
-from tools.code.data import CodeJob, CodeOutcome, CodeProgress, Serve
-from tools.code.interpreter import choose
-from tools.code.kernels import Kernels
-from tools.code.outcomes import metadata, outcome
-from tools.code.process import ChildHome, Recipe, ScriptChild
-from tools.code.run_watch import RunEnd, RunWatch
-from tools.code.spare_child import SpareChild
-from tools.code.stubs import generate
+from tools.code.data import Clock, CodeJob, CodeLimits, CodeOutcome, CodeProgress, RpcRequest, Serve, Status
+from tools.code.process import Capture, ChildHome, Recipe, ScriptChild, choose, threads_of_system
+from tools.code.stubs import Offer, generate
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, PermitHost
 from tools.terminal.environment import child_environment
-from tools.terminal.kill_guard import KillGuard
-from tools.terminal.process_tree import GRACE
+from tools.terminal.process_tree import GRACE, KillGuard
 from tools.terminal.threads import on_thread, to_the_end
+
+LIMIT = 4
+"""Kernels that live at the same time; the one that has been idle longest goes first."""
+
+IDLE = 1_800.0
+"""Seconds after which a kernel that nobody uses is ended."""
+
+
+@dataclass(eq=False)
+class _Kernel:
+    child: ScriptChild
+    used: float
+    is_busy: bool = False
+    cells: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
+class Kernels:
+    """The kernels of one session, by task and name."""
+
+    def __init__(self, home: ChildHome, limit: int = LIMIT, idle: float = IDLE) -> None:
+        self._home = home
+        self._limit = limit
+        self._idle = idle
+        self._kernels: dict[tuple[str, str], _Kernel] = {}
+        self._opening: set[tuple[str, str]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def names(self, task: str) -> list[str]:
+        """Names of the living kernels of a task."""
+        return [name for owner, name in self._kernels if owner == task]
+
+    async def open(self, job: CodeJob, recipe: Recipe) -> tuple[ScriptChild, bool]:
+        """The kernel `job` names, and whether it was there already. Raises `ToolError` when it is in use."""
+        key = _key(job)
+        kernel = self._kernels.get(key)
+        if key in self._opening or (kernel is not None and kernel.is_busy):
+            raise ToolError(
+                f"The session {job.session!r} is still running a script. "
+                "Wait for it, or use another session name."
+            )
+        if kernel is not None and (job.reset or not _serves(kernel.child, recipe)):
+            await self._drop(key)
+            kernel = None
+        is_known = kernel is not None
+        if kernel is None:
+            kernel = await self._start(key, recipe)
+        kernel.is_busy = True
+        if kernel.timer is not None:
+            kernel.timer.cancel()
+        return kernel.child, is_known
+
+    def cell(self, job: CodeJob) -> str:
+        """A name for the next script of the kernel, for its tracebacks."""
+        kernel = self._kernels[_key(job)]
+        kernel.cells += 1
+        return f"script-{kernel.cells}.py"
+
+    def keeps(self, job: CodeJob, child: ScriptChild, *, returned: bool) -> bool:
+        """A run is over: whether its kernel goes on living, which it does when the script `returned`."""
+        kernel = self._kernels.get(_key(job))
+        if kernel is None or kernel.child is not child or not returned or not child.is_alive:
+            return False
+        kernel.is_busy = False
+        kernel.used = time.monotonic()
+        key = _key(job)
+        kernel.timer = asyncio.get_running_loop().call_later(self._idle, self._expire, key, kernel)
+        return True
+
+    def forget(self, child: ScriptChild) -> None:
+        """A kernel has ended."""
+        for key, kernel in list(self._kernels.items()):
+            if kernel.child is child:
+                del self._kernels[key]
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(self._drop(key) for key in list(self._kernels)))
+        if self._ending:
+            await asyncio.wait(set(self._ending))
+
+    async def _start(self, key: tuple[str, str], recipe: Recipe) -> _Kernel:
+        self._opening.add(key)
+        try:
+            await self._make_room()
+            child = await ScriptChild.start(recipe, self._home, kernel=True, warm=True)
+        finally:
+            self._opening.discard(key)
+        kernel = self._kernels[key] = _Kernel(child, time.monotonic())
+        return kernel
+
+    async def _make_room(self) -> None:
+        while len(self._kernels) + len(self._opening) > self._limit:
+            idle = [key for key, kernel in self._kernels.items() if not kernel.is_busy]
+            if not idle:
+                raise ToolError(
+                    f"All {self._limit} sessions of execute_code are running a script. "
+                    "Wait for one, or leave out the session."
+                )
+            await self._drop(min(idle, key=lambda key: self._kernels[key].used))
+
+    async def _drop(self, key: tuple[str, str]) -> None:
+        kernel = self._kernels.pop(key, None)
+        if kernel is not None:
+            if kernel.timer is not None:
+                kernel.timer.cancel()
+            await kernel.child.end()
+
+    def _expire(self, key: tuple[str, str], kernel: _Kernel) -> None:
+        if self._kernels.get(key) is kernel and not kernel.is_busy:
+            task = asyncio.get_running_loop().create_task(self._drop(key))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+
+def _serves(child: ScriptChild, recipe: Recipe) -> bool:
+    """Whether a kernel can go on: tools may come and go, its interpreter and its folder may not."""
+    same = child.recipe.interpreter == recipe.interpreter and child.recipe.folder == recipe.folder
+    return same and child.is_alive
+
+
+def _key(job: CodeJob) -> tuple[str, str]:
+    return job.task, job.session or ""
+
+
+SCARCE = 500_000_000
+"""Bytes of available memory below which nothing is kept waiting."""
+
+log = logging.getLogger(__name__)
+
+STALE = 600.0
+"""Seconds after which a spare that nobody used is let go."""
+
+
+class SpareChild:
+    """Holds at most one waiting child. It is used once; the next one is started in the background."""
+
+    def __init__(self, home: ChildHome, stale: float = STALE) -> None:
+        self._home = home
+        self._stale = stale
+        self._child: ScriptChild | None = None
+        self._born = 0.0
+        self._starting: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._delay: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    def prepare(self, recipe: Callable[[], Awaitable[Recipe]], *, after: float = 0.0) -> None:
+        """Have a child of that recipe wait, in the background; one that waits already may do.
+
+        `after` that many seconds, unless one has been asked for by then.
+        """
+        self._stop_delay()
+        if after > 0:
+            self._delay = asyncio.get_running_loop().call_later(after, self.prepare, recipe)
+            return
+        if self._is_closed or (self._starting is not None and not self._starting.done()):
+            return
+        self._starting = asyncio.get_running_loop().create_task(self._replace(recipe))
+
+    async def take(self, recipe: Recipe) -> ScriptChild | None:
+        """The waiting child if it is of that recipe and alive. It is the caller's from then on."""
+        if self._child is None:
+            return None
+        if not self._fits(recipe):
+            self.drop()
+            return None
+        child, self._child = self._child, None
+        self._stop_timer()
+        return child
+
+    async def ready(self) -> None:
+        """Wait until the child that is being started waits for its script."""
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
+
+    def drop(self) -> None:
+        """Let the waiting child go."""
+        self._stop_timer()
+        child, self._child = self._child, None
+        if child is not None:
+            task = asyncio.get_running_loop().create_task(child.end(grace=0.0))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        self._stop_delay()
+        await self.ready()
+        self.drop()
+        if self._ending:
+            await asyncio.wait(set(self._ending))
+
+    def _fits(self, recipe: Recipe) -> bool:
+        child = self._child
+        fresh = time.monotonic() - self._born < self._stale
+        return child is not None and child.is_alive and fresh and child.recipe == recipe
+
+    def _stop_delay(self) -> None:
+        if self._delay is not None:
+            self._delay.cancel()
+            self._delay = None
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _replace(self, make: Callable[[], Awaitable[Recipe]]) -> None:
+        try:
+            recipe = await make()
+            if self._is_closed or (self._child is not None and self._fits(recipe)):
+                return
+            self.drop()
+            if available_memory() < SCARCE:
+                return
+            child = await ScriptChild.start(recipe, self._home, warm=True)
+        except Exception:
+            # The next script starts a child of its own and reports what is wrong.
+            log.debug("no spare interpreter", exc_info=True)
+            return
+        self._child, self._born = child, time.monotonic()
+        self._timer = asyncio.get_running_loop().call_later(self._stale, self.drop)
+
+
+def available_memory() -> float:
+    """Bytes that could be used without swapping; infinite where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        kilobytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return math.inf
+    return int(kilobytes) * 1024
+
+
+_TICK = 0.1
+"""Seconds between looks at the clock, the output and the number of processes."""
+_LAST_WORD = 3.0
+"""Seconds a kernel gets to come back from an interruption with its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run was ended; `code` is what the script itself reported, None when its process is gone."""
+
+    status: Status | None
+    """None: by itself."""
+    code: int | None = None
+    message: str = ""
+
+
+class RunWatch:
+    """Waits for the end of one run. Ends the script's calls, not its process."""
+
+    def __init__(
+        self,
+        child: ScriptChild,
+        limits: CodeLimits,
+        clock: Clock,
+        dispatcher: CallDispatcher,
+        stop: asyncio.Event,
+    ) -> None:
+        self._child = child
+        self._limits = limits
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._stop = stop
+        self._done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._threads = threads_of_system()
+        self._shown = 0
+        child.server.on_event = self._note
+
+    async def wait(self) -> RunEnd:
+        """Wait for the first reason to end. A script that has to be stopped has its calls stopped first."""
+        stopped = asyncio.ensure_future(self._stop.wait())
+        try:
+            while True:
+                await asyncio.wait(
+                    {self._child.exited, self._done, stopped},
+                    timeout=self._patience(),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                end = self._natural_end() or await self._forced_end()
+                if end is not None:
+                    return end
+                self._show_output()
+        finally:
+            stopped.cancel()
+
+    def _patience(self) -> float:
+        return max(min(_TICK, self._limits.seconds - self._clock.elapsed), 0.001)
+
+    def _natural_end(self) -> RunEnd | None:
+        if self._child.exited.done():
+            return RunEnd(None)
+        return RunEnd(None, self._done.result()) if self._done.done() else None
+
+    async def _forced_end(self) -> RunEnd | None:
+        if self._stop.is_set():
+            return await self._stopped("interrupted", "The script was interrupted.")
+        if not self._clock.is_paused and self._clock.elapsed >= self._limits.seconds:
+            return await self._stopped("timeout", f"The script was stopped after {self._limits.seconds:g} s.")
+        if await self._is_swarm():
+            many = f"The script was killed: it had started more than {self._limits.processes} processes."
+            await self._dispatcher.close()
+            return RunEnd("crashed", None, many)
+        return None
+
+    async def _stopped(self, status: Status, message: str) -> RunEnd:
+        await self._dispatcher.close()
+        if not self._child.is_kernel:
+            return RunEnd(status, None, message)
+        self._child.interrupt()
+        await asyncio.wait(
+            {self._child.exited, self._done}, timeout=_LAST_WORD, return_when=asyncio.FIRST_COMPLETED
+        )
+        if self._done.done():
+            return RunEnd(status, self._done.result(), message + " What the session holds is kept.")
+        return RunEnd(status, None, message + " What the session held is lost.")
+
+    async def _is_swarm(self) -> bool:
+        """Whether the script has started too many processes; counted only when the whole system has."""
+        limit = self._limits.processes
+        if not limit or threads_of_system() - self._threads <= limit:
+            return False
+        return len(await on_thread(self._child.relatives)) > limit
+
+    def _show_output(self) -> None:
+        total = self._child.captures[0].total
+        if total != self._shown:
+            self._shown = total
+            self._dispatcher.report()
+
+    def _note(self, request: RpcRequest) -> None:
+        if request.event == "done" and not self._child.is_kernel:
+            self._child.reported = request.code
+        elif request.event == "done" and not self._done.done():
+            self._done.set_result(request.code)
+
+
+_DEADLY = frozenset(
+    {
+        signal.SIGABRT,
+        signal.SIGALRM,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGHUP,
+        signal.SIGILL,
+        signal.SIGKILL,
+        signal.SIGPIPE,
+        signal.SIGSEGV,
+        signal.SIGTERM,
+    }
+)
+"""Signals by which a boundary may report the end of what it held, as 128 + n."""
+
+
+def outcome(
+    job: CodeJob,
+    end: RunEnd,
+    child: ScriptChild,
+    dispatcher: CallDispatcher,
+    captures: tuple[Capture, Capture],
+    seconds: float,
+) -> CodeOutcome:
+    """The outcome of a run that is over; `seconds` is how long it took."""
+    code = end.code if end.code is not None else exit_code(child)
+    status, message = _judge(end, child, code)
+    out, errors = captures
+    return CodeOutcome(
+        status=status,
+        stdout=out.text(),
+        stderr=errors.text(),
+        exit_code=code,
+        duration=seconds,
+        calls=tuple(sorted(dispatcher.records, key=lambda record: record.number)),
+        calls_made=dispatcher.made,
+        message=message,
+        metadata=metadata(job, interpreter=child.recipe.interpreter.path)
+        | {"stdout_bytes": out.total, "stderr_bytes": errors.total},
+    )
+
+
+def metadata(job: CodeJob, **more: Any) -> dict[str, Any]:
+    """What is known of any run."""
+    named = {"session": job.session} if job.session is not None else {}
+    return {"mode": job.mode, **named, **more}
+
+
+def exit_code(child: ScriptChild) -> int | None:
+    """The exit code as shells show it; None when the process did not end."""
+    if not child.exited.done():
+        return None
+    code = child.exited.result()
+    return 128 - code if code < 0 else code
+
+
+def _judge(end: RunEnd, child: ScriptChild, code: int | None) -> tuple[Status, str]:
+    if end.status is not None:
+        return end.status, end.message
+    killer = _killer(child) if end.code is None else None
+    if killer is not None:
+        return "crashed", f"The process of the script died of signal {killer.value} ({killer.name})."
+    lost = " What the session held is lost." if child.is_kernel and end.code is None else ""
+    if code == 0:
+        return "ok", lost.strip()
+    return "error", f"The script ended with exit code {code}.{lost}"
+
+
+def _killer(child: ScriptChild) -> signal.Signals | None:
+    """The signal that ended the child, if one did."""
+    code = child.exited.result()
+    if code >= 0:
+        is_relayed = child.is_bounded and code - 128 in _DEADLY and code != child.reported
+        code = 128 - code if is_relayed else 0
+    try:
+        return signal.Signals(-code) if code < 0 else None
+    except ValueError:
+        return None
+
 
 AVAILABLE = sys.platform != "win32"
 WINDOWS = "execute_code is not available on Windows. Use normal tool calls instead."

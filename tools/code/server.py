@@ -1,27 +1,359 @@
-"""The server of one child: a private socket, a token, and a dispatcher for the script that runs now.
-
-The child's first thread talks over a socket it was born with, further threads
-over a named one in a folder of the owner's. Nothing a client sends can do more
-than get an error back or be hung up on.
-"""
+"""Our end of the socket to a script's child: its folder, one connection, its calls in order."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
+import logging
 import os
 import secrets
+import select
+import shutil
 import socket
+import stat
 import struct
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from tools.code.call_dispatcher import CallDispatcher
-from tools.code.connection import Connection
-from tools.code.folder import SOCKET, PrivateFolder
-from tools.code.rpc import RpcRequest
+from tools.code.data import LINE_LIMIT, BadRequestError, RpcRequest, error_text, parse_request, pieces, reply
+from tools.kit.files import create_file, lock_file
 from tools.results import ToolError
+from tools.terminal.threads import on_thread
+
+SOCKET = "rpc.sock"
+
+_PREFIX = "hermes-code-"
+_UNFINISHED = "hermes-make-"
+"""Start of the name of a folder whose lock is not held yet; as long as `_PREFIX`."""
+_LOCK = "owner"
+"""Locked as long as the owner lives. A process id would not do: other containers count their own."""
+_PATH_LIMIT = 100
+"""Bytes of a socket's path that every system takes."""
+_UNOWNED = 3600.0
+"""Seconds after which a folder without a lock is nobody's."""
+_SHORT = "/tmp"
+
+
+class PrivateFolder:
+    """A folder (0700) for a socket. Raises OSError where none can be made."""
+
+    def __init__(self) -> None:
+        _sweep_once()
+        made = _made()
+        self._lock = create_file(made / _LOCK)
+        lock_file(self._lock)
+        # Only now does it get the name by which sweeps find it: none meets it without its lock.
+        self.path = made.with_name(_PREFIX + made.name.removeprefix(_UNFINISHED))
+        made.rename(self.path)
+
+    def remove(self) -> None:
+        """Remove it and what it holds. May be called again."""
+        if self._lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def sweep(root: Path) -> None:
+    """Remove the folders below `root` that killed processes of ours have left. Meant for a thread."""
+    with contextlib.suppress(OSError):
+        for folder in [*root.glob(_PREFIX + "*"), *root.glob(_UNFINISHED + "*")]:
+            with contextlib.suppress(OSError):
+                if _is_abandoned(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+        return False
+    if folder.name.startswith(_UNFINISHED):
+        return time.time() - about.st_mtime > _UNOWNED
+    try:
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return time.time() - about.st_mtime > _UNOWNED
+    try:
+        return lock_file(lock, seconds=0)
+    finally:
+        os.close(lock)
+
+
+@functools.cache
+def _sweep_once() -> None:
+    for root in {tempfile.gettempdir(), _SHORT}:
+        threading.Thread(target=sweep, args=(Path(root),), name="sweep", daemon=True).start()
+
+
+def _made() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED))
+    if len(os.fsencode(folder)) < _PATH_LIMIT - len(f"/{SOCKET}"):
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=_SHORT))
+
+
+log = logging.getLogger(__name__)
+
+_PATIENCE_WITH_NONSENSE = 20
+"""Requests that are none, after which a connection is closed."""
+_MUCH = 256_000
+"""Bytes of a request or a result above which it is handled off the event loop."""
+_SEND_BUFFER = 1_000_000
+"""Bytes on their way to a client: many enough for both ends to work at the same time."""
+_TURN = 0.001
+"""Seconds of requests answered in a row before the event loop gets its turn."""
+_QUICK = 0.0002
+"""Seconds within which a call counts as quick: scripts that loop over such make the next one at once."""
+_LINGER = 0.00006
+"""Seconds to look out for the request after a quick one, which costs less than a turn of the event loop."""
+
+
+class ConnectionHost(Protocol):
+    """The server that connections are part of; `tools.code.server` says what each of these is."""
+
+    token: str
+    dispatcher: CallDispatcher | None
+    on_event: Callable[[RpcRequest], None]
+    connections: set[Connection]
+    inlet: memoryview
+
+    def welcomes(self, connection: Connection, peer: socket.socket) -> bool: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Takes requests in, has the dispatcher answer them, and sends the answers back."""
+
+    def __init__(self, server: ConnectionHost, *, is_born: bool = False) -> None:
+        self._server = server
+        self._is_born = is_born
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._searched = 0
+        self._nonsense = 0
+        self._task: asyncio.Task[None] | None = None
+        self._news: asyncio.Future[None] | None = None
+        """What the task waits for while there is nothing to do."""
+        self._is_busy = False
+        self._is_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self._is_born and not self._server.welcomes(self, transport.get_extra_info("socket")):
+            transport.abort()
+            return
+        self._server.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        self._transport = None
+        if self._task is not None:
+            self._task.cancel()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._server.inlet
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._buffer += self._server.inlet[:nbytes]
+        if self._task is None:
+            self._start()
+        elif self._news is not None and not self._news.done():
+            self._news.set_result(None)
+        self._hold_back()
+
+    def send(self, data: bytes) -> None:
+        """Write to the client, if it is still there."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def hang_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._serve())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A call was stopped, and its task with it: the next request gets a new one."""
+        self._task, self._is_busy = None, False
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a request of a script could not be answered", exc_info=error)
+            self.hang_up()
+        if self._buffer and self._is_open:
+            self._start()
+        self._hold_back()
+
+    async def _serve(self) -> None:
+        """Answer one request after the other. One task for all: one for each would cost two turns."""
+        task = asyncio.current_task()
+        assert task is not None
+        began = time.monotonic()
+        is_quick = False
+        while self._is_open and not task.cancelling():
+            line = self._line()
+            if line is not None:
+                asked = time.monotonic()
+                self._is_busy = True
+                await self._answer(line)
+                self._is_busy = False
+                is_quick = time.monotonic() - asked < _QUICK
+                if self._is_paused:
+                    self._hold_back()
+            elif time.monotonic() - began > _TURN:
+                await asyncio.sleep(0)
+                began = time.monotonic()
+            elif not (is_quick and self._lingered()):
+                is_quick = False
+                self._news = asyncio.get_running_loop().create_future()
+                await self._news
+                began = time.monotonic()
+
+    def _line(self) -> bytearray | None:
+        """The next request that has come in whole."""
+        while self._is_open:
+            end = self._buffer.find(b"\n", self._searched)
+            if end < 0:
+                self._searched = len(self._buffer)
+                if self._searched > LINE_LIMIT:
+                    self._refuse(f"A request may have {LINE_LIMIT:,} bytes at most.", None, is_last=True)
+                return None
+            line = self._buffer[:end]
+            del self._buffer[: end + 1]
+            self._searched = 0
+            if len(line) <= LINE_LIMIT:
+                return line
+            self._refuse(f"A request may have {LINE_LIMIT:,} bytes at most.", None)
+        return None
+
+    def _lingered(self) -> bool:
+        """Look out for more for a moment; whether it came. Only where nobody else has to wait for that."""
+        if self._transport is None or self._is_paused or len(self._server.connections) > 1:
+            return False
+        descriptor = self._transport.get_extra_info("socket").fileno()
+        until = time.monotonic() + _LINGER
+        while True:
+            try:
+                count = os.readv(descriptor, [self._server.inlet])
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    return False
+                # On one processor the script has to run for anything to come.
+                os.sched_yield()
+                continue
+            except OSError:
+                return False
+            # The end of the stream is for the transport to notice, which reads it again.
+            self._buffer += self._server.inlet[:count]
+            return count > 0
+
+    async def _answer(self, line: bytearray) -> None:
+        try:
+            if len(line) > _MUCH:
+                request = await asyncio.to_thread(parse_request, line, self._server.token)
+            else:
+                request = parse_request(line, self._server.token)
+        except BadRequestError as error:
+            self._refuse(str(error), error.number)
+            return
+        if request.event:
+            self._server.on_event(request)
+            return
+        dispatcher = self._server.dispatcher
+        try:
+            if dispatcher is None:
+                result = error_text("No script is running.")
+            else:
+                result = await dispatcher.call(request.tool, request.arguments)
+        except asyncio.CancelledError:
+            self._reply(request.number, error_text("Interrupted before this call ended."))
+            raise
+        if len(result) > _MUCH:
+            await self._pour(request.number, result)
+        else:
+            self._reply(request.number, result)
+
+    def _reply(self, number: int | None, result: str) -> None:
+        small = reply(number, result)
+        if small is not None:
+            self.send(small)
+            return
+        for piece in pieces(number or 0, result):
+            self.send(piece)
+
+    async def _pour(self, number: int, result: str) -> None:
+        """Send a large result from a thread, as fast as the client takes it."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.get_write_buffer_size():
+            self._reply(number, result)
+            return
+        # Its own, so that the descriptor cannot become somebody else's while the thread writes.
+        link = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        try:
+            await on_thread(pour, link, pieces(number, result))
+        except OSError:
+            self.hang_up()
+        except asyncio.CancelledError:
+            # Half a result has been sent: nothing that came after it would be understood.
+            _shut(link)
+            self.hang_up()
+            raise
+
+    def _refuse(self, message: str, number: int | None, *, is_last: bool = False) -> None:
+        self._nonsense += 1
+        self._reply(number, error_text(message))
+        if (is_last or self._nonsense >= _PATIENCE_WITH_NONSENSE) and self._transport is not None:
+            self._transport.close()
+
+    def _hold_back(self) -> None:
+        """Stop reading from a client that sends ahead, so that what waits here stays bounded."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        wants_pause = self._is_busy and len(self._buffer) > _MUCH
+        if wants_pause != self._is_paused:
+            self._is_paused = wants_pause
+            if wants_pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+
+def pour(link: socket.socket, data: Iterable[bytes]) -> None:
+    """Write all of `data` to a non-blocking socket, then let go of it. Raises OSError when it closes."""
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+    waiting = select.poll()
+    waiting.register(link, select.POLLOUT)
+    with link:
+        for piece in data:
+            view = memoryview(piece)
+            while view:
+                try:
+                    view = view[link.send(view) :]
+                except BlockingIOError:
+                    waiting.poll()
+
+
+def _shut(link: socket.socket) -> None:
+    """Wake the thread that writes to `link`; it may be done with it by now."""
+    try:
+        link.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
 
 CONNECTIONS = 512
 """Connections of one child at the same time."""

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tools.code.allowed import is_allowed
-from tools.code.clock import Clock
-from tools.code.data import CodeJob, CodeLimits, CodeOutcome, CodeProgress
+from tools.code.data import Clock, CodeJob, CodeLimits, CodeOutcome, CodeProgress
 from tools.code.runner import AVAILABLE
+from tools.code.stubs import is_allowed
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError

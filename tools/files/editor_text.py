@@ -17,10 +17,9 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
-from tools.files.binary import SAMPLE_BYTES, binary_kind
 from tools.files.diffs import diff_texts, shorten_diff
 from tools.files.planning import Write
-from tools.files.text_files import decode, to_newlines
+from tools.files.text_files import SAMPLE_BYTES, binary_kind, decode, to_newlines
 from tools.kit.files import read_bytes, write_atomically
 from tools.results import ToolError
 from tools.services.editor import EditorSide, KnownTexts

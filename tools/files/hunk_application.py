@@ -1,22 +1,322 @@
-"""Applying the hunks of a patch to the text of one file.
-
-All hunks are placed in the file as it is before the first of them acts; only
-when that fails they are tried one after the other, each on the result of the
-one before.
-"""
+"""Applying hunks and exchanges to the text of a file."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from itertools import pairwise
 
-from tools.files.advice import closest_sections, places
 from tools.files.diffs import changed_blocks
-from tools.files.matching import FoundLines, LineIndex, Strategy
-from tools.files.operations import PatchError, PatchHunk
-from tools.files.rewriting import Exchange, changes_what_it_quotes, rewrite
-from tools.files.text_files import Replacement, TextFile, line_span, line_starts
+from tools.files.matching import (
+    DASHES,
+    LOOSE,
+    FoundLines,
+    FoundMatches,
+    LineIndex,
+    Strategy,
+    TextMatch,
+    closest_sections,
+    find,
+    is_read_display,
+    places,
+    plain_typography,
+    unescape,
+    without_overlaps,
+)
+from tools.files.patch_text import PatchError, PatchHunk
+from tools.files.text_files import Replacement, TextFile, line_span, line_starts, split_lines, to_newlines
+from tools.results import ToolError
+
+_DEFAULT_UNIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Indentation:
+    """What is known from lines that stand in both: `known` leads from the model's to the file's."""
+
+    known: Mapping[str, str] = field(default_factory=dict)
+    model_unit: int = _DEFAULT_UNIT
+    """Columns of one level where the model indents with spaces."""
+    file_unit: int = _DEFAULT_UNIT
+
+    @classmethod
+    def learn(cls, pairs: Iterable[tuple[str, str]], further: Sequence[str] = ()) -> Indentation:
+        """Learn from `(model's line, file's line)` pairs; `further` are more lines of the model."""
+        known: dict[str, str] = {}
+        file_indents: list[str] = []
+        for model_line, file_line in pairs:
+            if model_line.strip() and file_line.strip():
+                known.setdefault(indent_of(model_line), indent_of(file_line))
+                file_indents.append(indent_of(file_line))
+        model_indents = list(known) + [indent_of(line) for line in further if line.strip()]
+        model_unit = _unit(model_indents)
+        file_unit = _unit(file_indents)
+        if not _has_tabs(model_indents) and not _has_tabs(file_indents) and len(set(known)) < 2:
+            # One pair shows a shift, not a scale.
+            file_unit = model_unit
+        return cls(known, model_unit, file_unit)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether model and file indent alike as far as known."""
+        return all(model == file for model, file in self.known.items())
+
+    def carry(self, line: str) -> str:
+        """`line` of the model with the indentation it has in the file."""
+        body = line.lstrip(" \t")
+        if not body or self.is_same:
+            return line
+        return self._carry_indent(line[: len(line) - len(body)]) + body
+
+    def _carry_indent(self, indent: str) -> str:
+        if indent in self.known:
+            return self.known[indent]
+        above = [known for known in self.known if indent.startswith(known)]
+        if above:
+            base = max(above, key=len)
+            return self.known[base] + self._convert(indent[len(base) :])
+        below = [known for known in self.known if known.startswith(indent)]
+        if below:
+            base = min(below, key=len)
+            return _without(self.known[base], self._convert(base[len(indent) :]))
+        return indent
+
+    def _convert(self, extra: str) -> str:
+        """A deeper part of an indentation in the file's kind of blanks."""
+        file_tabs = _has_tabs(self.known.values())
+        model_tabs = "\t" in extra
+        if file_tabs and not model_tabs:
+            return "\t" * max(1, round(len(extra) / self.model_unit))
+        if not file_tabs and model_tabs and any(self.known.values()):
+            return " " * (self.file_unit * extra.count("\t"))
+        if not file_tabs and not model_tabs and len(extra) % self.model_unit == 0:
+            return " " * (len(extra) // self.model_unit * self.file_unit)
+        return extra
+
+
+def indent_of(line: str) -> str:
+    """The blanks `line` starts with."""
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _without(indent: str, cut: str) -> str:
+    if indent.endswith(cut):
+        return indent[: len(indent) - len(cut)]
+    return "" if len(cut) >= len(indent) else indent
+
+
+def _has_tabs(indents: Iterable[str]) -> bool:
+    return any("\t" in indent for indent in indents)
+
+
+def _unit(indents: Iterable[str]) -> int:
+    """The smallest step between different depths in columns of spaces; 4 if there is none."""
+    depths = sorted({len(indent) for indent in indents if "\t" not in indent})
+    steps = [deeper - depth for depth, deeper in pairwise(depths)]
+    if steps:
+        return min(steps)
+    return depths[0] if depths and depths[0] else _DEFAULT_UNIT
+
+
+_MAX_ALIGNED_CHARS = 1_000
+_TELLING = re.compile(r"""\w+|-|[^\w\s'"`\\-]""")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Lines the model wants changed: `old` are as it quoted them, `new` as they are to be."""
+
+    old: Sequence[str]
+    new: Sequence[str]
+
+
+def replacement(text: str, found: FoundMatches, match: TextMatch, query: str, new: str) -> list[Replacement]:
+    """The spans that carry out "replace `query` by `new`" at `match`, as small as possible."""
+    there = text[match.start : match.stop]
+    if found.strategy == "exact":
+        return minimal_spans(match.start, there, new)
+    if found.strategy == "escape_normalized":
+        new = unescape(new)
+    if found.strategy == "trimmed_boundary":
+        new = _trimmed_alike(query, new)
+    sought = found.sought
+    if sought.endswith("\n") and not there.endswith("\n"):
+        sought, new = sought[:-1], new.removesuffix("\n")
+    # Both sides split the same way: a final newline becomes a last, empty line on each.
+    file_lines, old_lines, new_lines = there.split("\n"), sought.split("\n"), new.split("\n")
+    if len(file_lines) != len(old_lines):
+        indentation = Indentation.learn(((old_lines[0], file_lines[0]),), new_lines)
+        return minimal_spans(match.start, there, "\n".join(map(indentation.carry, new_lines)))
+    # A match behind nothing but the indentation of its line stands for the whole line.
+    start = text.rfind("\n", 0, match.start) + 1
+    is_whole = not text[start : match.start].strip(" \t")
+    start = start if is_whole else match.start
+    file_lines[0] = text[start : match.start] + file_lines[0]
+    rewritten = rewrite(file_lines, Exchange(old_lines, new_lines), first_is_whole=is_whole)
+    return minimal_spans(start, text[start : match.stop], "\n".join(rewritten))
+
+
+def rewrite(file_lines: Sequence[str], exchange: Exchange, *, first_is_whole: bool = True) -> list[str]:
+    """The new lines for `file_lines`, which stand one to one for the lines `exchange.old`."""
+    old, new = exchange.old, exchange.new
+    pairs = list(zip(old, file_lines, strict=True))
+    indentation = Indentation.learn(pairs if first_is_whole else pairs[1:], new)
+    result: list[str] = []
+    here = 0
+    for block in changed_blocks(old, new):
+        result.extend(file_lines[here : block.a_start])
+        fresh = [
+            line if index == 0 and not first_is_whole else indentation.carry(line)
+            for index, line in enumerate(new[block.b_start : block.b_stop], block.b_start)
+        ]
+        replaced = pairs[block.a_start : block.a_stop]
+        if len(fresh) == len(replaced):
+            typed = new[block.b_start : block.b_stop]
+            fresh = [_in_place_of(*item) for item in zip(replaced, typed, fresh, strict=True)]
+        result.extend(fresh)
+        here = block.a_stop
+    result.extend(file_lines[here:])
+    return result
+
+
+def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> bool:
+    """Whether every line of the file that `exchange` takes away is one that it names.
+
+    Where only most lines of a block were alike, this keeps a change from hitting a line the model never
+    saw. Blanks, quotes, dashes and escapes may differ in a line that is named; what else it says may not.
+    """
+    old, new = exchange.old, exchange.new
+    if len(file_lines) == len(old):
+        return all(
+            _said(file_lines[index]) == _said(old[index])
+            for block in changed_blocks(old, new)
+            for index in range(block.a_start, block.a_stop)
+        )
+    # They do not stand one to one: what is not among the new ones goes, in the order of the old ones.
+    named = iter([_said(line) for line in old])
+    return all(
+        not (said := _said(file_lines[index])) or said in named
+        for block in changed_blocks(file_lines, new)
+        for index in range(block.a_start, block.a_stop)
+    )
+
+
+def _said(line: str) -> list[str]:
+    """What a line says, without what models mix up in copying it."""
+    said = _TELLING.findall(unicodedata.normalize("NFC", plain_typography(unescape(line), "-")))
+    return said[:-1] if said and said[-1] in ",;" else said
+
+
+def minimal_spans(offset: int, there: str, new: str) -> list[Replacement]:
+    """Spans that turn `there`, which stands at `offset`, into `new` and touch only lines that differ."""
+    a, b = there.split("\n"), new.split("\n")
+    starts = line_starts(a)
+    spans: list[Replacement] = []
+    for block in changed_blocks(a, b):
+        begin, end = starts[block.a_start], starts[block.a_stop] - 1
+        fresh = "\n".join(b[block.b_start : block.b_stop])
+        if block.a_start == block.a_stop:
+            # Only added lines: they bring the newline that parts them from their neighbour.
+            at_end = block.a_start == len(a)
+            position = end if at_end else begin
+            spans.append(
+                Replacement(offset + position, offset + position, "\n" + fresh if at_end else fresh + "\n")
+            )
+        elif block.b_start == block.b_stop:
+            at_end = block.a_stop == len(a)
+            spans.append(Replacement(offset + begin - at_end, offset + end + (not at_end), ""))
+        else:
+            spans.append(Replacement(offset + begin, offset + end, fresh))
+    return spans
+
+
+def refuse_escape_drift(found: FoundMatches, there: str, query: str, new: str) -> None:
+    """Raise when the model escaped quotes that stand bare in the file: it would write the backslashes."""
+    if found.strategy == "exact":
+        return
+    for escaped in ("\\'", '\\"'):
+        if escaped in query and escaped in new and escaped not in there:
+            raise ToolError(
+                f"old_string and new_string hold {escaped} but the file has {escaped[1]} there; "
+                "send both again without the backslash."
+            )
+
+
+def _trimmed_alike(query: str, new: str) -> str:
+    """`new` without the blanks at its ends that `query` has and the file lacks."""
+    lead = query[: len(query) - len(query.lstrip())]
+    tail = query[len(query.rstrip()) :]
+    return new.removeprefix(lead).removesuffix(tail) if new.strip() else ""
+
+
+def _in_place_of(pair: tuple[str, str], typed: str, carried: str) -> str:
+    """A line that takes the place of exactly one other: that one's indentation and typography count."""
+    old, there = pair
+    if typed.strip() and indent_of(typed) == indent_of(old) and there.strip():
+        carried = indent_of(there) + typed.lstrip(" \t")
+    return _keep_typography(old, there, carried)
+
+
+def _keep_typography(old: str, there: str, new: str) -> str:
+    """`new` with the file's typographic characters where the model typed plain ones and changed nothing."""
+    if max(len(there), len(new)) > _MAX_ALIGNED_CHARS or len(plain_typography(new)) != len(new):
+        return new
+    for dash in DASHES:
+        pieces = _plain_pieces(there, dash)
+        plain = "".join(piece.plain for piece in pieces)
+        if plain != there and plain.split() == plain_typography(old, dash).split():
+            return _aligned(pieces, plain, new)
+    return new
+
+
+def _aligned(pieces: Sequence[_Piece], plain: str, new: str) -> str:
+    """`new`, where it equals the `plain` form of a line, with the line's own characters."""
+    heads = {piece.start: piece for piece in pieces}
+    result: list[str] = []
+    for tag, start, stop, new_start, new_stop in SequenceMatcher(
+        None, plain, new, autojunk=False
+    ).get_opcodes():
+        if tag != "equal":
+            result.append(new[new_start:new_stop])
+            continue
+        here = start
+        while here < stop:
+            piece = heads.get(here)
+            if piece is not None and here + len(piece.plain) <= stop:
+                result.append(piece.original)
+                here += len(piece.plain)
+            else:
+                result.append(plain[here])
+                here += 1
+    return "".join(result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A character of the file (with invisible ones before it), and its plain form at offset `start`."""
+
+    start: int
+    plain: str
+    original: str
+
+
+def _plain_pieces(there: str, dash: str) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    start = 0
+    waiting = ""
+    for character in there:
+        plain = plain_typography(character, dash)
+        if not plain:
+            waiting += character
+            continue
+        pieces.append(_Piece(start, plain, waiting + character))
+        start += len(plain)
+        waiting = ""
+    return pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,3 +589,84 @@ def _without_outer_blanks(hunk: PatchHunk) -> PatchHunk:
 
 def _count(lines: Sequence[str]) -> str:
     return "old line is" if len(lines) == 1 else f"{len(lines)} old lines are"
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The file afterwards, how the text was found and how often it was replaced."""
+
+    file: TextFile
+    strategy: Strategy
+    count: int
+
+
+def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: str) -> Replaced:
+    """`file` with `old` replaced by `new`, once or everywhere.
+
+    Raises `ToolError` when `old` is empty, equal to `new`, not in the file, or
+    there several times without `everywhere`.
+    """
+    old, new = to_newlines(old), to_newlines(new)
+    if not old:
+        raise ToolError("old_string is empty; quote the text to replace, or use write_file for a new file.")
+    if old == new:
+        raise ToolError("old_string and new_string are the same; there is nothing to change.")
+    text = file.text
+    found = _trusted(text, find(text, old), new, everywhere=everywhere)
+    if found is None:
+        raise _not_found(file, old, name)
+    matches = list(found.matches)
+    if len(matches) > 1 and not everywhere:
+        raise ToolError(
+            f"Found {len(matches)} matches of old_string in {name} ({_where(text, matches)}); "
+            "quote more lines around the one you mean, or set replace_all.",
+            matches=len(matches),
+        )
+    spans: list[Replacement] = []
+    matches = without_overlaps(matches)
+    for match in matches:
+        refuse_escape_drift(found, text[match.start : match.stop], old, new)
+        spans.extend(replacement(text, found, match, old, new))
+    revised = file.revise(spans)
+    if revised.text == text:
+        raise ToolError(
+            f"{name} already has new_string where old_string was found ({_where(text, matches)}); "
+            "there is nothing to change."
+        )
+    return Replaced(revised, found.strategy, len(matches))
+
+
+def _trusted(text: str, found: FoundMatches | None, new: str, *, everywhere: bool) -> FoundMatches | None:
+    """`found`, less the loose matches in which the lines to change are not the quoted ones."""
+    if found is None or found.strategy not in LOOSE:
+        return found
+    exchange = Exchange(split_lines(found.sought), split_lines(new))
+    kept = [
+        match
+        for match in found.matches
+        if changes_what_it_quotes(split_lines(text[match.start : match.stop]), exchange)
+    ]
+    if not kept and len(found.matches) > 1 and not everywhere and found.strategy == "block_anchor":
+        # Nothing is done either way; that several places come near says more.
+        return found
+    return FoundMatches(found.strategy, tuple(kept), found.sought) if kept else None
+
+
+def _not_found(file: TextFile, old: str, name: str) -> ToolError:
+    if not file.text:
+        return ToolError(f"{name} is empty, so old_string is not in it; use write_file.")
+    if is_read_display(old):
+        return ToolError("old_string holds the line numbers read_file shows; send it without `N|`.")
+    closest = closest_sections(file.lines, split_lines(old))
+    advice = "compare it with the closest lines" if closest else "read the file again and copy from there"
+    return ToolError(f"old_string is not in {name}; {advice}.", closest=closest)
+
+
+def _where(text: str, matches: list[TextMatch]) -> str:
+    firsts: list[int] = []
+    line = done = 0
+    for match in matches:
+        line += text.count("\n", done, match.start)
+        done = match.start
+        firsts.append(line)
+    return places(firsts)

@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.files.access import Access
-from tools.files.committing import ChangedMeanwhile, commit
+from tools.files.access import Access, explain, missing
+from tools.files.committing import SETTING, ChangedMeanwhile, commit, written_down
 from tools.files.diffs import diff_texts, shorten_diff
 from tools.files.editor_text import hand_over, unsaved
-from tools.files.failures import explain
-from tools.files.journal import SETTING, written_down
-from tools.files.operations import DeleteFile, Operation, UpdateFile
+from tools.files.hunk_application import replace_text
+from tools.files.patch_text import DeleteFile, Operation, UpdateFile, parse_patch
 from tools.files.planning import Delete, PatchPlan, Rename, Simulation, Write, load_text
-from tools.files.replacing import replace_text
-from tools.files.seen_files import digest_of, remember_written, warning_before_change
-from tools.files.suggestions import missing
+from tools.files.scanning import digest_of, remember_written, warning_before_change
 from tools.files.syntax import check_syntax
-from tools.files.v4a import parse_patch
 from tools.kit.files import entry_status
 from tools.registry import registry
 from tools.results import DiffDetail, Display, ToolError

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tools.files.binary import SAMPLE_BYTES, binary_kind
+from tools.files.access import explain
 from tools.files.diffs import TextDiff, diff_texts
-from tools.files.failures import explain
 from tools.files.hunk_application import apply_hunks
 from tools.files.matching import Strategy
-from tools.files.operations import AddFile, DeleteFile, Operation, PatchError, UpdateFile, content_of
-from tools.files.text_files import EMPTY, TextFile, decode
+from tools.files.patch_text import AddFile, DeleteFile, Operation, PatchError, UpdateFile, content_of
+from tools.files.text_files import EMPTY, SAMPLE_BYTES, TextFile, binary_kind, decode
 from tools.kit.files import MAX_WHOLE_BYTES, entry_status, read_bytes
 from tools.results import ToolError
 

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import SeenFile, ToolContext
-from tools.files.access import Access
+from tools.files.access import Access, explain, missing
 from tools.files.editor_text import readable_copy
-from tools.files.failures import explain
 from tools.files.scanning import BinaryFile, Window, scan
-from tools.files.suggestions import missing
 from tools.files.threads import in_thread
 from tools.kit.files import NotAFileError
 from tools.registry import registry

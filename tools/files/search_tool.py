@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.files.access import Access
-from tools.files.failures import explain
-from tools.files.globs import ignore_rules, is_glob, matcher
-from tools.files.hits import MAX_HITS, FileHits
-from tools.files.paths import printable
-from tools.files.searching import SearchEnding, SearchRequest, place, records
-from tools.files.suggestions import missing
+from tools.files.access import Access, explain, missing, printable
+from tools.files.searching import (
+    MAX_HITS,
+    FileHits,
+    SearchEnding,
+    SearchRequest,
+    ignore_rules,
+    is_glob,
+    matcher,
+    place,
+    records,
+)
 from tools.files.threads import in_thread
 from tools.kit.files import entry_status, require_file
 from tools.registry import registry

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.files.access import Access
-from tools.files.advice import is_read_display
+from tools.files.access import Access, explain
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.diffs import MAX_DIFF_CHARS, TextDiff, diff_texts, shorten_diff
 from tools.files.editor_text import hand_over
-from tools.files.failures import explain
+from tools.files.matching import is_read_display
 from tools.files.planning import OnDisk, Write, new_text
-from tools.files.seen_files import digest_of, remember_written, stat_digest, warning_before_change
+from tools.files.scanning import digest_of, remember_written, stat_digest, warning_before_change
 from tools.files.syntax import check_syntax
 from tools.files.text_files import TextFile, decode, to_newlines
 from tools.kit.files import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file

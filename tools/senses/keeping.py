@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 
 from tools.context import ToolContext
-from tools.files.access import Access
+from tools.files.access import Access, explain
 from tools.files.committing import ChangedMeanwhile, commit
-from tools.files.failures import explain
 from tools.files.planning import Write
 from tools.kit.files import entry_status, read_bytes, require_file
 from tools.results import ToolError

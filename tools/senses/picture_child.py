@@ -54,7 +54,7 @@ def _answer(order: list[str], data: bytes) -> tuple[dict[str, Any], bytes]:
                 "frames": picture.frames,
             }
             return told, picture.data
-        from tools.senses.thumbnails import Form, drawn
+        from tools.senses.pictures import Form, drawn
 
         columns, rows, across, down = map(int, (*order[1:3], *order[4:6]))
         forms: dict[str, Form] = {"png": "png", "sixel": "sixel"}

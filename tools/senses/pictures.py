@@ -1,11 +1,9 @@
-"""Pictures from anywhere made fit to be sent: turned, scaled, one frame, without what cameras add.
-
-The same picture always gives the same bytes. Everything here takes a while and belongs into a thread.
-"""
+"""Pictures for the model and for the screen: decoding within limits, scaling, small ones as Sixel."""
 
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +12,7 @@ from tools.results import ToolError
 
 if TYPE_CHECKING:
     from PIL import Image
+
 
 LONGEST_SIDE = 1_568
 """Pixels of the longer side; models scale down what is larger."""
@@ -133,3 +132,118 @@ def _saved(image: Image.Image, form: str, **options: object) -> bytes:
     written = io.BytesIO()
     bare.save(written, form, **options)
     return written.getvalue()
+
+
+CELL = (10, 20)
+"""Pixels that a cell of the terminal is taken to have; one of a picture is never drawn larger."""
+GROUND = (128, 128, 128)
+"""What shines through where a picture is transparent: it suits writing in black and in white."""
+
+
+Form = Literal["blocks", "png", "sixel"]
+"""What a picture is made into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnail:
+    """A picture that fits so many cells."""
+
+    columns: int
+    rows: int
+    data: bytes
+    """For half blocks three bytes a pixel, one pixel wide and two high for each cell; or PNG; or for sixel
+    the same as for half blocks, and behind it a sequence for each row, with line feeds between them."""
+    form: Form = "blocks"
+
+
+def cells(width: int, height: int, columns: int, rows: int, cell: tuple[int, int] = CELL) -> tuple[int, int]:
+    """Columns and rows of a picture of so many pixels, in its proportions, in at most so many. Pure."""
+    across = min(columns, -(-width // cell[0]))
+    down = across * height / width * cell[0] / cell[1]
+    if down > rows:
+        across, down = rows * width / height * cell[1] / cell[0], rows
+    return max(1, min(columns, round(across))), max(1, min(rows, round(down)))
+
+
+def drawn(
+    data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
+) -> Thumbnail:
+    """The picture in at most so many cells, which have so many pixels across and down.
+
+    Raises `ToolError` for what is no picture. Takes a while, and decodes what a stranger made.
+    """
+    from PIL import Image, ImageOps
+
+    image = opened(data)
+    try:
+        image.seek(0)
+        if image.format == "JPEG":
+            image.draft("RGB", (columns * cell[0] * 2, rows * cell[1] * 2))
+        upright = ImageOps.exif_transpose(image).convert("RGBA")
+    except Exception as error:
+        raise ToolError(f"The picture is damaged and cannot be read ({type(error).__name__}).") from error
+    across, down = cells(upright.width, upright.height, columns, rows, cell)
+    size = (across * cell[0], down * cell[1])
+    if form == "png":
+        small = upright.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
+        written = io.BytesIO()
+        small.save(written, "PNG")
+        return Thumbnail(across, down, written.getvalue(), form)
+    ground = Image.new("RGBA", upright.size, (*GROUND, 255))
+    flat = Image.alpha_composite(ground, upright).convert("RGB")
+    blocks = flat.resize((across, down * 2), Image.Resampling.BOX).tobytes()
+    if form == "sixel":
+        strips = sixel_rows(flat.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0), cell[1])
+        return Thumbnail(across, down, blocks + b"\n".join(strips), form)
+    return Thumbnail(across, down, blocks)
+
+
+COLOURS = 64
+"""Colours of a picture. More are hardly seen at such a size, and each is drawn over each six lines."""
+BAND = 6
+"""Lines of pixels that one sign of sixel holds."""
+_RUN = re.compile(rb"(.)\1{3,}", re.DOTALL)
+
+
+def sixel_rows(image: Image.Image, height: int) -> list[bytes]:
+    """The picture in strips of `height` lines each, as sequences for the terminal. Takes a while."""
+    from PIL import Image
+
+    few = image.convert("RGB").quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    palette = few.getpalette() or []
+    pixels, width = few.tobytes(), few.width
+    return [
+        _strip(pixels[top * width : (top + height) * width], width, height, palette)
+        for top in range(0, few.height, height)
+    ]
+
+
+def _strip(pixels: bytes, width: int, height: int, palette: list[int]) -> bytes:
+    """One sequence; what is left below the last line stays as it was on the terminal."""
+    used = sorted(set(pixels))
+    colours = b"".join(
+        b"#%d;2;%d;%d;%d" % (each, *(round(part / 2.55) for part in palette[each * 3 : each * 3 + 3]))
+        for each in used
+    )
+    bands = b"-".join(
+        _band(pixels[top * width : (top + BAND) * width], width) for top in range(0, height, BAND)
+    )
+    return b'\x1bP0;1;0q"1;1;%d;%d%s%s\x1b\\' % (width, height, colours, bands)
+
+
+def _band(pixels: bytes, width: int) -> bytes:
+    """Up to six lines: for each colour in them a line of signs that say where it is."""
+    signs: dict[int, bytearray] = {}
+    for line in range(len(pixels) // width):
+        bit = 1 << line
+        for place, colour in enumerate(pixels[line * width : (line + 1) * width]):
+            row = signs.get(colour)
+            if row is None:
+                row = signs[colour] = bytearray(b"?" * width)
+            row[place] += bit
+    return b"$".join(b"#%d%s" % (colour, _short(bytes(row))) for colour, row in signs.items())
+
+
+def _short(signs: bytes) -> bytes:
+    """Signs with runs of the same one written short, and nothing behind the last that shows anything."""
+    return _RUN.sub(lambda run: b"!%d%s" % (len(run[0]), run[1]), signs.rstrip(b"?"))

@@ -9,8 +9,7 @@ from typing import Any
 
 from tools.kit.children import run_child
 from tools.results import ToolError
-from tools.senses.pictures import FitPicture
-from tools.senses.thumbnails import CELL, Form, Thumbnail
+from tools.senses.pictures import CELL, FitPicture, Form, Thumbnail
 
 SECONDS = 40.0
 """For one picture."""
@@ -30,7 +29,7 @@ async def fit_apart(data: bytes) -> FitPicture:
 async def thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
-    """`tools.senses.thumbnails.drawn` in a process of its own. Raises `ToolError`."""
+    """`tools.senses.pictures.drawn` in a process of its own. Raises `ToolError`."""
     told, made = await _read(f"draw {columns} {rows} {form} {cell[0]} {cell[1]}\n".encode(), data)
     return Thumbnail(told["columns"], told["rows"], made, told["form"])
 

@@ -1,14 +1,143 @@
-"""The protocol of backends, where commands run: two classes, for this machine and any other."""
+"""What every backend of the terminal can do, and reading the output of its children."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import os
+import selectors
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from tools.services.sandbox import PermitHost
-from tools.terminal.pump import ShellEnding, Sink
+
+Sink = Callable[[bytes], None]
+
+_PIECE = 8_192
+"""Bytes per read: between two reads the event loop gets its turn, so this bounds how long it waits."""
+_POLL = 0.02
+"""Seconds between looks at a child where the system has no process descriptors."""
+_QUIET = 0.04
+"""Seconds without output after which an ended child's output counts as complete."""
+_DRAIN = 0.5
+"""Seconds for reading what an ended child still had in its pipe."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellEnding:
+    """How a shell ended. `still_open` means that a descendant goes on holding its output."""
+
+    code: int
+    """Exit code; 128 + n when signal n ended it."""
+    still_open: bool
+
+
+class Pump:
+    """Reads `output` of `process` on its own thread and hands every piece to a sink.
+
+    The loop learns when the process has ended. If a descendant keeps the output
+    open, the thread goes on reading and throws away, so that the descendant
+    does not die of a closed or full pipe.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], output: int) -> None:
+        self._process = process
+        self._output = output
+        self._loop = asyncio.get_running_loop()
+        self.ending: asyncio.Future[ShellEnding] = self._loop.create_future()
+
+    def start(self, sink: Sink) -> None:
+        threading.Thread(target=self._run, args=(sink,), name="terminal-output", daemon=True).start()
+
+    def _run(self, sink: Sink) -> None:
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._output, selectors.EVENT_READ)
+                is_open = self._read_until_end(selector, sink)
+                if is_open:
+                    is_open = self._drain(selector, sink)
+                code = self._process.wait()
+                self._tell(ShellEnding(code if code >= 0 else 128 - code, is_open))
+                while is_open:
+                    selector.select()
+                    is_open = self._read() != b""
+        except BaseException as error:
+            self._tell(error)
+            raise
+        finally:
+            os.close(self._output)
+
+    def _read_until_end(self, selector: selectors.BaseSelector, sink: Sink) -> bool:
+        """Read while the process lives. Returns whether the output is still open then."""
+        ends = _process_descriptor(self._process.pid)
+        is_open = True
+        try:
+            if ends is not None:
+                selector.register(ends, selectors.EVENT_READ)
+            while True:
+                ready = {key.fd for key, _ in selector.select(None if ends is not None else _POLL)}
+                if self._output in ready:
+                    piece = self._read()
+                    if piece != b"":
+                        sink(piece or b"")
+                        continue
+                    selector.unregister(self._output)
+                    is_open = False
+                if (ends in ready) if ends is not None else self._process.poll() is not None:
+                    return is_open
+        finally:
+            if ends is not None:
+                selector.unregister(ends)
+                os.close(ends)
+
+    def _drain(self, selector: selectors.BaseSelector, sink: Sink) -> bool:
+        until = time.monotonic() + _DRAIN
+        while time.monotonic() < until:
+            if not selector.select(_QUIET):
+                break
+            piece = self._read()
+            if piece == b"":
+                return False
+            sink(piece or b"")
+        return True
+
+    def _read(self) -> bytes | None:
+        """The next piece; empty at the end, None when there is nothing yet after all."""
+        try:
+            return os.read(self._output, _PIECE)
+        except BlockingIOError:
+            return None
+        except OSError:
+            # This is how a terminal reports its end.
+            return b""
+
+    def _tell(self, outcome: ShellEnding | BaseException) -> None:
+        def tell() -> None:
+            if self.ending.done():
+                return
+            if isinstance(outcome, ShellEnding):
+                self.ending.set_result(outcome)
+            else:
+                self.ending.set_exception(outcome)
+
+        try:
+            self._loop.call_soon_threadsafe(tell)
+        except RuntimeError:
+            # The loop is closed: nobody waits any more.
+            pass
+
+
+def _process_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has such a thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
 
 COLUMNS, ROWS = 120, 40
 """Size of the terminal that a command with `pty` runs on."""

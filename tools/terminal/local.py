@@ -1,4 +1,4 @@
-"""The local backend: shells as child processes of Hermes, each leading a session of its own."""
+"""Commands on this computer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from tools.kit.children import kill_group
 from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, Need, Wrapped
-from tools.terminal.backend import COLUMNS, ROWS, Launch
-from tools.terminal.first_line import START
-from tools.terminal.kill_guard import KillGuard
-from tools.terminal.process_tree import MARK, kill, relatives
-from tools.terminal.pump import Pump, ShellEnding, Sink
+from tools.terminal.backend import COLUMNS, ROWS, Launch, Pump, ShellEnding, Sink
+from tools.terminal.process_tree import MARK, KillGuard, kill, relatives
 from tools.terminal.shell import folders_file
 from tools.terminal.threads import on_thread, to_the_end
 from tools.text.safe_text import clean
+
+# The command stands on the first line, so that line numbers in errors are those of the command.
+START = {
+    "bash": '. "$1"; builtin eval "$__hermes_options$__hermes_command"; { __hermes_end "$?"; } 2>/dev/null',
+    "sh": '. "$1"; eval "$__hermes_command"; { __hermes_end "$?"; } 2>/dev/null',
+}
+
 
 _FOLDER = Path(__file__).parent
 _WRITE_PATIENCE = 5.0

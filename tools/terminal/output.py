@@ -1,15 +1,19 @@
-"""Output of a command: cleaned and masked as it comes, bounded in memory, kept in full on disk."""
+"""Output of commands: collected within a limit, watched for patterns, drawn as a terminal would."""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from tools.results import ToolError
+from tools.terminal.backend import COLUMNS, ROWS
 from tools.text.redact import Redactor, redact
 from tools.text.safe_text import Cleaner, clean, left_out
 
@@ -178,3 +182,204 @@ class OutputCollector:
 
     def _note(self, error: OSError) -> None:
         self._problem = f"the full output could not be kept: {error.strerror or error}"
+
+
+INTERVAL = 15.0
+"""Seconds between two notices of one process."""
+
+STRIKES = 3
+"""Intervals with suppressed matches after which watching gives way to one notice at the end."""
+
+_LINE = 500
+_SHOWN = 300
+_REPEATS = 3
+_PATTERN = 200
+_PLAIN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|(?<=\()\?(?:[:=!]|<[=!]|P<\w+>|[a-zA-Z-]+[:)])", re.DOTALL)
+_INNERMOST = re.compile(r"\(([^()]*)\)([*+?{]?)")
+_UNBOUNDED = re.compile(r"[*+]|\{\d*,\}")
+_REPEATED = "\uffff"
+
+
+class OutputWatch:
+    """Matches lines against patterns; `feed` says what to tell, at most one notice per interval."""
+
+    def __init__(self, patterns: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._patterns = [_compile(pattern) for pattern in patterns if pattern]
+        self._clock = clock
+        self._next = float("-inf")
+        self._suppressed = 0
+        self._strikes = 0
+        self._struck = False
+        self.gave_up = False
+
+    def feed(self, text: str) -> str:
+        """The notice that whole lines of `text` call for, or empty."""
+        if self.gave_up or not self._patterns:
+            return ""
+        hits = [line for line in text.splitlines() if any(one.search(line[:_LINE]) for one in self._patterns)]
+        if not hits:
+            return ""
+        now = self._clock()
+        if now < self._next:
+            return self._suppress(len(hits))
+        more = self._suppressed + len(hits) - 1
+        if not self._struck:
+            self._strikes = 0
+        self._next, self._suppressed, self._struck = now + INTERVAL, 0, False
+        return hits[0][:_SHOWN] + (f" (and {more} more matching lines)" if more else "")
+
+    def _suppress(self, count: int) -> str:
+        self._suppressed += count
+        if self._struck:
+            return ""
+        self._struck = True
+        self._strikes += 1
+        if self._strikes < STRIKES:
+            return ""
+        self.gave_up = True
+        return "its output matches too often; from now on there is one notice when it ends"
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    """`pattern` as a regular expression, or literally where it is none.
+
+    Matching happens on a thread of ours and cannot be interrupted, so patterns
+    that may take for ever are refused.
+    """
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return re.compile(re.escape(pattern))
+    if _may_take_for_ever(pattern):
+        raise ToolError(
+            f"The watch pattern {pattern!r} repeats too much to be safe; use plain text or a simpler one."
+        )
+    return compiled
+
+
+def _may_take_for_ever(pattern: str) -> bool:
+    """Whether backtracking could explode: too many repeats, or a repeated group with a choice in it."""
+    text = _PLAIN.sub("x", pattern)
+    if len(pattern) > _PATTERN or len(_UNBOUNDED.findall(text)) > _REPEATS:
+        return True
+    while (group := _INNERMOST.search(text)) is not None:
+        has_choice = any(sign in group[1] for sign in f"*+?{{|{_REPEATED}")
+        if has_choice and group[2] in ("*", "+", "{"):
+            return True
+        text = text[: group.start()] + (_REPEATED if has_choice else "x") + group[2] + text[group.end() :]
+    return False
+
+
+TEXT_LIMIT = 200_000
+"""Characters that are kept."""
+
+
+class RollingText:
+    """Lines as they come, the oldest dropped when there is too much. Not safe for threads by itself."""
+
+    def __init__(self, limit: int = TEXT_LIMIT) -> None:
+        self._limit = limit
+        self._lines: deque[str] = deque()
+        self._size = 0
+        self._dropped_lines = 0
+        self._total = 0
+
+    @property
+    def total(self) -> int:
+        """Characters there ever were."""
+        return self._total
+
+    @property
+    def total_lines(self) -> int:
+        """Lines there ever were, the unfinished last one included."""
+        return self._dropped_lines + len(self._lines)
+
+    def append(self, text: str) -> None:
+        """Add text; lines end with a line feed, the last one may be unfinished."""
+        for line in _lines(text):
+            self._total += len(line)
+            if self._lines and not self._lines[-1].endswith("\n"):
+                self._size -= len(self._lines[-1])
+                line = (self._lines.pop() + line)[-self._limit :]
+            self._lines.append(line[-self._limit :])
+            self._size += len(self._lines[-1])
+            while self._size > self._limit and len(self._lines) > 1:
+                self._size -= len(self._lines.popleft())
+                self._dropped_lines += 1
+
+    def since(self, position: int) -> tuple[str, int]:
+        """Text after the first `position` characters, and how many of those are dropped already."""
+        wanted = self._total - position
+        pieces: list[str] = []
+        for line in reversed(self._lines):
+            if wanted <= 0:
+                break
+            pieces.append(line[-wanted:])
+            wanted -= len(pieces[-1])
+        return "".join(reversed(pieces)), max(wanted, 0)
+
+    def lines(self, offset: int, limit: int) -> tuple[str, int]:
+        """Up to `limit` lines from line `offset` on (0-based), and the offset of the first one returned.
+
+        Lines that were dropped are skipped.
+        """
+        first = max(offset, self._dropped_lines)
+        start = first - self._dropped_lines
+        chosen = [line for index, line in enumerate(self._lines) if start <= index < start + limit]
+        return "".join(chosen), first
+
+
+def _lines(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at) + 1 or len(text)
+        yield text[at:end]
+        at = end
+
+
+RAW_LIMIT = 262_144
+"""Bytes kept and played back, up to twice as many; the emulator manages about a megabyte a second."""
+
+_HISTORY = 5_000
+
+
+class ScreenRecording:
+    """The newest bytes that went to a terminal. `feed` runs on the reader's thread."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.is_whole = True
+        """Whether nothing had to be dropped yet."""
+
+    def feed(self, data: bytes) -> None:
+        self._data += data
+        if len(self._data) > 2 * RAW_LIMIT:
+            del self._data[:-RAW_LIMIT]
+            self.is_whole = False
+
+    def data(self) -> bytes:
+        return bytes(self._data)
+
+
+def render(data: bytes, *, history: bool) -> str:
+    """The screen after `data`, with the lines that scrolled off it above if `history`.
+
+    Takes some tenths of a second for a full recording: for a thread.
+    """
+    import pyte
+
+    screen = pyte.HistoryScreen(COLUMNS, ROWS, history=_HISTORY if history else 1, ratio=0.5)
+    stream = pyte.ByteStream(screen)
+    try:
+        stream.feed(data)
+    except Exception:
+        # The emulator gives up on some sequences that programs do send; the plain text is still worth having.
+        return clean(data.decode("utf-8", "replace"))
+    lines = list(screen.display)
+    if history:
+        lines = [_row(row, COLUMNS) for row in screen.history.top] + lines
+    return clean("\n".join(line.rstrip() for line in lines)).strip("\n")
+
+
+def _row(row: Mapping[int, Any], width: int) -> str:
+    return "".join(row[column].data for column in range(width))

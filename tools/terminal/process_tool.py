@@ -10,8 +10,8 @@ from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import SendInput
-from tools.terminal.background import MAX_LINES, BackgroundProcess
 from tools.terminal.output import LIMIT
+from tools.terminal.terminals import MAX_LINES, BackgroundProcess
 from tools.terminal.tool import encoded, timeout_limits
 from tools.text.safe_text import clean, truncate
 

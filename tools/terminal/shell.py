@@ -1,4 +1,4 @@
-"""The shell of one task: a new process per call, with the state of the last one."""
+"""The shell of a task: its state between commands, running one in the foreground, what exit codes mean."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.terminal.backend import NO_LEAVE, Backend, Launch, Leave, ShellChild
+from tools.terminal import output
+from tools.terminal.backend import NO_LEAVE, Backend, Launch, Leave, ShellChild, ShellEnding
+from tools.terminal.output import LIMIT, Output, OutputCollector
+from tools.terminal.threads import on_thread
+from tools.text.redact import redact
+from tools.text.safe_text import truncate
 
 _COMPLETE = b"\n# complete\n"
 _NO_BASH = (
@@ -236,3 +242,203 @@ def _is_complete(path: Path) -> bool:
         file.seek(0, os.SEEK_END)
         file.seek(max(file.tell() - len(_COMPLETE), 0))
         return file.read() == _COMPLETE
+
+
+TIMED_OUT = 124
+
+_NO_MATCH = {1: "no line matched; that is not an error"}
+_DIFFERENT = {1: "the inputs differ; that is not an error"}
+_FALSE = {1: "the condition is false; that is not an error"}
+_NO_PROCESS = {1: "no process matched; that is not an error"}
+_NO_COMMAND = {1: "no such command was found"}
+
+_KNOWN: Mapping[str, Mapping[int, str]] = {
+    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "git grep"), _NO_MATCH),
+    **dict.fromkeys(("diff", "cmp", "colordiff", "git diff"), _DIFFERENT),
+    **dict.fromkeys(("test", "[", "[["), _FALSE),
+    **dict.fromkeys(("pgrep", "pkill"), _NO_PROCESS),
+    **dict.fromkeys(("which", "type"), _NO_COMMAND),
+    "find": {1: "some folders could not be read; what was found stands"},
+    "pytest": {
+        1: "some tests failed",
+        2: "interrupted, or tests could not be read",
+        5: "no tests were found",
+    },
+    "curl": {
+        6: "the host name could not be resolved",
+        7: "the connection was refused",
+        22: "the server answered with an error (HTTP 400 or above)",
+        28: "curl's own time limit was reached",
+        60: "the certificate could not be verified",
+    },
+    "ssh": {255: "ssh itself failed: connection or authentication"},
+    "git merge-base": {1: "no; that is not an error"},
+}
+_GENERAL = {
+    126: "the command was found but could not be executed (not executable, or a folder)",
+    127: "the command was not found",
+}
+_WRAPPERS = frozenset(
+    {"sudo", "time", "nice", "nohup", "command", "exec", "env", "stdbuf", "!", "then", "do", "else"}
+)
+_SEPARATOR = re.compile(r"\|\|?|&&|;|\n")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
+
+
+def meaning(command: str, code: int) -> str:
+    """One clause about `code`, or empty when it speaks for itself.
+
+    Which program the code belongs to is a guess from the last part of `command`:
+    good enough for a hint, never for a decision.
+    """
+    if code == 0:
+        return ""
+    words = _last_words(command)
+    for name in (" ".join(words[:2]), words[0] if words else ""):
+        if code in _KNOWN.get(name, {}):
+            return _KNOWN[name][code]
+    if code in _GENERAL:
+        return _GENERAL[code]
+    if code > 128:
+        try:
+            return f"ended by signal {code - 128} ({signal.Signals(code - 128).name})"
+        except ValueError:
+            return ""
+    return ""
+
+
+def _last_words(command: str) -> list[str]:
+    """The first words of the last simple command: program and perhaps subcommand."""
+    bare = _QUOTED.sub("''", command[-10_000:]).rstrip("; \t\n")
+    words = _SEPARATOR.split(bare)[-1].split()
+    while words and (words[0] in _WRAPPERS or re.match(r"[A-Za-z_]\w*=", words[0])):
+        words = words[1:]
+    if words:
+        words[0] = words[0].rsplit("/", 1)[-1].lstrip("({")
+    return words
+
+
+_PROGRESS = 0.1
+"""Seconds between two looks at live output."""
+
+_PATIENCE = 5.0
+"""Seconds a killed shell gets until it is given up (a process may hang in the kernel)."""
+
+_DETACHES = re.compile(r"(?<![&>\d])&(?![&>\d])|\b(?:nohup|setsid|disown|coproc)\b|daemon")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a command ended."""
+
+    output: Output
+    code: int
+    notes: list[str] = field(default_factory=list)
+
+
+async def run(
+    shell: Shell,
+    place: ShellPlace,
+    command: str,
+    *,
+    limit: float,
+    pty: bool,
+    spool: Path,
+    secrets: Mapping[str, str],
+    progress: Callable[[str], None],
+    leave: Leave = NO_LEAVE,
+    screen_of: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Run `command` and wait for it, at most `limit` seconds.
+
+    `screen_of` is a terminal of somebody who looks on. The caller holds the shell's lock. When the wait is
+    cancelled, everything the command started is killed before the cancellation passes on.
+    """
+    collector = OutputCollector(spool, secrets, screen=screen_of)
+    replay = output.ScreenRecording() if pty else None
+    live = _Live(collector.last_lines, progress)
+
+    def sink(data: bytes) -> None:
+        collector.feed(data)
+        if replay is not None:
+            replay.feed(data)
+        live.is_news = True
+
+    child, launch = shell.start(command, place, pty=pty, leave=leave)
+    child.watch(sink)
+    follower = asyncio.create_task(live.follow())
+    try:
+        ending, timed_out = await _wait(child, limit)
+        notes = [_timeout_note(limit)] if timed_out else await _leftovers(child, command, ending)
+        output = await on_thread(_finish, collector, replay, secrets)
+    except BaseException:
+        await child.kill()
+        await on_thread(collector.finish)
+        raise
+    finally:
+        follower.cancel()
+        shell.settle(launch, place)
+    if output.spool_problem:
+        notes.append(f"Of the output, {output.spool_problem}.")
+    return Outcome(output=output, code=TIMED_OUT if timed_out else ending.code, notes=notes)
+
+
+async def _wait(child: ShellChild, limit: float) -> tuple[ShellEnding, bool]:
+    """How the shell ended, and whether that was because its time was up."""
+    ended = asyncio.ensure_future(child.ended())
+    try:
+        await asyncio.wait({ended}, timeout=limit)
+        if ended.done():
+            return ended.result(), False
+        await child.kill()
+        await asyncio.wait({ended}, timeout=_PATIENCE)
+        return (ended.result() if ended.done() else ShellEnding(TIMED_OUT, True)), True
+    finally:
+        ended.cancel()
+
+
+async def _leftovers(child: ShellChild, command: str, ending: ShellEnding) -> list[str]:
+    """What to say about processes that outlive the command."""
+    thorough = ending.still_open or _DETACHES.search(command) is not None
+    left = await child.left_behind(thorough=thorough)
+    if not left:
+        return []
+    names = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+    return [
+        f"Left running in the background: {names}. Their further output is lost, and later commands may "
+        "neither see nor stop them; "
+        "use background=true for processes that should go on, to read their output and to stop them."
+    ]
+
+
+def _timeout_note(limit: float) -> str:
+    return (
+        f"Stopped after {limit:g} s, with everything it had started. Use a larger timeout, "
+        "or background=true for what takes long or never ends. Input is empty: nothing can be typed."
+    )
+
+
+def _finish(
+    collector: OutputCollector, replay: output.ScreenRecording | None, secrets: Mapping[str, str]
+) -> Output:
+    output = collector.finish()
+    if replay is None or not replay.is_whole:
+        return output
+    shown = redact(output.render(replay.data(), history=True), secrets)
+    return replace(output, text=truncate(shown, LIMIT))
+
+
+class _Live:
+    """Shows the newest output every now and then, while there is news."""
+
+    def __init__(self, newest: Callable[[], str], show: Callable[[str], None]) -> None:
+        self._newest = newest
+        self._show = show
+        self.is_news = False
+
+    async def follow(self) -> None:
+        while True:
+            await asyncio.sleep(_PROGRESS)
+            if self.is_news:
+                self.is_news = False
+                self._show(await asyncio.to_thread(self._newest))

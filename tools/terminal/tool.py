@@ -13,12 +13,10 @@ from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunCommand
-from tools.terminal import foreground
 from tools.terminal.backend import Leave
-from tools.terminal.background import BackgroundProcess, nothing_refused
-from tools.terminal.exit_codes import TIMED_OUT, meaning
-from tools.terminal.output_watch import OutputWatch
-from tools.terminal.shell import Shell, ShellPlace
+from tools.terminal.output import OutputWatch
+from tools.terminal.shell import TIMED_OUT, Shell, ShellPlace, meaning
+from tools.terminal.terminals import BackgroundProcess, nothing_refused
 from tools.terminal.threads import on_thread
 from tools.text.safe_text import clean
 from tools.text.words import plural
@@ -86,7 +84,7 @@ async def _run(
     command: str, context: ToolContext, shell: Shell, place: ShellPlace, limit: int, pty: bool, leave: Leave
 ) -> dict[str, Any]:
     before, begun = shell.cwd, time.monotonic()
-    outcome = await foreground.run(
+    outcome = await shell.run(
         shell,
         place,
         command,

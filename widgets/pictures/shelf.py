@@ -22,7 +22,7 @@ from widgets.transcript.part_types import Part, PicturePart
 from widgets.transcript.wide_rows import WideRows
 
 if TYPE_CHECKING:
-    from tools.senses.thumbnails import Form, Thumbnail
+    from tools.senses.pictures import Form, Thumbnail
 
 log = logging.getLogger(__name__)
 

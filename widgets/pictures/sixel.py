@@ -37,7 +37,7 @@ class SixelPicture:
 
 
 def cut(data: bytes, columns: int, rows: int) -> SixelPicture:
-    """A picture as `tools.senses.thumbnails.drawn` gives it for sixel. Raises `ValueError` for others."""
+    """A picture as `tools.senses.pictures.drawn` gives it for sixel. Raises `ValueError` for others."""
     size = columns * rows * 2 * 3
     strips = data[size:].split(b"\n")
     if len(strips) != rows or not all(map(_STRIP.fullmatch, strips)):

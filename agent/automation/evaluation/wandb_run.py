@@ -9,7 +9,7 @@ from agent.automation.evaluation.figures import SuiteResult
 from agent.errors import ConfigError
 from tools.extras import missing
 
-_COLUMNS = ("task", "run", "passed", "score", "calls", "tokens", "cost", "seconds", "outcome")
+_RUN_COLUMNS = ("task", "run", "passed", "score", "calls", "tokens", "cost", "seconds", "outcome")
 _CONFIGURATION = ("suite", "model", "seed", "version", "skills", "memory")
 
 
@@ -38,9 +38,9 @@ def write_run(result: SuiteResult, folder: Path) -> Path:
         },
     )
     try:
-        table = wandb.Table(columns=list(_COLUMNS))
+        table = wandb.Table(columns=list(_RUN_COLUMNS))
         for each in result.runs_of_tasks:
-            table.add_data(*(getattr(each, name) for name in _COLUMNS))
+            table.add_data(*(getattr(each, name) for name in _RUN_COLUMNS))
         figures = {**summary, **at, "passed_low": low, "passed_high": high}
         run.log({**{name: value for name, value in figures.items() if value is not None}, "runs": table})
         place = Path(str(run.dir)).parent

@@ -15,7 +15,7 @@ UNITS = {
     "w": ("week", 604800),
 }
 """Name of a unit and its seconds, by its letter."""
-LONGEST = timedelta(days=3660)
+LONGEST_DURATION = timedelta(days=3660)
 MOST_DIGITS = 12
 FORM = "give a number and a unit: 30m, 2h, 1d (s, m, h, d, w)"
 
@@ -53,10 +53,10 @@ def parse_duration(text: str) -> timedelta:
         if word not in _WORDS:
             raise ScheduleError(f"{word[:20]!r} is no unit of time; {FORM}.")
         if len(digits) > MOST_DIGITS:
-            raise ScheduleError(f"{text[:40]!r} is too long; the most is {LONGEST.days} days.")
+            raise ScheduleError(f"{text[:40]!r} is too long; the most is {LONGEST_DURATION.days} days.")
         total += int(digits) * UNITS[_WORDS[word]][1]
-        if total > LONGEST.total_seconds():
-            raise ScheduleError(f"{text[:40]!r} is too long; the most is {LONGEST.days} days.")
+        if total > LONGEST_DURATION.total_seconds():
+            raise ScheduleError(f"{text[:40]!r} is too long; the most is {LONGEST_DURATION.days} days.")
     if not total:
         raise ScheduleError(f"{text[:40]!r} is no time at all; give at least one second.")
     return timedelta(seconds=total)

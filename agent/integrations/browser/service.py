@@ -16,8 +16,7 @@ from agent.core.net.door import refusal as refused
 from agent.integrations.browser.profile import ProfileConsent
 from agent.safety.gate import Gate
 from tools.browser.actions import KeepProfile
-from tools.browser.host import OpenedBrowser
-from tools.browser.programs import find_browser
+from tools.browser.host import OpenedBrowser, find_browser
 from tools.results import ToolError
 from tools.services.actions import Fetch
 

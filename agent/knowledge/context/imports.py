@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.knowledge.context.references import references
-from tools.files.credentials import CredentialGuard
+from tools.files.access import CredentialGuard
 from tools.results import ToolError
 
 IMPORTING = ("CLAUDE.md",)

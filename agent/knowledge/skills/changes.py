@@ -20,8 +20,8 @@ from agent.knowledge.skills.scanner import SkillFinding, scan_text
 from agent.knowledge.skills.skill import LINKED_FOLDERS, Skill, skill_file
 from agent.knowledge.skills.viewing import inside
 from tools.files.diffs import diff_texts
+from tools.files.hunk_application import replace_text
 from tools.files.planning import new_text
-from tools.files.replacing import replace_text
 from tools.files.text_files import decode
 from tools.kit.files import read_bytes, write_atomically
 from tools.results import ToolError

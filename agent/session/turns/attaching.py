@@ -18,8 +18,7 @@ from agent.core.attachments import sniff
 from agent.knowledge.context.references import MOST, MOST_COMMITS, Reference, references
 from agent.safety.gate import Gate
 from agent.workspace.git import GitError, run_git
-from tools.files.credentials import CredentialGuard
-from tools.files.paths import resolve, shown
+from tools.files.access import CredentialGuard, resolve, shown
 from tools.files.scanning import BinaryFile, scan
 from tools.files.searching import SearchEnding, SearchRequest, records
 from tools.files.threads import in_thread

@@ -41,7 +41,7 @@ from agent.knowledge.context.summary import (
 )
 from agent.model.usage import Meter
 from agent.session.conversation.live_session import LiveSession
-from tools.files.seen_files import digest_of, stat_digest
+from tools.files.scanning import digest_of, stat_digest
 from tools.kit.files import read_bytes
 from tools.text.safe_text import clean
 from tools.text.words import plural

@@ -20,7 +20,7 @@ from agent.session.pending_requests import PendingRequests
 from agent.session.turns.task_state import LiveTodos, TaskState
 from agent.session.turns.turn_helpers import cause
 from agent.session.wiring.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES, NO_TRAINING, NO_WEB
-from tools.browser.browsers import Browsers
+from tools.browser.session import Browsers
 from tools.code.runner import CodeRunner
 from tools.context import (
     Asker,

@@ -30,7 +30,7 @@ from agent.session.wiring.routes import open_adviser
 from agent.session.wiring.session_browsers import open_browsers
 from agent.session.wiring.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.session.wiring.terminal_backend import backend_options
-from tools.browser.browsers import Browsers
+from tools.browser.session import Browsers
 from tools.code.runner import CodeRunner
 from tools.services.diagnostics import Diagnostics
 from tools.terminal.terminals import Terminals

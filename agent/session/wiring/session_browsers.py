@@ -8,8 +8,8 @@ from pathlib import Path
 from agent.integrations.browser.service import SessionBrowsers
 from agent.safety.gate import Gate
 from agent.session.wiring.shared_services import Closer, SharedServices
-from tools.browser.browsers import Browsers
-from tools.browser.programs import use_remote
+from tools.browser.host import use_remote
+from tools.browser.session import Browsers
 
 
 def open_browsers(

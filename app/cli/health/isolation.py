@@ -54,7 +54,7 @@ def network(subject: HealthSubject) -> HealthFinding:
 def browser(subject: HealthSubject) -> HealthFinding:
     """A browser is there, starts, and can be confined."""
     from agent.core.config.loader import load
-    from tools.browser.programs import can_confine, find_browser
+    from tools.browser.host import can_confine, find_browser
 
     chosen = load(subject.home, subject.environ, subject.workspace).settings.browser
     if chosen.backend in ("auto", "cdp") and chosen.cdp_url:

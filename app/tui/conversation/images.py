@@ -12,7 +12,7 @@ from app.tui.conversation.attachments import KEPT_IMAGE
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext
-    from tools.senses.thumbnails import Form, Thumbnail
+    from tools.senses.pictures import Form, Thumbnail
     from widgets.pictures.shelf import Load
 
 

@@ -9,7 +9,7 @@ import pytest
 from agent.safety.guarded import guarded_place
 from agent.safety.sandbox.secrets import in_home, in_workspace, of_system
 from agent.safety.secrets import is_secret
-from tools.files.credentials import CredentialGuard
+from tools.files.access import CredentialGuard
 from tools.secret_places import (
     COMMANDS_ONLY,
     LIKELY_NAMES,

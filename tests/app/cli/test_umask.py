@@ -177,7 +177,7 @@ PRIVATE = {
     "agent/integrations/senses/": "reads, hears and speaks",
     "tools/senses/": "reads a picture",
     "tools/files/": "looks at files",
-    "tools/terminal/kill_guard.py": "ends processes",
+    "tools/terminal/process_tree.py": "ends processes",
     "tools/terminal/backends/": "the far side has a umask of its own",
     "agent/knowledge/skills/bundled/": "runs with the umask already",
     "agent/integrations/plugins/child/": "runs with the umask already",

@@ -12,7 +12,7 @@ from agent.core.home import Home
 from app.tui.conversation.attachments import sources
 from app.tui.conversation.images import picture_loader
 from tests.support.images import png
-from tools.senses.thumbnails import CELL
+from tools.senses.pictures import CELL
 
 
 async def test_images_of_messages_and_files_are_read_and_nothing_else(

@@ -19,7 +19,7 @@ from agent.integrations.browser.remote import open_browserbase
 from tests.support.browser_stage import MISSING, Asked, BrowserStage, Reply, Site
 from tests.support.waiting import PATIENCE
 from tools.browser.actions import KeepProfile
-from tools.browser.programs import find_browser
+from tools.browser.host import find_browser
 from tools.browser.session import BrowserSession
 from tools.results import ToolError
 

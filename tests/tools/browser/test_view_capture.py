@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.browser_stage import MISSING, BrowserStage, Reply
-from tools.browser.view import delta
+from tools.browser.page_text import delta
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is one")
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from tools.code.clock import Clock
-from tools.code.data import CodeJob, CodeLimits, CodeOutcome, CodeProgress
+from tools.code.data import Clock, CodeJob, CodeLimits, CodeOutcome, CodeProgress
 from tools.code.runner import CodeRunner
 
 
@@ -77,7 +76,7 @@ async def scripts(tmp_path: Path) -> AsyncIterator[Scripts]:
 def out_of_time_with(sign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the time of every script be over once there is such a file."""
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 100_000 * sign.exists())
-    monkeypatch.setattr("tools.code.clock.time", clock)
+    monkeypatch.setattr("tools.code.data.time", clock)
 
 
 @pytest.fixture

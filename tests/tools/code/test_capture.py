@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.code.capture import Capture
+from tools.code.process import Capture
 
 
 def fed(limit: int, *pieces: bytes) -> Capture:

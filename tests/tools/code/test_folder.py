@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tools.code.folder import PrivateFolder, sweep
+from tools.code.server import PrivateFolder, sweep
 
 LEFT = """
 import os, signal
-from tools.code.folder import PrivateFolder
+from tools.code.server import PrivateFolder
 print(PrivateFolder().path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

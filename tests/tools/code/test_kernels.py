@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tests.tools.code.conftest import Scripts, living, until
-from tools.code.kernels import Kernels
+from tools.code.runner import Kernels
 
 
 async def test_a_session_keeps_what_scripts_define(scripts: Scripts) -> None:

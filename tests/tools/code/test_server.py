@@ -14,11 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tools.code.allowed import Offer
 from tools.code.call_dispatcher import CallDispatcher
-from tools.code.clock import Clock
-from tools.code.rpc import LINE_LIMIT, BadRequestError, parse_request
+from tools.code.data import LINE_LIMIT, BadRequestError, Clock, parse_request
 from tools.code.server import ScriptServer, peer_uid
+from tools.code.stubs import Offer
 
 
 async def serve(tool: str, arguments: dict[str, Any]) -> str:

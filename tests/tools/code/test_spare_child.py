@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.tools.code.conftest import Scripts, living, until
-from tools.code import spare_child
-from tools.code.runner import CodeRunner
-from tools.code.spare_child import SpareChild
+from tools.code import runner
+from tools.code.runner import CodeRunner, SpareChild
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ async def test_closing_leaves_no_child(tmp_path: Path) -> None:
 
 
 async def test_nothing_waits_where_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spare_child, "SCARCE", float("inf"))
+    monkeypatch.setattr(runner, "SCARCE", float("inf"))
     scripts = Scripts(tmp_path)
     await scripts.runner.aclose()
     scripts.runner = CodeRunner()

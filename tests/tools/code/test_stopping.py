@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.tools.code.conftest import Scripts, living, until
-from tools.code.clock import Clock
+from tools.code.data import Clock
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.code.conftest import TOOLS, Scripts, tool
-from tools.code.allowed import ALLOWED, EXCLUDED, Offer
-from tools.code.stubs import annotation, first_sentence, generate
+from tools.code.stubs import ALLOWED, EXCLUDED, Offer, annotation, first_sentence, generate
 
 
 def load(*tools: dict[str, Any]) -> tuple[Any, list[tuple[str, dict[str, Any]]]]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.credentials import PROTECTED_OPTION, CredentialGuard
+from tools.files.access import PROTECTED_OPTION, CredentialGuard
 from tools.results import ToolError
 
 SECRETS = [

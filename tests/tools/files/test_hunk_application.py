@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.files.hunk_application import apply_hunks
-from tools.files.operations import PatchError, PatchHunk, PatchLine, UpdateFile
+from tools.files.patch_text import PatchError, PatchHunk, PatchLine, UpdateFile, parse_patch
 from tools.files.text_files import decode
-from tools.files.v4a import parse_patch
 
 FILE = "class A:\n    def f(self):\n        return 1\n\nclass B:\n    def f(self):\n        return 1\n"
 

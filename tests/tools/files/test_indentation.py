@@ -4,8 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tools.files.indentation import Indentation
-from tools.files.replacing import replace_text
+from tools.files.hunk_application import Indentation, replace_text
 from tools.files.text_files import decode
 
 DEPTHS = st.lists(st.integers(0, 3), min_size=2, max_size=6)

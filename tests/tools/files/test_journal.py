@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.journal import Finished, finish_all, written_down
+from tools.files.committing import Finished, finish_all, written_down
 from tools.files.planning import Delete, OnDisk, Rename, Write
 
 CHILD = """
@@ -20,7 +20,7 @@ from pathlib import Path
 root, journal, moment = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 import tools.files.committing as committing
 from tests.tools.files.test_journal import effects
-from tools.files.journal import written_down
+from tools.files.committing import written_down
 count = 0
 def dying(act):
     def counted(*arguments, **options):

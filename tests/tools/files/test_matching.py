@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tools.files.hunk_application import Replaced, replace_text
 from tools.files.matching import LineIndex, find
-from tools.files.replacing import Replaced, replace_text
 from tools.files.text_files import TextFile, decode
 from tools.results import ToolError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.paths import resolve, resolve_entry, shown
+from tools.files.access import resolve, resolve_entry, shown
 from tools.results import ToolError
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.tool_context import FakeContext, deny_all
 from tests.tools.files.conftest import Call
 from tools.files import scanning
-from tools.files.credentials import PROTECTED_OPTION
+from tools.files.access import PROTECTED_OPTION
 from tools.files.read_file_tool import describe
 from tools.files.scanning import BinaryFile, scan
 from tools.files.threads import Stopped

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from tests.support.tool_context import FakeContext, deny_all
-from tools.files import hits, searching
-from tools.files.credentials import PROTECTED_OPTION
-from tools.files.globs import expand, matcher
+from tools.files import searching
+from tools.files.access import PROTECTED_OPTION
 from tools.files.search_tool import describe
-from tools.files.searching import find_ripgrep
+from tools.files.searching import expand, find_ripgrep, matcher
 from tools.registry import registry
 from tools.results import TextDetail, ToolError
 from tools.services.actions import ReadPath
@@ -315,12 +314,12 @@ def _children() -> list[str]:
 async def test_too_many_hits_end_a_search(
     work: Path, search: Search, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hits, "MAX_HITS", 25)
+    monkeypatch.setattr(searching, "MAX_HITS", 25)
     for name in "abcde":
         (work / name).write_text("x\n" * 10)
     result = await search("x", limit=500)
     assert result["total_count"] == 30 and "incomplete" in result["hint"]
-    monkeypatch.setattr(hits, "MAX_SHOWN_CHARS", 5)
+    monkeypatch.setattr(searching, "MAX_SHOWN_CHARS", 5)
     result = await search("x", limit=500)
     assert len(result["matches"]) == 5 and result["next_offset"] == 5
 

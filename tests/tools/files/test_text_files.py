@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.files.binary import binary_kind
-from tools.files.text_files import Replacement, TextFile, decode, line_span, line_starts
+from tools.files.text_files import Replacement, TextFile, binary_kind, decode, line_span, line_starts
 from tools.results import ToolError
 
 ENDS = st.sampled_from(["\n", "\r\n"])

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.files.hunk_application import apply_hunks
-from tools.files.operations import PatchError, UpdateFile
-from tools.files.replacing import replace_text
+from tools.files.hunk_application import apply_hunks, replace_text
+from tools.files.patch_text import PatchError, UpdateFile, parse_patch
 from tools.files.text_files import decode
-from tools.files.v4a import parse_patch
 from tools.results import ToolError
 
 HANDLER = "def handle(request):\n    audit(request.user)\n    return ok()\n"

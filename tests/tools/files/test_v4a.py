@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 
 from tools.files.diffs import diff_texts
 from tools.files.hunk_application import apply_hunks
-from tools.files.operations import AddFile, DeleteFile, Operation, PatchError, PatchLine, UpdateFile
+from tools.files.patch_text import (
+    AddFile,
+    DeleteFile,
+    Operation,
+    PatchError,
+    PatchLine,
+    UpdateFile,
+    parse_patch,
+)
 from tools.files.text_files import decode
-from tools.files.v4a import parse_patch
 
 WHOLE = """\
 *** Begin Patch

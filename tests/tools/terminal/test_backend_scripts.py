@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.results import ToolError
-from tools.terminal.backends.clients import mount_parts
+from tools.terminal.backends.channel import mount_parts
 from tools.terminal.backends.docker import _mount as docker_mount
-from tools.terminal.backends.markers import MarkerSplitter, OutputMarker
+from tools.terminal.backends.remote_backend import MarkerSplitter, OutputMarker
 from tools.terminal.backends.scripts import anchor_script, quoted
 
 TOKEN = b"abcabd"

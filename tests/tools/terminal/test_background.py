@@ -11,7 +11,7 @@ from tests.support.tool_context import deny_kinds
 from tests.tools.terminal.conftest import Task, processes_with, until
 from tools.registry import registry
 from tools.services.actions import RunCommand, SendInput
-from tools.terminal import background
+from tools.terminal import terminals
 
 ECHO = 'echo ready; while read -r line; do echo "got $line"; [ "$line" = quit ] && exit 3; done; echo end'
 
@@ -207,7 +207,7 @@ async def test_a_dangerous_watch_pattern_starts_nothing(task: Task):
 async def test_finished_processes_make_room_and_running_ones_do_not(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(background, "MAX_PROCESSES", 3)
+    monkeypatch.setattr(terminals, "MAX_PROCESSES", 3)
     ids = [
         (await task.run(command, background=True))["session_id"] for command in ("sleep 60", "true", "true")
     ]

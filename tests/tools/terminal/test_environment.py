@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.terminal.conftest import Task
-from tools.terminal.environment import child_environment, far_environment, missing_hint
-from tools.terminal.inherited import GROUPS, INHERITED
+from tools.terminal.environment import GROUPS, INHERITED, child_environment, far_environment, missing_hint
 
 
 def child(environ: dict[str, str], *passthrough: str, prefix: str = "/opt/hermes") -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.terminal.exit_codes import meaning
+from tools.terminal.shell import meaning
 
 
 @pytest.mark.parametrize(

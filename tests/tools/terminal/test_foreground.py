@@ -221,8 +221,8 @@ async def test_output_that_comes_after_the_shell_ended_is_still_read(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ):
     # However busy the machine is, the late output comes before the patience ends.
-    monkeypatch.setattr("tools.terminal.pump._QUIET", 20.0)
-    monkeypatch.setattr("tools.terminal.pump._DRAIN", 20.0)
+    monkeypatch.setattr("tools.terminal.backend._QUIET", 20.0)
+    monkeypatch.setattr("tools.terminal.backend._DRAIN", 20.0)
     assert await task.output("echo a > >(sleep 0.02; cat)") == "a\n"
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.terminal import output
-from tools.terminal.output import OutputCollector
-from tools.terminal.rolling_text import RollingText
+from tools.terminal.output import OutputCollector, RollingText
 from tools.text.safe_text import clean
 
 TEXTS = st.lists(st.text("ab\n", max_size=12), max_size=40)

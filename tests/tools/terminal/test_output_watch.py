@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.results import ToolError
-from tools.terminal.output_watch import INTERVAL, STRIKES, OutputWatch
+from tools.terminal.output import INTERVAL, STRIKES, OutputWatch
 
 
 class Clock:

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.terminal.backends.channel import ClientChannel
-from tools.terminal.backends.clients import Client, last_words, mount_parts
+from tools.terminal.backends.channel import Client, ClientChannel, last_words, mount_parts
 from tools.terminal.backends.options import DockerOptions
 
 _LABEL = "hermes.agent"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.terminal.backends.connector import Connector
+from tools.terminal.backends.channel import Connector
 from tools.terminal.backends.docker import DockerConnector
 from tools.terminal.backends.options import (
     BackendOptions,
@@ -32,9 +32,9 @@ def _reach(options: BackendOptions, workspace: Path) -> Connector:
     if isinstance(own, SshOptions):
         return SshConnector(own, options.environ)
     if isinstance(own, ModalOptions):
-        from tools.terminal.backends.modal import ModalConnector
+        from tools.terminal.backends.cloud import ModalConnector
 
         return ModalConnector(own)
-    from tools.terminal.backends.daytona import DaytonaConnector
+    from tools.terminal.backends.cloud import DaytonaConnector
 
     return DaytonaConnector(own)

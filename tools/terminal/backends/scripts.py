@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tools.terminal.backend import Launch
-from tools.terminal.first_line import START
+from tools.terminal.local import START
 
 _FOLDER = Path(__file__).parent
 # One line without quotes, backslashes and exclamation marks: the login shell of a remote host reads

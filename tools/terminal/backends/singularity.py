@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.terminal.backends.channel import ClientChannel
-from tools.terminal.backends.clients import Client, expanded, last_words, mount_parts
+from tools.terminal.backends.channel import Client, ClientChannel, expanded, last_words, mount_parts
 from tools.terminal.backends.options import SingularityOptions
 
 _START = 600.0

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.terminal.backends.channel import ClientChannel
-from tools.terminal.backends.clients import Client, expanded, last_words
+from tools.terminal.backends.channel import Client, ClientChannel, expanded, last_words
 from tools.terminal.backends.options import SshOptions
 from tools.terminal.backends.scripts import quoted
 

@@ -200,7 +200,7 @@ async def test_a_script_that_is_stopped_at_its_time_limit_can_be_gone_on_with(
 ) -> None:
     begun = tmp_path / "work" / "begun.txt"
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 100_000 * begun.exists())
-    monkeypatch.setattr("tools.code.clock.time", clock)
+    monkeypatch.setattr("tools.code.data.time", clock)
     code = CODE.format(last="test -e begun.txt || { touch begun.txt; sleep 300; }; echo ended")
     async with bench(tmp_path, resuming(code)) as b:
         await b.turn("go")
@@ -272,7 +272,7 @@ print(*[r["output"].strip() for r in gather(lambda: terminal("rm -rf .vscode; ec
                                             lambda: terminal("rm -rf .vscode; echo 2"))])
 """
     late = 0.0
-    monkeypatch.setattr("tools.code.clock.time", SimpleNamespace(monotonic=lambda: time.monotonic() + late))
+    monkeypatch.setattr("tools.code.data.time", SimpleNamespace(monotonic=lambda: time.monotonic() + late))
 
     async def answer(event: ApprovalAsked) -> None:
         nonlocal late
