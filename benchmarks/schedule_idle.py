@@ -23,8 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.api.job_runs import open_runner
 from agent.automation.schedule.book import JobBook
-from agent.automation.schedule.heartbeat import FILE
-from agent.automation.schedule.heartbeats import Heartbeats
+from agent.automation.schedule.heartbeat import FILE, Heartbeats
 from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.core.store.store import Store

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.api.opening import open_session
-from agent.automation.schedule.delivery import JobDelivery, Permit
-from agent.automation.schedule.foreseen import foreseen
-from agent.automation.schedule.heartbeats import Heartbeats, last_session
+from agent.automation.schedule.book import JobNeeds
+from agent.automation.schedule.delivery import JobDelivery, Permit, foreseen
+from agent.automation.schedule.heartbeat import Heartbeats, last_session
 from agent.automation.schedule.job import Job, JobRun, checked
 from agent.automation.schedule.job_table import delivered, runs_of
 from agent.automation.schedule.job_table import job as stored_job
 from agent.automation.schedule.job_table import run as stored_run
-from agent.automation.schedule.needs import JobNeeds
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
 from agent.automation.schedule.zones import ScheduleError
 from agent.automation.unattended.commands import UnattendedCommands

@@ -1,4 +1,4 @@
-"""The text of a page as a model reads it: what the browser captured, references, lines, and what changed since the last view."""
+"""The text of a page as a model reads it: what was captured, references, lines, and what has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carrying out a plan, all of it or nothing, and the journal by which the next start finishes one that was cut off."""
+"""Carrying out a plan, all of it or nothing, and the journal by which the next start finishes the rest."""
 
 from __future__ import annotations
 

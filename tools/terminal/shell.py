@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.terminal import output
 from tools.terminal.backend import NO_LEAVE, Backend, Launch, Leave, ShellChild, ShellEnding
-from tools.terminal.output import LIMIT, Output, OutputCollector
+from tools.terminal.output import LIMIT, Output, OutputCollector, ScreenRecording, render
 from tools.terminal.threads import on_thread
 from tools.text.redact import redact
 from tools.text.safe_text import truncate
@@ -336,7 +335,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
 
-async def run(
+async def run_command(
     shell: Shell,
     place: ShellPlace,
     command: str,
@@ -355,7 +354,7 @@ async def run(
     cancelled, everything the command started is killed before the cancellation passes on.
     """
     collector = OutputCollector(spool, secrets, screen=screen_of)
-    replay = output.ScreenRecording() if pty else None
+    replay = ScreenRecording() if pty else None
     live = _Live(collector.last_lines, progress)
 
     def sink(data: bytes) -> None:
@@ -418,13 +417,11 @@ def _timeout_note(limit: float) -> str:
     )
 
 
-def _finish(
-    collector: OutputCollector, replay: output.ScreenRecording | None, secrets: Mapping[str, str]
-) -> Output:
+def _finish(collector: OutputCollector, replay: ScreenRecording | None, secrets: Mapping[str, str]) -> Output:
     output = collector.finish()
     if replay is None or not replay.is_whole:
         return output
-    shown = redact(output.render(replay.data(), history=True), secrets)
+    shown = redact(render(replay.data(), history=True), secrets)
     return replace(output, text=truncate(shown, LIMIT))
 
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tools.results import ToolError
 from tools.services.sandbox import Boundary
-from tools.terminal import output
 from tools.terminal.backend import Backend, ShellChild, ShellEnding
 from tools.terminal.environment import child_environment, far_environment, missing_hint
-from tools.terminal.output import OutputWatch, RollingText
+from tools.terminal.output import OutputWatch, RollingText, ScreenRecording, render
 from tools.terminal.shell import Shell
 from tools.terminal.threads import on_thread
 from tools.text.redact import Redactor, redact, secret_values
@@ -81,7 +80,7 @@ class BackgroundProcess:
         self._cleaner = Cleaner()
         self._redactor = Redactor(secrets)
         self._secrets = secrets
-        self._recording = output.ScreenRecording() if pty else None
+        self._recording = ScreenRecording() if pty else None
         self._watch = watch
         self._notify = notify
         self._notify_on_complete = notify_on_complete
@@ -134,7 +133,7 @@ class BackgroundProcess:
         """The screen of a process with a terminal."""
         if self._recording is None:
             return None
-        shown = await on_thread(output.render, self._recording.data(), history=False)
+        shown = await on_thread(render, self._recording.data(), history=False)
         return redact(shown, self._secrets)
 
     async def write(self, data: bytes) -> None:

@@ -15,7 +15,7 @@ from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunCommand
 from tools.terminal.backend import Leave
 from tools.terminal.output import OutputWatch
-from tools.terminal.shell import TIMED_OUT, Shell, ShellPlace, meaning
+from tools.terminal.shell import TIMED_OUT, Shell, ShellPlace, meaning, run_command
 from tools.terminal.terminals import BackgroundProcess, nothing_refused
 from tools.terminal.threads import on_thread
 from tools.text.safe_text import clean
@@ -84,7 +84,7 @@ async def _run(
     command: str, context: ToolContext, shell: Shell, place: ShellPlace, limit: int, pty: bool, leave: Leave
 ) -> dict[str, Any]:
     before, begun = shell.cwd, time.monotonic()
-    outcome = await shell.run(
+    outcome = await run_command(
         shell,
         place,
         command,

@@ -1,8 +1,9 @@
-"""One attempt at a task: a session that is opened or gone on with, its answer, its checks."""
+"""One attempt at a task: a session without a person, in a home and a folder of its own, judged afterwards."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,25 +13,100 @@ from pathlib import Path
 from typing import Any
 
 from agent.automation.batch.folder import lay_workspace
-from agent.automation.batch.judging import BatchJudge
 from agent.automation.batch.results import ResultFolder, TaskResult
-from agent.automation.batch.shared_store import SharedStore
 from agent.automation.batch.task import BatchTask
-from agent.automation.checks.check import CheckResult
-from agent.automation.checks.checking import Evidence, carry_out
+from agent.automation.checks.check import CheckResult, Evidence, carry_out
+from agent.automation.checks.judge import open_judge
 from agent.automation.unattended.commands import UnattendedCommands
 from agent.automation.unattended.session_automation import AUTOMATION
 from agent.core.attachments import AttachmentStore
+from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.core.messages import Attachment, ModeName
+from agent.core.store.connection import Database
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
 from agent.errors import HermesError, StoreError
 from agent.events import TurnEnded
+from agent.model.transport.reply import ModelRoute
 from agent.session.engine import Engine
 from agent.session.options import Options
 from agent.session.runtime import open_engine
-from agent.session.spending.budget import BudgetReachedError
+from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError
+from agent.session.spending.metering import Metering, day_budget, total_budget
+from agent.session.spending.prices import prices_of
+from agent.session.spending.request_table import SIDE
+from agent.session.spending.spending import Spending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJudge:
+    """Judges with `model`, or with the usual one. `settings` are those of the sessions of the batch."""
+
+    home: Home
+    environ: Mapping[str, str]
+    settings: Mapping[str, Any]
+    model: str
+
+    async def meets(self, prompt: str, rubric: Any, answer: str, database: Database) -> CheckResult:
+        """Whether an answer meets a rubric. A model that cannot be asked is told in the result.
+
+        `database` is the store of the batch. Raises `BudgetReachedError` at a ceiling of the batch.
+        """
+        loaded = await asyncio.to_thread(load, self.home, self.environ, chosen=self.settings)
+        ceilings = loaded.settings.budget
+        spending = Spending(
+            database,
+            prices_of(loaded.settings, self.environ),
+            day_budget(ceilings),
+            total=total_budget(ceilings),
+        )
+        # Without a session: what a task may use is for its own agent.
+        metering = Metering(spending, BudgetAccount("the judge", Budget()), "", "", {})
+
+        def metered(route: ModelRoute) -> ModelRoute:
+            return replace(route, client=metering.client(route.client, route.name, SIDE))
+
+        try:
+            async with open_judge(loaded, self.home, self.model, metered) as judge:
+                return await judge.meets(prompt, rubric, answer)
+        except BudgetReachedError:
+            raise
+        except HermesError as error:
+            return CheckResult("judge", None, str(error))
+        finally:
+            await spending.settled()
+
+
+_CACHE = 2048
+"""KiB of the database that a worker keeps in memory: each task reads only what it has just written."""
+
+
+class SharedStore:
+    """Opened by whoever asks first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opening = asyncio.Lock()
+        self._store: Store | None = None
+
+    async def database(self) -> Database:
+        """The connection. Raises `StoreError`; then the next one to ask tries again."""
+        async with self._opening:
+            if self._store is None:
+                store = await Store.open(self._path)
+                await store.database.read(_keep_little)
+                self._store = store
+            return self._store.database
+
+    async def aclose(self) -> None:
+        """Finish what is queued and close."""
+        if self._store is not None:
+            await self._store.close()
+
+
+def _keep_little(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA cache_size = -{_CACHE}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

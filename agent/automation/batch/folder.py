@@ -1,19 +1,22 @@
-"""The home of a batch's sessions and the folders in which its tasks work."""
+"""Folders of a batch: one for each attempt, locked while a run works in it."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from agent.core.config.environment import environment
 from agent.core.config.loader import LoadedSettings
 from agent.core.home import PRIVATE_FILE, Home, private_folder
-from agent.errors import HermesError
+from agent.errors import ExitCode, HermesError
 from agent.session.spending.budget import Budget
+from tools.kit.files import lock_file
 
 
 class WorkspaceNotLaidError(HermesError):
@@ -101,3 +104,59 @@ def _laid(folder: Path, files: Mapping[str, str], source: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
     made.rename(folder)
+
+
+_PATIENCE, _PAUSE = 30.0, 0.05
+
+
+class FolderBusyError(HermesError):
+    """Another run works on the same folder."""
+
+    exit_code = ExitCode.USAGE
+
+
+class FolderLock:
+    """Held until it is closed, and in part until the last worker has ended."""
+
+    def __init__(self, root: Path) -> None:
+        """Take the locks of `root`. Blocks while workers end. Raises `FolderBusyError` and `OSError`."""
+        self._run = _open(root / "lock")
+        self.of_workers = -1
+        """The descriptor that workers inherit."""
+        try:
+            if not _taken(self._run):
+                raise FolderBusyError(f"Another run works on {root}; wait for it, or choose another with -o.")
+            self.of_workers = _open(root / "workers.lock")
+            give_up = time.monotonic() + _PATIENCE
+            while not _taken(self.of_workers):
+                if time.monotonic() > give_up:
+                    raise FolderBusyError(
+                        f"Workers of a run that was killed still end in {root}; try again in a minute."
+                    )
+                time.sleep(_PAUSE)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let another run begin as soon as the workers have ended."""
+        for descriptor in (self._run, self.of_workers):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._run = self.of_workers = -1
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+
+
+def _taken(descriptor: int) -> bool:
+    return lock_file(descriptor, seconds=0)

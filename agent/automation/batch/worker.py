@@ -16,9 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agent.automation.batch.attempt import AssignedTask, Conditions, attempt
+from agent.automation.batch.attempt import AssignedTask, Conditions, SharedStore, attempt
 from agent.automation.batch.results import ResultFolder, TaskResult
-from agent.automation.batch.shared_store import SharedStore
 from agent.automation.batch.task import task_of
 from agent.core.home import Home
 

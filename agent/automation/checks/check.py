@@ -1,19 +1,22 @@
-"""Checks as data, and reading them from a file.
-
-A check is a mapping with one key, its kind: `{contains: "Paris"}`, `{file: {path: a.py, regex: "def"}}`,
-`{tools: {subset: [read_file]}}`. `not: true` beside it turns it round.
-"""
+"""Checks of an answer and of the folder it leaves: their forms, and carrying them out."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Any, Literal, get_args
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agent.errors import ConfigError
 from tools.text.words import shorten
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
 
 Kind = Literal["contains", "exact", "regex", "json_schema", "file", "command", "tools", "judge"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -142,3 +145,215 @@ def _shown(given: Any) -> str:
     if isinstance(given, Mapping):
         return ", ".join(f"{key} {value}" for key, value in given.items())
     return str(given)
+
+
+SECONDS = 5.0
+"""How long one search may take."""
+
+
+class PatternError(Exception):
+    """A search could not be ended. The text is a clause with the pattern and why."""
+
+
+def found(pattern: str, text: str, *, by_line: bool = False) -> bool:
+    """Whether a pattern occurs in a text; `by_line`: `^` and `$` match at lines. Raises `PatternError`."""
+    import regex
+
+    try:
+        flags = regex.MULTILINE if by_line else 0
+        return regex.search(pattern, text, flags, timeout=SECONDS, concurrent=True) is not None
+    except TimeoutError:
+        fault = f"takes more than {SECONDS:g} s on this text; write a simpler one"
+    except (regex.error, RecursionError, MemoryError, OverflowError) as error:
+        fault = f"cannot be used: {error or type(error).__name__}"
+    shown = " ".join(pattern.split())
+    raise PatternError(f"the pattern {shorten(shown, 60)} {fault}")
+
+
+_FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n```", re.DOTALL)
+
+
+def json_in(answer: str) -> Any:
+    """The JSON of an answer: all of it, or its last fenced block. Raises `ValueError`."""
+    fenced = _FENCE.findall(answer)
+    return json.loads(fenced[-1] if fenced else answer)
+
+
+def holds(schema: Any, answer: str) -> tuple[bool | None, str]:
+    """Whether the JSON of an answer holds to a schema, and why not; None: the schema is wrong.
+
+    Raises `PatternError` for a pattern of the schema that cannot be searched for.
+    """
+    from jsonschema import SchemaError
+    from jsonschema.exceptions import best_match
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    try:
+        value = json_in(answer)
+    except (ValueError, RecursionError):
+        return False, "the answer is no JSON"
+    try:
+        kind = _bounded(validator_for(schema))
+        kind.check_schema(schema)
+        # With a registry of its own, so that nothing is fetched for a `$ref`.
+        fault = best_match(kind(schema, registry=Registry()).iter_errors(value))
+    except SchemaError as error:
+        return None, f"the schema is wrong: {error.message[:200]}"
+    except Unresolvable as error:
+        return None, f"the schema is wrong: {str(error)[:200]}"
+    except RecursionError:
+        return None, "the schema is wrong: it is nested too deeply, or refers to itself"
+    return (True, "") if fault is None else (False, fault.message[:200])
+
+
+@cache
+def _bounded(kind: type[Validator]) -> Any:
+    """A version of JSON Schema whose patterns are searched for with a time limit."""
+    from jsonschema.validators import extend
+
+    return extend(
+        kind,
+        {
+            "pattern": _pattern,
+            "patternProperties": _pattern_properties,
+            "additionalProperties": _additional_properties,
+        },
+    )
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if isinstance(instance, str) and not found(pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Any
+) -> Iterator[Any]:
+    if isinstance(instance, dict):
+        for pattern, within in patterns.items():
+            for name, value in instance.items():
+                if found(pattern, name):
+                    yield from validator.descend(value, within, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, within: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if not isinstance(instance, dict):
+        return
+    named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name, value in instance.items():
+        if name in named or any(found(pattern, name) for pattern in patterns):
+            continue
+        if isinstance(within, Mapping):
+            yield from validator.descend(value, within, path=name)
+        elif not within:
+            yield ValidationError(f"the property {name!r} is not allowed")
+
+
+MOST_FILE = 10_000_000
+"""Bytes of a file that are looked at."""
+
+Ran = tuple[int, str]
+"""The exit code of a command and the end of its output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a task left behind. `run` carries a command out in its folder, `judge` asks a model."""
+
+    answer: str
+    folder: Path
+    calls: Sequence[str] = ()
+    """Names of the tools it called, in order."""
+    run: Callable[[str, float], Awaitable[Ran]] | None = None
+    judge: Callable[[Any, str], Awaitable[CheckResult]] | None = None
+    prompt: str = ""
+
+
+async def carry_out(checks: Sequence[Check], evidence: Evidence) -> tuple[CheckResult, ...]:
+    """The results of all checks, in their order."""
+    return tuple([await _one(check, evidence) for check in checks])
+
+
+async def _one(check: Check, evidence: Evidence) -> CheckResult:
+    passed, detail = await _told(check, evidence)
+    if passed is not None and check.negated:
+        passed = not passed
+    return CheckResult(check.name, passed, detail)
+
+
+async def _told(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
+    if check.kind in ("contains", "exact", "regex", "json_schema", "file"):
+        try:
+            return await asyncio.to_thread(_looked, check, evidence)
+        except PatternError as error:
+            return None, str(error)
+    if check.kind == "tools":
+        ((order, names),) = check.given.items()
+        return _tools(order, names, evidence.calls)
+    if check.kind == "command":
+        return await _command(check.given, evidence)
+    if evidence.judge is None:
+        return None, "there is no model to judge with"
+    said = await evidence.judge(check.given, evidence.answer)
+    return said.passed, said.detail
+
+
+def _looked(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
+    """What answer and files show. Raises `PatternError`."""
+    if check.kind == "json_schema":
+        return holds(check.given, evidence.answer)
+    if check.kind == "file":
+        given = check.given if isinstance(check.given, Mapping) else {"path": check.given}
+        return _file(given, evidence.folder)
+    return _text(check.kind, check.given, evidence.answer)
+
+
+def _text(kind: str, wanted: str, text: str) -> tuple[bool, str]:
+    if kind == "contains":
+        return wanted.casefold() in text.casefold(), ""
+    if kind == "exact":
+        return text.strip() == wanted.strip(), ""
+    return found(wanted, text, by_line=True), ""
+
+
+def _file(given: Mapping[str, Any], folder: Path) -> tuple[bool, str]:
+    path = (folder / given["path"]).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        return False, "the path leads out of the folder"
+    if not path.is_file():
+        return given.get("exists") is False, "there is no such file"
+    if given.get("exists") is False:
+        return False, "the file exists"
+    with path.open("rb") as file:
+        text = file.read(MOST_FILE).decode("utf-8", "replace")
+    for kind in ("contains", "exact", "regex"):
+        if kind in given and not _text(kind, given[kind], text)[0]:
+            return False, f"`{kind}` does not hold"
+    return True, ""
+
+
+def _tools(order: str, wanted: Sequence[str], called: Sequence[str]) -> tuple[bool, str]:
+    said = f"called: {', '.join(called[:20]) or 'none'}"
+    if order == "exact":
+        return list(called) == list(wanted), said
+    if order == "subset":
+        return set(wanted) <= set(called), said
+    rest = iter(called)
+    return all(name in rest for name in wanted), said
+
+
+async def _command(given: Any, evidence: Evidence) -> tuple[bool | None, str]:
+    settings = given if isinstance(given, Mapping) else {"run": given}
+    if evidence.run is None:
+        return None, "commands cannot be run here"
+    code, output = await evidence.run(settings["run"], float(settings.get("seconds", 120)))
+    passed = code == int(settings.get("exit", 0))
+    if "contains" in settings:
+        passed = passed and str(settings["contains"]) in output
+    return passed, "" if passed else f"exit {code}: {output[-300:].strip()}"

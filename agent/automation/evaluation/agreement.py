@@ -1,21 +1,149 @@
-"""Agreement of a judge with people: labelled pairs, what is beyond chance, changes of mind."""
+"""How far a judge can be relied on: labels of people against verdicts, and the statistics for it."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
+import logging
+import math
+import os
+import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from agent.automation.evaluation.statistics import kappa, kappa_interval
-from agent.automation.evaluation.text_file import bounded_text
-from agent.errors import ExitCode, HermesError
+from agent.automation.checks.judge import Judge, open_judge
+from agent.core.config.loader import load
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError, ExitCode, HermesError
 
 if TYPE_CHECKING:
-    from agent.automation.checks.judge import Judge, PairVerdict, Winner
+    from agent.automation.checks.judge import PairVerdict, Winner
+
+
+RESAMPLES = 4_000
+CONFIDENCE = 0.95
+
+
+def pass_at(k: int, runs: int, passed: int) -> float:
+    """The chance that one of `k` runs passes, estimated from `passed` of `runs` (unbiased)."""
+    if runs - passed < k:
+        return 1.0
+    return 1.0 - math.prod((runs - passed - i) / (runs - i) for i in range(k))
+
+
+def wilson(passed: int, runs: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """An interval for a share, after Wilson; (0, 1) where nothing was run."""
+    if not runs:
+        return 0.0, 1.0
+    z = 1.959964 if confidence == CONFIDENCE else _quantile(confidence)
+    share = passed / runs
+    middle = share + z * z / (2 * runs)
+    spread = z * math.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs))
+    scale = 1 + z * z / runs
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+def _quantile(confidence: float) -> float:
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def bootstrap(values: Sequence[float], seed: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """An interval for the mean of `values`, by drawing them again and again."""
+    if len(values) < 2:
+        return (values[0], values[0]) if values else (0.0, 0.0)
+    draw = random.Random(seed)
+    means = sorted(fmean(draw.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    tail = (1 - confidence) / 2
+    return means[int(tail * RESAMPLES)], means[min(RESAMPLES - 1, int((1 - tail) * RESAMPLES))]
+
+
+def paired_p(passed: Sequence[tuple[int, int]], first: int, second: int) -> float:
+    """The chance of a difference as large if the runs of each task were dealt to A and B at random.
+
+    `passed` are the runs of each task that passed, of `first` in A and of `second` in B. Exact: how a task's
+    passes fall to A is hypergeometric, and what matters is their sum. With one run each it is the sign test.
+    """
+    chances = [1.0]
+    expected = 0.0
+    for mine, others in passed:
+        both = mine + others
+        expected += both * first / (first + second)
+        if 0 < both < first + second:
+            chances = _convolved(chances, _hypergeometric(both, first, second))
+        else:
+            # It falls one way only.
+            chances = [0.0] * (both * first // (first + second)) + chances
+    seen = abs(sum(mine for mine, _ in passed) - expected)
+    return min(1.0, math.fsum(p for n, p in enumerate(chances) if abs(n - expected) >= seen - 1e-9))
+
+
+def _hypergeometric(passes: int, first: int, second: int) -> list[float]:
+    """The chances that 0, 1, … of `passes` fall to `first` of all runs."""
+    ways = math.comb(first + second, passes)
+    return [math.comb(first, n) * math.comb(second, passes - n) / ways for n in range(min(first, passes) + 1)]
+
+
+def _convolved(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """The chances of the sums of two counts."""
+    sums = [0.0] * (len(first) + len(second) - 1)
+    for n, p in enumerate(first):
+        if p:
+            for m, q in enumerate(second):
+                sums[n + m] += p * q
+    return sums
+
+
+def kappa(pairs: Sequence[tuple[str, str]]) -> float:
+    """Agreement of two raters beyond chance (Cohen); 0.0 where both always say one and the same.
+
+    Nothing is beyond chance then.
+    """
+    if not pairs:
+        return 0.0
+    agreed = sum(first == second for first, second in pairs) / len(pairs)
+    firsts, seconds = Counter(each for each, _ in pairs), Counter(each for _, each in pairs)
+    chance = sum(firsts[label] * seconds[label] for label in firsts) / len(pairs) ** 2
+    return 0.0 if chance == 1.0 else (agreed - chance) / (1 - chance)
+
+
+def kappa_interval(pairs: Sequence[tuple[str, str]], seed: int) -> tuple[float, float]:
+    """An interval for `kappa`, by drawing pairs again and again."""
+    if len(pairs) < 2:
+        return -1.0, 1.0
+    draw = random.Random(seed)
+    found = sorted(kappa(draw.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES // 4))
+    return found[int(0.025 * len(found))], found[min(len(found) - 1, int(0.975 * len(found)))]
+
+
+def bounded_text(path: Path, largest: int, shorter: str) -> str:
+    """The text of a file in UTF-8 of at most `largest` bytes, in millions; `shorter` says how to mend it.
+
+    Raises `ConfigError` naming file and fault.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(largest + 1)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    # Before it is decoded: where it is cut, a character may end in its middle.
+    if len(data) > largest:
+        raise ConfigError(f"{path} is larger than {largest // 1_000_000} MB; {shorter}.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not encoded in UTF-8.") from None
+
 
 ENOUGH = 0.6
 """Agreement beyond chance below which figures of a judge do not count."""
@@ -199,3 +327,68 @@ async def agreement_of(
         disagreed=sum(verdict.disagreed for verdict in said) / len(said),
         abstained=sum(verdict.abstained for verdict in said) / len(said),
     )
+
+
+log = logging.getLogger(__name__)
+
+Told = Callable[[str, int, int], None]
+"""Hears the name of the judge, how many pairs are done and of how many; at first before it is asked."""
+
+
+async def calibrate(
+    model: str,
+    pairs: CalibrationSet | None,
+    environ: Mapping[str, str],
+    *,
+    seed: int = 0,
+    anew: bool = False,
+    told: Told = lambda model, done, pairs: None,
+) -> Calibration:
+    """The calibration of a judge by name, or of the usual model, with `pairs` or those that ship.
+
+    What is kept of an earlier one is taken, unless `anew`. Raises `HermesError` where the judge cannot
+    be asked.
+    """
+    home = Home.locate(dict(environ))
+    loaded = await asyncio.to_thread(load, home, environ)
+    chosen = pairs or await asyncio.to_thread(bundled_pairs)
+    async with open_judge(loaded, home, model) as judge:
+        place = home.judges / f"{_key(judge, chosen)}.json"
+        kept = None if anew else await asyncio.to_thread(_kept, place)
+        if kept is not None:
+            return kept
+        heard = partial(told, judge.model)
+        heard(0, len(chosen.pairs))
+        agreement = await agreement_of(
+            judge, chosen.pairs, seed=seed, told=lambda done: heard(done, len(chosen.pairs))
+        )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = Calibration(judge.model, chosen.name, now, agreement)
+    await asyncio.to_thread(_keep, place, made)
+    return made
+
+
+def _key(judge: Judge, pairs: CalibrationSet) -> str:
+    return sha256(f"{judge.identity} {pairs.name} {pairs.digest}".encode()).hexdigest()[:32]
+
+
+def _kept(place: Path) -> Calibration | None:
+    """None where nothing that can be read is kept."""
+    try:
+        return Calibration.from_json(json.loads(place.read_text("utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _keep(place: Path, made: Calibration) -> None:
+    """Keep it for the next run, where that is possible."""
+    new = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        private_folder(place.parent)
+        new.write_text(json.dumps(made.to_json()), "utf-8")
+        new.chmod(PRIVATE_FILE)
+        new.replace(place)
+    except OSError as error:
+        log.warning("%s cannot be written: %s", place, error)
+        with suppress(OSError):
+            new.unlink(missing_ok=True)

@@ -12,10 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.automation.batch.preflight import refuse_without_model
 from agent.automation.batch.results import ResultFolder, TaskResult
-from agent.automation.batch.run import BatchOptions, BatchProgress, run_batch
-from agent.automation.batch.task_file import NumberedTask
+from agent.automation.batch.run import BatchOptions, BatchProgress, refuse_without_model, run_batch
+from agent.automation.batch.task import NumberedTask
 from agent.automation.evaluation.agreement import Calibration
 from agent.automation.evaluation.figures import RESULT, SuiteResult, figures_of, ordered
 from agent.automation.evaluation.report import page

@@ -1,4 +1,4 @@
-"""The due times of a job that have begun: which of them run, which are skipped. Pure."""
+"""Deciding which runs of a job are due, missed or skipped, and what an edit changes of that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
-from agent.automation.schedule.job import Job
+from agent.automation.schedule.job import Job, JobIntent, consistent
 from agent.automation.schedule.occurrences import due_after
 from agent.automation.schedule.zones import ScheduleError
 
@@ -139,3 +139,27 @@ def delay(job: str, due: int, jitter: int, period: int | None) -> int:
     """Seconds by which a run begins late on purpose: the same whenever asked, over before the next is due."""
     most = jitter if period is None else min(jitter, period - 1)
     return crc32(f"{job} {due}".encode()) % (most + 1)
+
+
+def edited(before: Job, intent: JobIntent, now: int, rescheduled: bool) -> Job:
+    """The job with another intent. `rescheduled`: a schedule was given, perhaps the one it has.
+
+    It counts from now on where its schedule changed; else what is due and not decided about stays due. A
+    paused job stays paused; one that is over is active again only where it is due again. Raises
+    `ScheduleError` where a change of its times leaves it never due.
+    """
+    intent = consistent(intent)
+    old = before.intent
+    over = before.state == "done"
+    moved = (intent.schedule, intent.zone) != (old.schedule, old.zone) or (over and rescheduled)
+    retimed = moved or (intent.until, intent.repeat) != (old.until, old.repeat)
+    looked = before.looked if before.state == "active" and not moved else max(now, before.looked)
+    changed = replace(before, intent=intent, anchor=now if moved else before.anchor, looked=looked)
+    if before.state != "active" and not retimed:
+        return changed
+    soonest = following(changed, looked)
+    if retimed and soonest is None:
+        raise never_due(changed)
+    if before.state == "paused":
+        return changed
+    return replace(changed, state="active" if soonest is not None else "done", next=soonest)

@@ -1,4 +1,4 @@
-"""Delivery of what a run said: into a file, to a command such as a mailer, as a message."""
+"""Where the result of a job goes, and asking for that before it runs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from agent.automation.schedule.job import Job, JobRun
+from agent.automation.schedule.job import Job, JobIntent, JobRun
 from agent.automation.schedule.zones import ScheduleError
 from agent.automation.unattended.commands import UnattendedCommands
 from agent.errors import HermesError
 from tools.results import DeniedError, ToolError
-from tools.services.actions import Action, WritePath
+from tools.senses.services import SendMessage
+from tools.services.actions import Action, RunCommand, WritePath
 
 MAIL_SECONDS = 120
 LONGEST_MESSAGE = 3_900
@@ -116,3 +117,32 @@ def _shortened(text: str, run: JobRun) -> str:
     if len(text) <= LONGEST_MESSAGE:
         return text
     return f"{text[:LONGEST_MESSAGE]}…\n(the rest: hermes cron log {run.job})"
+
+
+async def foreseen(commands: UnattendedCommands, intent: JobIntent) -> tuple[str, ...]:
+    """A sentence for each of its effects without a model that the gate would not let pass as things stand."""
+    try:
+        actions = await asyncio.to_thread(lambda: list(_effects(intent)))
+    except ScheduleError as error:
+        return (f"Its delivery will fail: {error}",)
+    folder = await asyncio.to_thread(working_folder, intent.cwd)
+    found = [(what, await commands.foresee(action, folder, allow=intent.allow)) for what, action in actions]
+    return tuple(
+        f"Its {what} will be refused when nobody is there: {why}. A rule can allow it, see --allow."
+        for what, why in found
+        if why
+    )
+
+
+def _effects(intent: JobIntent) -> Iterator[tuple[str, Action]]:
+    """What it does without a model. Looks at the disk. Raises `ScheduleError`."""
+    folder = working_folder(intent.cwd)
+    if intent.script:
+        yield "script", RunCommand(tool="terminal", command=intent.script, cwd=folder)
+    kind, _, target = intent.deliver.partition(":")
+    if kind == "mail":
+        yield "mail command", RunCommand(tool="terminal", command=target, cwd=folder)
+    elif kind == "file":
+        yield "delivery", written(resolved(folder, target))
+    elif kind == "message":
+        yield "delivery", SendMessage(tool="send_message", target=target, text="…")

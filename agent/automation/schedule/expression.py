@@ -1,19 +1,525 @@
-"""Schedules as they are written: `30m`, `every 2h`, five fields of cron, an ISO time. Pure.
-
-What was meant is kept, never only an instant: an expression together with the name of a zone.
-"""
+"""When a job runs, as a person writes it: cron fields, durations, plain words."""
 
 from __future__ import annotations
 
+import calendar
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Literal
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Literal
 
-from agent.automation.schedule.cron_fields import CronFields, parse_cron
-from agent.automation.schedule.durations import looks_like_duration, parse_duration, say_duration
-from agent.automation.schedule.plain_words import SingleTime, in_fields, in_numbers, single_time
 from agent.automation.schedule.zones import ScheduleError, first_instant, zone
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
+
+NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+FIELDS = ("minute", "hour", "day of month", "month", "day of week")
+_LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_NAMES: tuple[dict[str, int], ...] = (
+    {},
+    {},
+    {},
+    {name: number for number, name in enumerate(_MONTHS, 1)},
+    {name: number for number, name in enumerate(_WEEKDAYS)},
+)
+_ORDER = "minute hour day-of-month month day-of-week"
+_NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
+_COMMON_YEARS = (2001, 2002, 2003, 2009, 2010, 2005, 2006)
+_LEAP_YEARS = (2000, 2004, 2008, 2012, 2016, 2020, 2024)
+"""A year of each kind there is: leap or not, and the weekday it begins with."""
+
+
+@dataclass(frozen=True)
+class CronFields:
+    """An expression of five fields. `text` has single spaces and capital letters."""
+
+    text: str
+
+    @cached_property
+    def _simulated(self) -> CronSim:
+        from cronsim import CronSim
+
+        return CronSim(self.text, _NOON)
+
+    @cached_property
+    def fixed(self) -> bool:
+        """Whether it means times of the day, not steps of the clock: no wildcard in minute or hour."""
+        minute, hour, *_ = self.text.split()
+        return not minute.startswith("*") and not hour.startswith("*")
+
+    @cached_property
+    def _times(self) -> tuple[time, ...]:
+        minutes = sorted(self._simulated.minutes)
+        return tuple(time(hour, minute) for hour in sorted(self._simulated.hours) for minute in minutes)
+
+    def explained(self) -> str:
+        """The expression in words."""
+        return self._simulated.explain()
+
+    def wall_times(self, first: datetime, last: datetime = datetime.max) -> Iterator[datetime]:
+        """Its wall times (naive) in order, from the minute of `first` to `last`."""
+        first = first.replace(second=0, microsecond=0)
+        for day in self._days(first.date(), last.date()):
+            for each in self._times:
+                if first <= (found := datetime.combine(day, each)) <= last:
+                    yield found
+
+    def _days(self, day: date, last: date) -> Iterator[date]:
+        months = self._simulated.months
+        while day <= last:
+            if day.month in months:
+                if self._simulated.match_day(day):
+                    yield day
+                step = timedelta(days=1)
+            else:
+                step = (day.replace(day=28) + timedelta(days=4)).replace(day=1) - day
+            if date.max - day < step:
+                return
+            day += step
+
+    def never_comes(self) -> bool:
+        """Whether no day of any year matches."""
+        simulated = self._simulated
+        for year in _LEAP_YEARS + _COMMON_YEARS:
+            for month in sorted(simulated.months):
+                days = range(1, calendar.monthrange(year, month)[1] + 1)
+                if any(simulated.match_day(date(year, month, day)) for day in days):
+                    return False
+        return True
+
+
+@lru_cache(maxsize=1024)
+def parse_cron(text: str) -> CronFields:
+    """Read an expression or a nickname. Raises `ScheduleError` that names the field and what to write."""
+    from cronsim import CronSim, CronSimError
+
+    words = text.split()
+    if len(words) == 1 and text.startswith("@"):
+        return CronFields(_of_nickname(text))
+    if len(words) != len(FIELDS):
+        raise ScheduleError(_wrong_number(words))
+    fields = CronFields(" ".join(words).upper())
+    try:
+        CronSim(fields.text, _NOON)
+    except (CronSimError, ValueError, AssertionError, KeyError) as error:
+        raise ScheduleError(_complaint(fields.text.split(), str(error))) from None
+    if fields.never_comes():
+        raise ScheduleError(_never(words))
+    return fields
+
+
+def _of_nickname(text: str) -> str:
+    found = NICKNAMES.get(text.lower())
+    if found is None:
+        what = (
+            "runs at the start of a machine, which is no time" if text.lower() == "@reboot" else "is unknown"
+        )
+        raise ScheduleError(f"{text[:40]!r} {what}; there are {', '.join(NICKNAMES)}.")
+    return found
+
+
+def _wrong_number(words: list[str]) -> str:
+    count = len(words)
+    if count == 6:
+        more = " (seconds and years are not supported)"
+    elif count == 7:
+        more = " (seconds and years are not supported; without them it has five)"
+    else:
+        more = ""
+    return (
+        f"A cron expression has five fields ({_ORDER}), this one has {count}{more}; "
+        "write one like 0 9 * * 1-5, or 30m, every 2h, or an ISO time."
+    )
+
+
+def _never(words: list[str]) -> str:
+    return (
+        f"{' '.join(words)[:60]!r} never comes: no year has such a day; "
+        "change its day of month, month or day of week."
+    )
+
+
+def _complaint(words: list[str], said: str) -> str:
+    """The sentence about the first field that is wrong. Pure."""
+    for index, word in enumerate(words):
+        for term in word.split(","):
+            if problem := _problem(index, term):
+                return f"The {FIELDS[index]} field {word[:40]!r} is wrong: {problem}."
+    if said == "Bad day-of-month":
+        return _never(words)
+    return f"{' '.join(words)[:60]!r} is no cron expression ({said}); write {_ORDER}, as in 0 9 * * 1-5."
+
+
+def _problem(index: int, term: str) -> str:
+    """What is wrong with one term of a list, empty where nothing is."""
+    low, high = _LIMITS[index]
+    if not term:
+        return "a comma has nothing beside it; leave the comma out"
+    if term == "?":
+        return "'?' is not used here; write *"
+    base, slash, step = term.partition("/")
+    if slash and (not _digits(step) or not int(step)):
+        return f"the step {step[:10]!r} must be a whole number from 1; write */15"
+    if index == 2 and base in ("L", "LW"):
+        return ""
+    if index == 2 and re.fullmatch(r"[0-9]+W", base):
+        return f"the nearest weekday {base!r} is not supported; write LW for the last weekday of the month"
+    if index == 4 and not slash and ("#" in base or base.endswith("L")):
+        return _weekday_of_month(base)
+    if base == "*":
+        return ""
+    first, dash, last = base.partition("-")
+    for value in (first, last) if dash else (first,):
+        if value not in _NAMES[index] and (not _digits(value) or not low <= int(value) <= high):
+            names = ("", "", "", " or JAN-DEC", " or SUN-SAT")[index]
+            return f"{value[:20]!r} is not in {low}-{high}{names}"
+    if dash and _number(index, last) < _number(index, first):
+        return (
+            f"the range {base[:20]} runs backwards; "
+            f"write two ranges with a comma, as in {_two_ranges(index, first, last)}"
+        )
+    return ""
+
+
+def _weekday_of_month(base: str) -> str:
+    day, mark, nth = base.partition("#") if "#" in base else (base[:-1], "", "")
+    if mark and nth not in ("1", "2", "3", "4", "5"):
+        return f"{nth[:10]!r} must be 1 to 5; MON#1 is the first Monday of the month"
+    if mark and day in _NAMES[4]:
+        return ""
+    if not mark and day in _NAMES[4]:
+        return f"the last weekday is written with its number; write {_NAMES[4][day]}L"
+    if not _digits(day) or int(day) > 7:
+        return "a weekday is missing; 5L is the last Friday, MON#1 the first Monday of the month"
+    return ""
+
+
+def _two_ranges(index: int, first: str, last: str) -> str:
+    low, high = _LIMITS[index]
+    if index == 4:
+        # Sunday is 0 and 7.
+        return f"{_number(index, first)}-6,0-{_number(index, last)}"
+    return f"{_number(index, first)}-{high},{low}-{_number(index, last)}"
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+def _number(index: int, value: str) -> int:
+    return _NAMES[index].get(value, -1) if value in _NAMES[index] else int(value)
+
+
+UNITS = {
+    "s": ("second", 1),
+    "m": ("minute", 60),
+    "h": ("hour", 3600),
+    "d": ("day", 86400),
+    "w": ("week", 604800),
+}
+"""Name of a unit and its seconds, by its letter."""
+LONGEST_DURATION = timedelta(days=3660)
+MOST_DIGITS = 12
+FORM = "give a number and a unit: 30m, 2h, 1d (s, m, h, d, w)"
+
+_WORDS = {
+    **{letter: letter for letter in UNITS},
+    **{name: letter for letter, (name, _) in UNITS.items()},
+    **{f"{name}s": letter for letter, (name, _) in UNITS.items()},
+    "sec": "s",
+    "secs": "s",
+    "min": "m",
+    "mins": "m",
+    "hr": "h",
+    "hrs": "h",
+}
+_PIECE = re.compile(r"([0-9]+) ?([a-z]+)", re.ASCII)
+_WHOLE = re.compile(r"(?:[0-9]+ ?[a-z]+ ?)+", re.ASCII)
+
+
+def unit_seconds(word: str) -> int:
+    """Seconds of a unit, by its letter or name; 0 for what is none."""
+    return UNITS[_WORDS[word]][1] if word in _WORDS else 0
+
+
+def looks_like_duration(text: str) -> bool:
+    """Whether a lower-case text begins with a number and goes on with a unit, right or wrong."""
+    return re.fullmatch(r"[-+]?[0-9][0-9.,]* ?[a-z][a-z0-9 ]*", text, re.ASCII) is not None
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration of lower-case text. Raises `ScheduleError`."""
+    if not _WHOLE.fullmatch(text):
+        raise ScheduleError(f"{text[:40]!r} is no duration; {FORM}.")
+    total = 0
+    for digits, word in _PIECE.findall(text):
+        if word not in _WORDS:
+            raise ScheduleError(f"{word[:20]!r} is no unit of time; {FORM}.")
+        if len(digits) > MOST_DIGITS:
+            raise ScheduleError(f"{text[:40]!r} is too long; the most is {LONGEST_DURATION.days} days.")
+        total += int(digits) * UNITS[_WORDS[word]][1]
+        if total > LONGEST_DURATION.total_seconds():
+            raise ScheduleError(f"{text[:40]!r} is too long; the most is {LONGEST_DURATION.days} days.")
+    if not total:
+        raise ScheduleError(f"{text[:40]!r} is no time at all; give at least one second.")
+    return timedelta(seconds=total)
+
+
+def say_duration(duration: timedelta) -> str:
+    """Spell a duration out: `2 hours`, `1 day 6 hours`."""
+    left = int(duration.total_seconds())
+    words: list[str] = []
+    for letter in "wdhms":
+        name, seconds = UNITS[letter]
+        if letter == "w" and left % seconds:
+            # 10 days are said as days.
+            continue
+        count, left = divmod(left, seconds)
+        if count:
+            words.append(f"{count} {name}{'s' if count != 1 else ''}")
+    return " ".join(words) or "0 seconds"
+
+
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_DAY_NAMES: Mapping[str, str] = {
+    **{name: name for name in _DAYS},
+    **{f"{name}day": name[:3] for name in ("sun", "mon", "tues", "wednes", "thurs", "fri", "satur")},
+    "tues": "tue",
+    "weds": "wed",
+    "thur": "thu",
+    "thurs": "thu",
+}
+_DAY_SETS: Mapping[str, str] = {
+    "day": "*",
+    "weekday": "1-5",
+    "workday": "1-5",
+    "business day": "1-5",
+    "working day": "1-5",
+    "weekend": "6,0",
+}
+_ADVERBS: Mapping[str, str] = {
+    "hourly": "@hourly",
+    "daily": "@daily",
+    "nightly": "@daily",
+    "weekly": "@weekly",
+    "monthly": "@monthly",
+    "yearly": "@yearly",
+    "annually": "@yearly",
+}
+_DAY_TIMES: Mapping[str, tuple[int, int]] = {
+    "midnight": (0, 0),
+    "morning": (9, 0),
+    "noon": (12, 0),
+    "midday": (12, 0),
+    "afternoon": (15, 0),
+    "evening": (18, 0),
+    "night": (21, 0),
+}
+_NUMBERS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+_ORDINALS: Mapping[str, int] = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
+
+_TIME = r"(?:\d{1,2}(?::\d{2})? ?(?:am|pm)?|noon|midday|midnight)"
+_TIMES = rf"{_TIME}(?:(?:,| and|, and) {_TIME})*"
+_AT = rf"(?: ?(?:at|@)? (?P<times>{_TIMES})(?: o'clock)?)"
+_DAY = r"[a-z]+?s?"
+_DAY_LIST = rf"{_DAY}(?:(?:,|, and| and| &|/) ?{_DAY})*"
+_REPEATED = re.compile(
+    rf"(?P<every>(?:every|each|on) )?"
+    rf"(?P<days>(?:business |working )?{_DAY_LIST}|[a-z]+ ?(?:-|to|through) ?[a-z]+)"
+    rf"(?: in the)?(?: (?P<part>morning|afternoon|evening|night)s?)?{_AT}?"
+)
+_MONTHLY = re.compile(
+    rf"(?:monthly |every month |each month )?(?:every |each |on )?(?:the )?"
+    rf"(?:(?P<number>\d{{1,2}})(?:st|nd|rd|th)?|(?P<last>last day)"
+    rf"|(?P<nth>first|second|third|fourth|fifth|last) (?P<name>[a-z]+))(?: of (?:the|every|each) month)?{_AT}"
+)
+_SINGLE = re.compile(
+    rf"(?:on |this |next )?(?P<day>today|tonight|tomorrow|(?:the )?day after tomorrow|(?!at )[a-z]+)?"
+    rf"(?: ?(?P<part>morning|afternoon|evening|night))?{_AT}?"
+)
+_AMOUNT = re.compile(
+    rf"(?:(?P<half>half an?|half)"
+    rf"|(?P<word>{'|'.join(_NUMBERS[1:])}|an?|other|second|third|couple of|a couple of)"
+    r"|(?P<decimal>\d{1,6}\.\d{1,3})) ?(?P<unit>[a-z]+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SingleTime:
+    """One time of the clock. It is due `days` after the day it was asked, or when `fields` first match."""
+
+    hour: int
+    minute: int
+    days: int | None
+    fields: str
+    """Five fields of cron; they count where `days` is None."""
+
+
+def in_fields(lower: str) -> str:
+    """A repeated schedule in plain words as `@NAME` or five fields of cron; empty if it is not one.
+
+    `lower` is lower case with single blanks. Raises `ScheduleError` where only the time is missing or wrong.
+    """
+    if lower in _ADVERBS:
+        return _ADVERBS[lower]
+    lower = re.sub(
+        r"\b(first|second|third|fourth|fifth) of (?=(?:the|every|each) month\b)",
+        lambda nth: f"{_ORDINALS[nth[1]]} of ",
+        lower,
+    )
+    lower = re.sub(r"^(every|each) (morning|afternoon|evening|night)(?= |$)", r"\1 day in the \2", lower)
+    if match := _MONTHLY.fullmatch(lower):
+        if match["number"]:
+            return _fields(match["times"], match["number"], "*")
+        if match["last"]:
+            return _fields(match["times"], "L", "*")
+        if (day := _DAY_NAMES.get(match["name"].removesuffix("s"))) is not None:
+            number = _DAYS.index(day)
+            which = f"{number}L" if match["nth"] == "last" else f"{number}#{_ORDINALS[match['nth']]}"
+            return _fields(match["times"], "*", which)
+    head, _, rest = lower.partition(" ")
+    if head in ("daily", "nightly"):
+        return in_fields(f"every day {rest}")
+    if head == "weekly" and rest:
+        return in_fields(f"every {rest.removeprefix('on ')}")
+    match = _REPEATED.fullmatch(lower)
+    if match is None or (days := _days(match["days"])) is None:
+        return ""
+    plural = match["days"].endswith("s") or days in _DAY_SETS.values()
+    if match["every"] in (None, "on ") and not plural:
+        return ""
+    if match["times"]:
+        return _fields(match["times"], "*", days, match["part"] or "")
+    if match["part"]:
+        hour, minute = _DAY_TIMES[match["part"]]
+        return f"{minute} {hour} * * {days}"
+    if match["days"] in ("day", "days"):
+        return ""
+    raise ScheduleError(f"{lower[:60]!r} names no time of the day; write {lower[:60]} at 9:00.")
+
+
+def single_time(lower: str) -> SingleTime | None:
+    """A single time in plain words: `tomorrow at 9am`, `monday at 14:30`, `at noon`; None if it is not one.
+
+    Raises `ScheduleError` where only the time is missing or wrong.
+    """
+    if re.fullmatch(r"noon|midday|midnight|\d{1,2}(?::\d{2})? ?(?:am|pm)", lower):
+        lower = f"at {lower}"
+    match = _SINGLE.fullmatch(lower)
+    if match is None or not (match["day"] or match["times"] or match["part"]):
+        return None
+    day = match["day"] or ""
+    if day and day not in ("today", "tonight", "tomorrow") and not day.endswith("tomorrow"):
+        if day not in _DAY_NAMES:
+            return None
+    elif not day and not lower.startswith(("at ", "@ ")):
+        return None
+    part = match["part"] or ("night" if day == "tonight" else "")
+    if match["times"] is None and not part:
+        raise ScheduleError(f"{lower[:60]!r} names no time of the day; write {lower[:60]} at 9:00.")
+    times = _clock(match["times"], part) if match["times"] else [_DAY_TIMES[part]]
+    if len(times) != 1:
+        return None
+    hour, minute = times[0]
+    if day in _DAY_NAMES:
+        return SingleTime(hour, minute, None, f"{minute} {hour} * * {_DAYS.index(_DAY_NAMES[day])}")
+    days = {"today": 0, "tonight": 0, "tomorrow": 1}.get(day, 2) if day else None
+    return SingleTime(hour, minute, days, f"{minute} {hour} * * *")
+
+
+def in_numbers(lower: str) -> str:
+    """A duration in words or decimals as plain digits, `half an hour` as `1800s`; others as they came."""
+    match = _AMOUNT.fullmatch(lower)
+    if match is None or (seconds := unit_seconds(match["unit"])) == 0:
+        return lower
+    if match["half"]:
+        amount = 0.5
+    elif match["decimal"]:
+        amount = float(match["decimal"])
+    else:
+        word = match["word"].removeprefix("a ")
+        small = {"a": 1, "an": 1, "other": 2, "second": 2, "third": 3, "couple of": 2}
+        amount = small[word] if word in small else _NUMBERS.index(word)
+    total = round(amount * seconds)
+    return f"{total}s" if total else lower
+
+
+def _days(text: str) -> str | None:
+    """Days as a field of cron; None for what names none."""
+    if (known := _DAY_SETS.get(text.removesuffix("s"))) is not None:
+        return known
+    span = re.fullmatch(r"([a-z]+) ?(?:-|to|through) ?([a-z]+)", text)
+    if span and (names := [_day(each) for each in span.groups()]) and None not in names:
+        first, last = (_DAYS.index(str(each)) for each in names)
+        return f"{first}-{last}" if first <= last else f"{first}-6,0-{last}"
+    found = [_day(each) for each in re.split(r",? and |, ?| ?& ?|/", text)]
+    if not found or None in found:
+        return None
+    return ",".join(str(_DAYS.index(str(each))) for each in dict.fromkeys(found))
+
+
+def _day(word: str) -> str | None:
+    return _DAY_NAMES.get(word) or _DAY_NAMES.get(word.removesuffix("s"))
+
+
+def _fields(times: str, day_of_month: str, days: str, part: str = "") -> str:
+    clock = _clock(times, part)
+    minutes = {minute for _, minute in clock}
+    if len(minutes) > 1:
+        raise ScheduleError(
+            "Times with different minutes are more than one schedule; make a job for each of them."
+        )
+    hours = ",".join(str(hour) for hour in sorted({hour for hour, _ in clock}))
+    return f"{minutes.pop()} {hours} {day_of_month} * {days}"
+
+
+def _clock(text: str, part: str = "") -> list[tuple[int, int]]:
+    """Hours and minutes of times of the day; `part` tells which 8 is meant in the evening."""
+    return list(dict.fromkeys(_time(each.strip(), part) for each in re.split(r",? and |,", text)))
+
+
+def _time(text: str, part: str) -> tuple[int, int]:
+    if text in _DAY_TIMES:
+        return _DAY_TIMES[text]
+    match = re.fullmatch(r"(\d{1,2})(?::(\d{2}))? ?(am|pm)?", text)
+    assert match is not None
+    hour, minute, half = int(match[1]), int(match[2] or 0), match[3]
+    if (half and not 1 <= hour <= 12) or hour > 23 or minute > 59:
+        raise ScheduleError(f"{text!r} is not a time of the day; write one such as 9:00, 21:30 or 9am.")
+    if half:
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    elif (part in ("afternoon", "evening") and 1 <= hour < 12) or (part == "night" and 6 <= hour < 12):
+        hour += 12
+    return hour, minute
+
 
 Kind = Literal["once", "interval", "cron"]
 LONGEST = 200

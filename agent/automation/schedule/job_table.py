@@ -1,4 +1,4 @@
-"""Jobs and runs as rows of the store. Plain functions on a connection, run as transactions."""
+"""Jobs and their runs in the store."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
 from agent.automation.schedule.deciding import DueTime, decide, following, never_due
 from agent.automation.schedule.job import Job, JobIntent, JobRun, JobState, unreadable
 from agent.automation.schedule.zones import ScheduleError
+from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import storable
 
 _RUN = ", ".join(field.name for field in fields(JobRun))
@@ -362,3 +364,11 @@ def next_after(connection: Connection, now: float) -> float | None:
         (now,),
     ).fetchone()
     return soonest
+
+
+RUNNER = "runner"
+
+
+def lease(folder: Path) -> SessionLock:
+    """The lock that one runner of a home holds."""
+    return SessionLock(folder, RUNNER)

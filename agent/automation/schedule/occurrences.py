@@ -12,9 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
-from agent.automation.schedule.cron_fields import CronFields, parse_cron
-from agent.automation.schedule.expression import Schedule
-from agent.automation.schedule.plain_words import SingleTime
+from agent.automation.schedule.expression import CronFields, Schedule, SingleTime, parse_cron
 from agent.automation.schedule.zones import changes, first_instant, offset_at, wall, zone
 
 END = datetime(9999, 1, 1, tzinfo=UTC)

@@ -19,7 +19,7 @@ from typing import Any
 
 from agent.automation.schedule import job_table as table
 from agent.automation.schedule.job import Job, JobRun, RunState
-from agent.automation.schedule.runner_lock import lease
+from agent.automation.schedule.job_table import lease
 from agent.core.store.connection import Database
 from agent.core.store.locks import SessionLock
 from agent.errors import HermesError

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from agent.automation.batch.results import ResultFolder, TaskResult
 from agent.automation.batch.run import BatchOptions, run_batch
-from agent.automation.batch.task import BatchTask
-from agent.automation.batch.task_file import NumberedTask
+from agent.automation.batch.task import BatchTask, NumberedTask
 from agent.automation.training.episode import reward_of
 from agent.core.home import PRIVATE_FILE
 from agent.errors import HermesError

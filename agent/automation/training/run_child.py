@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from agent.automation.batch.run import BatchOptions
-from agent.automation.batch.task_file import NumberedTask
+from agent.automation.batch.task import NumberedTask
 from agent.automation.evaluation.suite import bundled, read_suite
-from agent.automation.training.arena import read_environment
 from agent.automation.training.bandit import train
-from agent.automation.training.rollouts import RolloutGroup, roll_out
-from agent.automation.training.tinker import TinkerWeights
+from agent.automation.training.episode import read_environment
+from agent.automation.training.rollouts import RolloutGroup, TinkerWeights, roll_out
 from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
-from agent.automation.training_runs.configuration import TrainingConfiguration, edited
-from agent.automation.training_runs.records import TrainingRun, run_lock
+from agent.automation.training_runs.records import TrainingConfiguration, TrainingRun, edited, run_lock
 from agent.errors import HermesError
 from agent.session.spending.budget import Budget
 

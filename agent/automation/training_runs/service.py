@@ -21,13 +21,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent.automation.training_runs.configuration import (
+from agent.automation.training_runs.records import (
+    LOG,
     TrainingConfiguration,
+    TrainingRun,
+    all_runs,
     edited,
+    find_run,
     read_configuration,
+    run_lock,
     write_json,
 )
-from agent.automation.training_runs.records import LOG, TrainingRun, all_runs, find_run, run_lock
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import HermesError
 from tools.extras import missing

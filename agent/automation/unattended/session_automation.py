@@ -6,9 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from agent.automation.schedule.book import JobBook
-from agent.automation.schedule.needs import JobNeeds
-from agent.automation.schedule.session_jobs import SessionJobs
+from agent.automation.schedule.book import JobBook, JobNeeds, SessionJobs
 from agent.automation.training_runs.service import SessionTraining
 from agent.automation.unattended.commands import UnattendedCommands
 from agent.session.wiring.absent import NO_TRAINING

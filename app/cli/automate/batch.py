@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry the subcommand out; 0 when all tasks are done and their checks hold, 1 when not."""
     from agent.automation.batch.results import ResultFolder
     from agent.automation.batch.run import BatchOptions, run_batch
-    from agent.automation.batch.task_file import read_tasks
+    from agent.automation.batch.task import read_tasks
     from agent.session.spending.budget import Budget
 
     tasks = read_tasks(args.file)
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chances(text: str) -> dict[str, float]:
-    from agent.automation.batch.distribution import distribution_of
+    from agent.automation.batch.task import distribution_of
     from agent.errors import ConfigError
 
     try:

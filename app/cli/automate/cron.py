@@ -240,8 +240,7 @@ def _work_on(args: argparse.Namespace) -> None:
 
 
 async def _with_book(home: Home, args: argparse.Namespace) -> None:
-    from agent.automation.schedule.book import JobBook
-    from agent.automation.schedule.needs import JobNeeds
+    from agent.automation.schedule.book import JobBook, JobNeeds
 
     async with await open_store(home) as store:
         book = JobBook(store.database, home.schedule, needs=JobNeeds(home))

@@ -58,7 +58,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from agent.automation.batch.run import BatchOptions
-    from agent.automation.evaluation.calibration import calibrate
+    from agent.automation.evaluation.agreement import calibrate
     from agent.automation.evaluation.run import require_folder, run_suite
     from agent.automation.evaluation.suite import read_suite
     from agent.session.spending.budget import Budget
@@ -117,8 +117,7 @@ def _tell_asking(model: str, done: int, pairs: int) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    from agent.automation.evaluation.comparison import compare
-    from agent.automation.evaluation.figures import read_result
+    from agent.automation.evaluation.figures import compare, read_result
 
     found = compare(read_result(args.first), read_result(args.second), args.seed)
     if args.as_json:
@@ -128,8 +127,7 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _judge(args: argparse.Namespace) -> None:
-    from agent.automation.evaluation.agreement import pairs_in
-    from agent.automation.evaluation.calibration import calibrate
+    from agent.automation.evaluation.agreement import calibrate, pairs_in
 
     pairs = None if args.pairs is None else pairs_in(args.pairs)
     found = asyncio.run(
@@ -157,7 +155,7 @@ def _list(args: argparse.Namespace) -> None:
 
 def _export(args: argparse.Namespace) -> None:
     from agent.automation.evaluation.figures import read_result
-    from agent.automation.evaluation.wandb_run import write_run
+    from agent.automation.evaluation.report import write_run
 
     result = read_result(args.result)
     folder = args.result if args.result.is_dir() else args.result.parent
@@ -173,7 +171,7 @@ async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
     """The log, with the conversations of the sessions that are still there; secrets masked."""
     from datetime import UTC, datetime
 
-    from agent.automation.evaluation.inspect_log import inspect_log
+    from agent.automation.evaluation.report import inspect_log
     from agent.core.config.known_secrets import secrets_of_home
     from agent.core.home import Home
     from agent.core.store.export import masked

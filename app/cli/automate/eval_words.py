@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.automation.evaluation.agreement import Calibration
-    from agent.automation.evaluation.comparison import ResultComparison
-    from agent.automation.evaluation.figures import SuiteResult
+    from agent.automation.evaluation.figures import ResultComparison, SuiteResult
 
 _MOST_NAMES = 20
 _VERDICTS = {"A": "A is better", "B": "B is better", "none": "No difference that chance would not make"}

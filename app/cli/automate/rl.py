@@ -144,8 +144,8 @@ def _atropos(args: argparse.Namespace) -> None:
 
 
 async def _hand_in(args: argparse.Namespace) -> dict[str, int]:
-    from agent.automation.training.arena import read_environment
     from agent.automation.training.atropos import AtroposClient
+    from agent.automation.training.episode import read_environment
     from agent.automation.training.rollouts import roll_out
 
     tasks = await asyncio.to_thread(read_environment, args.env)
@@ -189,8 +189,8 @@ def _options(args: argparse.Namespace) -> Any:
 
 
 def _train(args: argparse.Namespace) -> None:
-    from agent.automation.training.arena import read_environment
     from agent.automation.training.bandit import train
+    from agent.automation.training.episode import read_environment
 
     try:
         ways = [line.strip() for line in args.prompts.read_text("utf-8").splitlines() if line.strip()]
@@ -237,8 +237,8 @@ def _tinker(args: argparse.Namespace) -> None:
 
 
 async def _weights_trained(args: argparse.Namespace) -> list[WeightStep]:
-    from agent.automation.training.arena import read_environment
-    from agent.automation.training.tinker import TinkerWeights
+    from agent.automation.training.episode import read_environment
+    from agent.automation.training.rollouts import TinkerWeights
     from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
 
     def told(step: WeightStep) -> None:

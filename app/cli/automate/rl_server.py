@@ -27,8 +27,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from agent.automation.training.arena import Arena, open_arena
-from agent.automation.training.episode import ActionError, Episode, completion_of
+from agent.automation.training.episode import ActionError, Arena, Episode, completion_of, open_arena
 from agent.core.messages import ModeName
 from agent.errors import ConfigError, HermesError
 from app.version import version

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 async def _schedule(app: AppContext, _argument: str) -> None:
-    from agent.automation.schedule.book import JobBook
-    from agent.automation.schedule.needs import JobNeeds
+    from agent.automation.schedule.book import JobBook, JobNeeds
     from agent.core.config.known_secrets import secrets_of_home
     from agent.core.home import Home
     from agent.core.store.store import Store

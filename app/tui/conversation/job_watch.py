@@ -61,7 +61,7 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
     await asyncio.sleep(SETTLED)
     await yielding_thread(_read_parts)
     from agent.automation.schedule.book import JobBook
-    from agent.automation.schedule.heartbeats import Heartbeats
+    from agent.automation.schedule.heartbeat import Heartbeats
     from agent.core.config.loader import load
     from agent.core.home import Home
     from agent.core.store.store import Store
@@ -107,7 +107,7 @@ async def _beside(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callab
 def _read_parts() -> None:
     """Read what looks at jobs. On the event loop it would make a key wait for 150 ms."""
     from agent.automation.schedule.book import JobBook  # noqa: F401
-    from agent.automation.schedule.heartbeats import Heartbeats  # noqa: F401
+    from agent.automation.schedule.heartbeat import Heartbeats  # noqa: F401
     from agent.core.config.loader import load  # noqa: F401
     from agent.core.home import Home  # noqa: F401
     from agent.core.store.store import Store  # noqa: F401

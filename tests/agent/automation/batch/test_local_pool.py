@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.automation.batch import local_pool
+from agent.automation.batch import pools
 from agent.automation.batch.attempt import AssignedTask, Conditions
 from agent.automation.batch.folder import WorkspaceNotLaidError, lay_workspace
-from agent.automation.batch.local_pool import LocalPool, WorkerDiedError
+from agent.automation.batch.pools import LocalPool, WorkerDiedError
 from agent.automation.batch.results import ResultFolder
 from agent.automation.batch.task import task_of
 
@@ -30,7 +30,7 @@ async def test_a_worker_whose_answer_is_none_is_ended_so_that_its_task_does_not_
 ):
     """The process lives on after its line, as one does in which a library prints to the wrong place."""
     program = _SAYS.format(line=line).replace("{", "{{").replace("}", "}}")
-    monkeypatch.setattr(local_pool, "_START", program)
+    monkeypatch.setattr(pools, "_START", program)
     folder = ResultFolder(tmp_path)
     lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     pool = LocalPool(Conditions(folder=folder, settings={}, environ={}), 1, lock)

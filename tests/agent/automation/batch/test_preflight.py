@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.automation.batch.distribution import distribution_of
-from agent.automation.batch.preflight import refuse_unknown_toolsets
-from agent.automation.batch.task_file import read_tasks
+from agent.automation.batch.run import refuse_unknown_toolsets
+from agent.automation.batch.task import distribution_of, read_tasks
 from agent.errors import ConfigError
 
 

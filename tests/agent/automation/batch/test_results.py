@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.automation.batch.attempt import SharedStore
 from agent.automation.batch.results import Begun, ResultFolder, ResultsNotWrittenError, TaskResult
-from agent.automation.batch.shared_store import SharedStore
 
 
 def result(key: str, outcome: str = "done") -> TaskResult:

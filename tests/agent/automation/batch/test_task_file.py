@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.automation.batch.distribution import distribution_of, drawn
-from agent.automation.batch.task_file import read_tasks
+from agent.automation.batch.task import distribution_of, drawn, read_tasks
 from agent.errors import ConfigError
 from agent.session.spending.budget import Budget
 

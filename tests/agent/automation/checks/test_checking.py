@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.automation.checks.check import checks_of
-from agent.automation.checks.checking import Evidence, carry_out
+from agent.automation.checks.check import Evidence, carry_out, checks_of
 from agent.errors import ConfigError
 
 
@@ -124,7 +123,7 @@ _SLOW, _ENDLESS = "^(a|aa)+$", "a" * 90 + "b"
 async def test_a_pattern_that_takes_for_ever_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: Any, answer: str
 ):
-    monkeypatch.setattr("agent.automation.checks.pattern.SECONDS", 0.05)
+    monkeypatch.setattr("agent.automation.checks.check.SECONDS", 0.05)
     here = evidence(tmp_path, answer)
     (tmp_path / "a.txt").write_text(_ENDLESS)
     (result,) = await carry_out(checks_of([check]), here)

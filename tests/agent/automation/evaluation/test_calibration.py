@@ -17,11 +17,10 @@ from agent.automation.evaluation.agreement import (
     CalibrationSet,
     JudgeAgreement,
     bundled_pairs,
+    calibrate,
     pairs_in,
 )
-from agent.automation.evaluation.calibration import calibrate
-from agent.automation.evaluation.comparison import compare
-from agent.automation.evaluation.figures import RunFigures, SuiteResult, read_result
+from agent.automation.evaluation.figures import RunFigures, SuiteResult, compare, read_result
 from agent.automation.evaluation.report import page
 from tests.support.model_server import ModelServer
 from tests.support.replies import say

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent.automation.evaluation.comparison import compare
-from agent.automation.evaluation.figures import RunFigures, SuiteResult, read_result
-from agent.automation.evaluation.inspect_log import inspect_log
-from agent.automation.evaluation.wandb_run import write_run
+from agent.automation.evaluation.figures import RunFigures, SuiteResult, compare, read_result
+from agent.automation.evaluation.report import inspect_log, write_run
 from agent.core.store.nodes import Node
 from agent.errors import ConfigError
 

@@ -8,10 +8,9 @@ from math import comb, isclose
 
 import pytest
 
-from agent.automation.evaluation.comparison import compare
-from agent.automation.evaluation.figures import RunFigures, SuiteResult
+from agent.automation.evaluation.agreement import bootstrap, kappa, paired_p, pass_at, wilson
+from agent.automation.evaluation.figures import RunFigures, SuiteResult, compare
 from agent.automation.evaluation.report import page
-from agent.automation.evaluation.statistics import bootstrap, kappa, paired_p, pass_at, wilson
 from agent.errors import ConfigError
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from agent.automation.schedule import job_table as table
 from agent.automation.schedule.book import JobBook
-from agent.automation.schedule.heartbeat import FILE, is_active
-from agent.automation.schedule.heartbeats import Heartbeats, last_session
+from agent.automation.schedule.heartbeat import FILE, Heartbeats, is_active, last_session
 from agent.automation.schedule.job import Job, JobRun
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
 from agent.automation.schedule.zones import ScheduleError

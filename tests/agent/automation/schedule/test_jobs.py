@@ -15,8 +15,8 @@ from agent.automation.schedule import job_table as table
 from agent.automation.schedule.book import JobBook, job_json
 from agent.automation.schedule.delivery import append
 from agent.automation.schedule.job import Job, JobRun
+from agent.automation.schedule.job_table import lease
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
-from agent.automation.schedule.runner_lock import lease
 from agent.automation.schedule.unit import installation
 from agent.automation.schedule.zones import ScheduleError
 from agent.core.store.store import Store
@@ -382,7 +382,7 @@ async def test_an_edit_that_cannot_be_is_refused_and_changes_nothing(
 HOLDER = """
 import sys, time
 from pathlib import Path
-from agent.automation.schedule.runner_lock import lease
+from agent.automation.schedule.job_table import lease
 assert lease(Path(sys.argv[1])).acquire()
 print("held", flush=True)
 time.sleep(60)

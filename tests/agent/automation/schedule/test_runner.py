@@ -11,8 +11,8 @@ import pytest
 
 from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.job import Job, JobRun
+from agent.automation.schedule.job_table import lease
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
-from agent.automation.schedule.runner_lock import lease
 from agent.core.store.store import Store
 from tests.agent.automation.schedule.sample import HOUR, START, Clock, delivery
 

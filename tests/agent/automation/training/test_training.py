@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from agent.automation.batch.run import BatchOptions
-from agent.automation.batch.task_file import read_tasks
+from agent.automation.batch.task import read_tasks
 from agent.automation.training.atropos import AtroposClient, AtroposError
 from agent.automation.training.bandit import softmax, train, updated
+from agent.automation.training.episode import MASKED, sequence_of
 from agent.automation.training.rollouts import RolloutGroup, roll_out
-from agent.automation.training.tokens import MASKED, sequence_of
 from agent.core.store.nodes import Node
 from agent.errors import ConfigError, HermesError
 from tests.support.model_server import ModelServer, Rules

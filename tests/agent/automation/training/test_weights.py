@@ -12,10 +12,16 @@ import pytest
 
 from agent.automation.batch.results import TaskResult
 from agent.automation.batch.run import BatchOptions
-from agent.automation.batch.task_file import read_tasks
-from agent.automation.training.rollouts import Rollout, RolloutGroup
-from agent.automation.training.tinker import Completion, TinkerWeights, WeightDatum, data_of
-from agent.automation.training.tokens import MASKED, NO_LOGPROB, TokenSequence
+from agent.automation.batch.task import read_tasks
+from agent.automation.training.episode import MASKED, NO_LOGPROB, TokenSequence
+from agent.automation.training.rollouts import (
+    Completion,
+    Rollout,
+    RolloutGroup,
+    TinkerWeights,
+    WeightDatum,
+    data_of,
+)
 from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
 from agent.errors import ConfigError
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.automation.training_runs.configuration import TrainingConfiguration, edited
-from agent.automation.training_runs.records import TrainingRun, all_runs
+from agent.automation.training_runs.records import TrainingConfiguration, TrainingRun, all_runs, edited
 from agent.errors import ConfigError
 from agent.events import ToolFinished, TurnEnded
 from tests.support.engines import Bench, bench
