@@ -18,9 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.knowledge.skills.discover import BrokenSkill, SkillIndex, SkillRoot
-from agent.knowledge.skills.frontmatter import validate
-from agent.knowledge.skills.skill import Skill, linked_files, read_text
+from agent.knowledge.skills.catalog import BrokenSkill, SkillIndex, SkillRoot
+from agent.knowledge.skills.skill import Skill, linked_files, read_text, validate
 
 
 def loaded(folder: Path) -> Skill | BrokenSkill:

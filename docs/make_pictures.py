@@ -32,7 +32,7 @@ from agent.core.home import Home
 from agent.core.store.nodes import Node
 from agent.events import AgentEnded, AgentProgressed, AgentStarted, Noticed, QueueChanged, TextAdded
 from agent.knowledge.context.compaction import CompactionPlan
-from agent.knowledge.context.fold import ContextFold, fold_text
+from agent.knowledge.context.message_history import ContextFold, fold_text
 from agent.model.detect import DetectedServer
 from agent.model.model_choices import ModelChoice, choices, served
 from agent.session.conversation.stored_sessions import StoredSessions

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from agent.events import ToolFinished
-from agent.knowledge.context.system_prompt import layers
+from agent.knowledge.context.layer import layers
 from agent.model.format_registry import FORMATS
 from app.cli.console import Console
 from app.cli.sessions.oneshot import JsonView

@@ -23,11 +23,11 @@ from agent.errors import ConfigError, HermesError
 from agent.integrations.browser.profile import ProfileConsent
 from agent.integrations.gateways.book import GatewayBook
 from agent.integrations.gateways.people import Person
-from agent.integrations.hooks.consent import HookConsent
-from agent.integrations.mcp.agreement import ServerAgreement
+from agent.integrations.hooks.session_hooks import HookConsent
+from agent.integrations.mcp.server_config import ServerAgreement
 from agent.integrations.plugins.consent import ConsentFile, PluginConsent
-from agent.integrations.plugins.enabling import withdraw
-from agent.knowledge.context.allowed_passages import allowed_places, keep_back
+from agent.integrations.plugins.installing import withdraw
+from agent.knowledge.context.quarantine import allowed_places, keep_back
 from agent.knowledge.skills.hub.lock import LockedSkill, LockFile
 from agent.safety import grants
 

@@ -23,7 +23,7 @@ from tools.kit.children import framed
 
 MODULES = frozenset(
     {
-        "agent.knowledge.canvas.events",
+        "agent.knowledge.canvas.documents",
         "agent.session.history.branch_comparison",
         "agent.knowledge.context.prefix_ledger",
         "agent.knowledge.context.context_table",
@@ -32,16 +32,15 @@ MODULES = frozenset(
         "agent.core.event_data",
         "agent.events",
         "agent.core.messages",
-        "agent.integrations.mcp.forms",
-        "agent.integrations.mcp.health",
+        "agent.integrations.mcp.server_requests",
         "agent.integrations.mcp.server_state",
         "agent.model.detect",
         "agent.model.protocol",
         "agent.session.attempts.parallel_attempts",
         "agent.session.options",
         "agent.session.subagents.agents",
-        "agent.integrations.plugins.commands",
-        "agent.integrations.plugins.failure",
+        "agent.integrations.plugins.registrations",
+        "agent.integrations.plugins.process",
         "agent.safety.grants",
         "agent.integrations.server_events",
         "agent.safety.verdict",

@@ -9,7 +9,7 @@ from agent.core.event_data import FormReply
 from agent.events import Asked, Event
 
 if TYPE_CHECKING:
-    from agent.integrations.mcp.forms import FormField
+    from agent.integrations.mcp.server_requests import FormField
 
 
 @dataclass(frozen=True, kw_only=True)

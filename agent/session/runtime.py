@@ -16,14 +16,13 @@ from agent.core.store.connection import Database
 from agent.core.store.store import Store
 from agent.errors import ConfigError
 from agent.events import Noticed
-from agent.integrations.hooks.consent import HookConsent
-from agent.integrations.hooks.session_hooks import SessionHooks
-from agent.integrations.mcp.prompts import with_prompts
-from agent.integrations.plugins.skill_catalog import catalog_for
+from agent.integrations.hooks.session_hooks import HookConsent, SessionHooks
+from agent.integrations.mcp.tools import with_prompts
+from agent.integrations.plugins.shelf import catalog_for
 from agent.integrations.web.services import WebServices, open_web
-from agent.knowledge.memory.keeper import SessionMemory
+from agent.knowledge.memory.service import SessionMemory
 from agent.knowledge.recall.recall import Recall
-from agent.knowledge.skills.offer import SaveOffer
+from agent.knowledge.skills.viewing import SaveOffer
 from agent.model.effort import SessionEffort
 from agent.model.providers import secret_variables
 from agent.model.transport.waits import RetryPolicy

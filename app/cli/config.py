@@ -203,8 +203,7 @@ def _trust(args: argparse.Namespace) -> None:
 
 def _trust_skills(home: Home, folder: Path) -> bool:
     """Trust the skills that a project brings, and say which; False if it brings none."""
-    from agent.knowledge.skills.discover import SkillIndex
-    from agent.knowledge.skills.project import read_project_skills, trust_skills
+    from agent.knowledge.skills.catalog import SkillIndex, read_project_skills, trust_skills
 
     project = read_project_skills(home, folder)
     if project is None:

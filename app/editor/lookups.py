@@ -49,7 +49,7 @@ def known_models(workspace: Path) -> Sequence[ModelChoice]:
 def known_skills(workspace: Path) -> list[tuple[str, str]]:
     """Name and description of each skill there."""
     from agent.core.config.loader import load
-    from agent.integrations.plugins.skill_catalog import catalog_for
+    from agent.integrations.plugins.shelf import catalog_for
 
     home = Home.locate()
     catalog = catalog_for(home, workspace, load(home, dict(os.environ), workspace).settings)

@@ -19,7 +19,7 @@ from agent.events import (
     QuestionAsked,
     Reply,
 )
-from agent.integrations.mcp.forms import filled_form
+from agent.integrations.mcp.server_requests import filled_form
 from agent.integrations.server_events import FormAsked
 from app.tui.questions import budget_words as budget
 from app.tui.questions.approval_words import one_line, reached, reasons

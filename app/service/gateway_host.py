@@ -17,7 +17,7 @@ from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.events import Asked, Event
 from agent.integrations.gateways.adapter import CallAnswer, PlatformCall
-from agent.integrations.gateways.all_gateways import AllGateways
+from agent.integrations.gateways.running_gateway import AllGateways
 from agent.session.wiring.voice_messages import transcribed
 from app.service.bodies import ATTACHMENTS, body_of
 from app.service.doors import HeadIdentity, TurnedAwayError

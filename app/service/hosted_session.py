@@ -26,7 +26,7 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
-from agent.knowledge.canvas.events import CanvasChanged
+from agent.knowledge.canvas.documents import CanvasChanged
 from agent.session.options import Options
 from app.service.answers import reply_of, scope_of
 from app.service.doors import HeadIdentity, TurnedAwayError

@@ -25,7 +25,7 @@ from agent.core.attachments import AttachmentStore
 from agent.core.config.loader import load
 from agent.core.home import Home, private_folder
 from agent.errors import ConfigError
-from agent.integrations.gateways.all_gateways import AllGateways
+from agent.integrations.gateways.running_gateway import AllGateways
 from app.running_service import ServicePlace
 from app.service.connection import GuardedProtocol
 from app.service.credentials import Credentials

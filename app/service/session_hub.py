@@ -11,7 +11,7 @@ from typing import Any
 from agent.core.config.known_secrets import secrets_of_home
 from agent.core.home import Home
 from agent.errors import HermesError, StoreError
-from agent.integrations.gateways.homes import surface_of
+from agent.integrations.gateways.people import surface_of
 from agent.session.options import Options
 from app.service.doors import TurnedAwayError
 from app.service.hosted_session import HostedSession

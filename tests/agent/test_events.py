@@ -10,7 +10,7 @@ from pathlib import Path
 from agent import events
 from agent.events import ApprovalAsked, Event, QuestionAsked, ToolFinished
 from agent.integrations import server_events
-from agent.knowledge.canvas import events as canvas_events
+from agent.knowledge.canvas import documents as canvas_events
 from tools.results import DiffDetail, Display
 
 DOC = Path(__file__).parents[2] / "docs" / "events.md"

@@ -14,7 +14,7 @@ from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.events import Noticed, PrefixBroken, ToolFinished, ToolStarted
 from agent.integrations.mcp.catalog import listed, save_catalog
-from agent.integrations.mcp.declared import declared_servers
+from agent.integrations.mcp.server_config import declared_servers
 from agent.model.protocol import ToolSpec
 from agent.session.further_tools import divided, size
 from tests.support import plain_server

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.config.sections import MessengerSettings
-from agent.integrations.gateways.adapter import Adapter, GatewayContext, Incoming
-from agent.integrations.gateways.kinds import gateway_kind, make_adapter
+from agent.integrations.gateways.adapter import Adapter, GatewayContext, Incoming, gateway_kind, make_adapter
 
 PATIENCE = 20.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from agent.integrations.gateways.kinds import limits_of
+from agent.integrations.gateways.adapter import limits_of
 from tests.support.chat_kills import ALL_PLATFORMS
 from tests.support.chat_platform import LocalPlatform
 

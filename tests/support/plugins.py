@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.home import Home
-from agent.integrations.plugins.enabling import Agreement, PluginEnvironment, enable
+from agent.integrations.plugins.installing import Agreement, PluginEnvironment, enable
 from agent.integrations.plugins.registrations import Registrations
 from agent.integrations.plugins.shelf import find
 

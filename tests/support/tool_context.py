@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.events import Event
-from agent.knowledge.canvas.board import LiveCanvases
-from agent.knowledge.canvas.documents import CanvasDocuments
+from agent.knowledge.canvas.documents import CanvasDocuments, LiveCanvases
 from agent.session.wiring.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.knowledge.memory.keeper import SessionMemory
-from agent.knowledge.memory.service import MemoryFiles
+from agent.knowledge.memory.service import MemoryFiles, SessionMemory
 from tests.support.tool_context import FakeAsker, FakeContext
 from tools import memory_tool
 from tools.registry import registry

@@ -56,7 +56,7 @@ class JobNeeds:
 
 
 def _missing_skill(home: Home, settings: Settings, folder: Path, intent: JobIntent) -> str:
-    from agent.integrations.plugins.skill_catalog import catalog_for
+    from agent.integrations.plugins.shelf import catalog_for
 
     if not intent.skills:
         return ""
@@ -93,8 +93,8 @@ def _missing_toolset(home: Home, settings: Settings, folder: Path, intent: JobIn
 
 def _brought(home: Home, settings: Settings, folder: Path) -> tuple[str, ...]:
     """Toolsets and tools of MCP servers and plugins, which only an open session has in its registry."""
-    from agent.integrations.mcp.declared import declared_servers
-    from agent.integrations.mcp.names import PREFIX, plain_name
+    from agent.integrations.mcp.catalog import PREFIX, plain_name
+    from agent.integrations.mcp.server_config import declared_servers
     from agent.integrations.plugins.shelf import find_agreed
 
     declared = declared_servers(settings, home.servers, folder)

@@ -4,21 +4,103 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from agent.core.home import Home
-from agent.integrations.browser.network import BrowserNetwork
-from agent.integrations.browser.pipe import PipeTransport
-from agent.integrations.browser.profile import BrowserProfile
-from agent.integrations.plugins.boundary import GrantedPaths, plugin_policy
+from agent.core.net.exchange import Decide, ProxyRefusal, way_out
+from agent.core.net.proxy import EgressProxy
+from agent.integrations.browser.profile import BrowserProfile, Lifting
+from agent.integrations.plugins.process import GrantedPaths, plugin_policy
+from agent.safety.sandbox.filtered import PROXY_PORT, OpenedSpace, open_space
 from agent.safety.sandbox.landlock import interpreter
 from tools.kit.children import kill_child, start_child
 from tools.results import ToolError
-from tools.services.sandbox import Sandbox, SandboxLimits, SandboxPolicy, Wrapped
+from tools.services.sandbox import NetworkSpace, Sandbox, SandboxLimits, SandboxPolicy, Wrapped
+
+_LARGEST = 1 << 29
+"""Bytes of one message."""
+
+
+class PipeTransport:
+    """`reading` and `writing` are descriptors that belong to it from now on; `open` before use."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading, self._writing = reading, writing
+        self._reader = asyncio.StreamReader(limit=_LARGEST)
+        self._transports: list[asyncio.BaseTransport] = []
+        self._out: asyncio.WriteTransport | None = None
+
+    async def open(self) -> None:
+        """Connect both ends to the loop."""
+        loop = asyncio.get_running_loop()
+        protocol = asyncio.StreamReaderProtocol(self._reader)
+        into, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(self._reading, "rb", 0))
+        out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(self._writing, "wb", 0))
+        self._out = out
+        self._transports = [into, out]
+
+    def send(self, message: bytes) -> None:
+        if self._out is None or self._out.is_closing():
+            raise BrokenPipeError("the browser has gone")
+        self._out.write(message + b"\0")
+
+    async def receive(self) -> bytes:
+        try:
+            return (await self._reader.readuntil(b"\0"))[:-1]
+        except asyncio.IncompleteReadError as error:
+            raise EOFError from error
+        except asyncio.LimitOverrunError as error:
+            raise EOFError("a message of the browser is too long") from error
+
+    def close(self) -> None:
+        """Close both ends, which also ends the browser."""
+        for each in self._transports:
+            with suppress(Exception):
+                each.close()
+
+
+class BrowserNetwork:
+    """Opened before the browser starts, closed after it ended. Both block."""
+
+    def __init__(
+        self,
+        bubblewrap: str,
+        decide: Decide,
+        lifting: Lifting,
+        secrets: Mapping[str, str],
+        environ: Mapping[str, str],
+        told: Callable[[ProxyRefusal], None],
+    ) -> None:
+        """`bubblewrap` is the path of the program, empty where there is none. Raises `ToolError`."""
+        self._opened: OpenedSpace | None = open_space(bubblewrap) if bubblewrap else None
+        self._proxy = EgressProxy(
+            decide, secrets=secrets, told=told, network=way_out(environ), lifting=lifting
+        )
+        self._proxy.start()
+        if self._opened is not None:
+            listener, self.port = self._opened.listeners[PROXY_PORT], PROXY_PORT
+        else:
+            listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+            self.port = listener.getsockname()[1]
+        self._proxy.listen(listener)
+
+    @property
+    def space(self) -> NetworkSpace | None:
+        """What the browser joins; None where it shares that of this machine."""
+        return None if self._opened is None else self._opened.space
+
+    def close(self) -> None:
+        """Break every connection off."""
+        self._proxy.close()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
 
 _LIMITS = SandboxLimits(processes=2048, files=8192)
 _ENDING = 5.0

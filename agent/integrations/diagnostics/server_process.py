@@ -4,16 +4,284 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from agent.integrations.diagnostics.findings import Finding, findings_of
-from agent.integrations.diagnostics.framing import FramingError, packed, read_message
-from agent.integrations.diagnostics.languages import ServerKind
 from tools.kit.children import end_child, kill_group, start_child
+from tools.services.diagnostics import FileEdit
 from tools.services.sandbox import Wrapped
 from tools.text.safe_text import clean
+from tools.text.words import brief
+
+LARGEST = 8_000_000
+"""Bytes of one message."""
+_LARGEST_HEAD = 4_096
+_MUCH = 100_000
+"""Bytes from which on a message is read off the event loop."""
+_LENGTH = re.compile(rb"^content-length:[ \t]*([0-9]{1,10})[ \t]*$", re.IGNORECASE | re.MULTILINE)
+
+
+class FramingError(Exception):
+    """What came is no message; the text says why, as a clause."""
+
+
+def packed(message: Mapping[str, Any]) -> bytes:
+    """A message as bytes."""
+    data = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+    return b"Content-Length: %d\r\n\r\n" % len(data) + data
+
+
+async def read_message(reader: asyncio.StreamReader) -> tuple[dict[str, Any], int] | None:
+    """The next message and its bytes; None at the end. Raises `FramingError`."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError as error:
+        raise FramingError("it sent something else than messages") from error
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    found = _LENGTH.search(head.replace(b"\r", b""))
+    if found is None or len(head) > _LARGEST_HEAD:
+        raise FramingError("it sent something else than messages")
+    size = int(found.group(1))
+    if size > LARGEST:
+        raise FramingError(f"it sent a message of {size:,} bytes")
+    try:
+        data = await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    try:
+        message = await asyncio.to_thread(json.loads, data) if size > _MUCH else json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FramingError("it sent a message that is no JSON") from error
+    if not isinstance(message, dict):
+        raise FramingError("it sent a message that is no object")
+    return message, size
+
+
+MOST_SHOWN = 10
+"""Findings of one edit that are told; the rest is counted."""
+MOST_KEPT = 2_000
+"""Findings of one file that are read."""
+_MESSAGE = 300
+_WORDS = {1: "error", 2: "warning"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing a server found. Line and column count from 1."""
+
+    line: int
+    column: int
+    severity: int
+    """1: error, 2: warning."""
+    message: str
+    origin: str
+    """Who found it, with the name of its rule."""
+
+    @property
+    def kind(self) -> tuple[int, str, str]:
+        """What stays the same when lines above it come or go."""
+        return self.severity, self.message, self.origin
+
+    def words(self, path: str) -> str:
+        """`src/a.py:3:5 error: it is not defined [Pyright reportUndefined]`."""
+        origin = f" [{self.origin}]" if self.origin else ""
+        return f"{path}:{self.line}:{self.column} {_WORDS[self.severity]}: {self.message}{origin}"
+
+
+def findings_of(items: Any) -> tuple[Finding, ...]:
+    """Errors and warnings in a list of diagnostics; what is malformed, or merely a hint, is left out."""
+    if not isinstance(items, list):
+        return ()
+    read = (_finding(item) for item in items[:MOST_KEPT])
+    return tuple(each for each in read if each is not None)
+
+
+def _finding(item: Any) -> Finding | None:
+    if not isinstance(item, Mapping) or not isinstance(item.get("message"), str):
+        return None
+    severity = item.get("severity", 1)
+    if severity not in _WORDS:
+        return None
+    try:
+        start = item["range"]["start"]
+        line, column = int(start["line"]) + 1, int(start["character"]) + 1
+    except (KeyError, TypeError, ValueError):
+        return None
+    code = item.get("code")
+    origin = " ".join(str(part) for part in (item.get("source"), code) if isinstance(part, str | int))
+    return Finding(
+        line=line,
+        column=column,
+        severity=severity,
+        message=brief(item["message"][: 4 * _MESSAGE], _MESSAGE),
+        origin=brief(origin[:320]),
+    )
+
+
+def news(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
+    """What is found after an edit and was not before, errors first; where lines moved does not matter."""
+    known = Counter(each.kind for each in before)
+    fresh: list[Finding] = []
+    for each in sorted(after, key=lambda each: (each.line, each.column)):
+        if known[each.kind] > 0:
+            known[each.kind] -= 1
+        else:
+            fresh.append(each)
+    return sorted(fresh, key=lambda each: each.severity)
+
+
+def report(found: Sequence[tuple[str, Finding]], pending: Sequence[str]) -> dict[str, Any] | None:
+    """What the result of an edit says: findings by path, and servers that are not ready yet."""
+    said: dict[str, Any] = {}
+    if found:
+        ordered = sorted(found, key=lambda each: each[1].severity)
+        said["new"] = [finding.words(path) for path, finding in ordered[:MOST_SHOWN]]
+        if len(ordered) > MOST_SHOWN:
+            said["more"] = len(ordered) - MOST_SHOWN
+    if pending:
+        said["still_running"] = list(pending)
+    return said or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerKind:
+    """One language server that may be installed."""
+
+    command: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What it is started with, in its own terms."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that lead what it writes into its own folder, which stands for `{folder}`."""
+    settle: float = 0.15
+    """Seconds without a further message after which what it published counts as complete."""
+    publishes_too: bool = False
+    """Whether it says more unasked than where it is asked for what it finds."""
+    silent_when_same: bool = False
+    """Whether it says nothing when an edit changed nothing for it."""
+
+    @property
+    def name(self) -> str:
+        return Path(self.command[0]).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """A language with its servers, best first."""
+
+    name: str
+    files: Mapping[str, str]
+    """Endings of its files, each with what the protocol calls their language."""
+    servers: tuple[ServerKind, ...]
+
+
+LANGUAGES: tuple[Language, ...] = (
+    Language(
+        name="python",
+        files={".py": "python", ".pyi": "python"},
+        servers=(
+            ServerKind(command=("pyright-langserver", "--stdio")),
+            ServerKind(command=("pylsp",), settle=0.3),
+            ServerKind(command=("ruff", "server"), env={"RUFF_CACHE_DIR": "{folder}/cache/ruff"}),
+        ),
+    ),
+    Language(
+        name="typescript",
+        files={
+            ".ts": "typescript",
+            ".mts": "typescript",
+            ".cts": "typescript",
+            ".tsx": "typescriptreact",
+            ".js": "javascript",
+            ".mjs": "javascript",
+            ".cjs": "javascript",
+            ".jsx": "javascriptreact",
+        },
+        # It publishes syntax, then meaning, then suggestions.
+        servers=(ServerKind(command=("typescript-language-server", "--stdio"), settle=0.5),),
+    ),
+    Language(
+        name="go",
+        files={".go": "go"},
+        servers=(
+            ServerKind(
+                command=("gopls",),
+                options={"pullDiagnostics": True},
+                env={"GOCACHE": "{folder}/cache/go", "GOFLAGS": "-mod=mod"},
+                silent_when_same=True,
+            ),
+        ),
+    ),
+    Language(
+        name="rust",
+        files={".rs": "rust"},
+        servers=(
+            ServerKind(
+                command=("rust-analyzer",),
+                options={"cargo": {"targetDir": True}},
+                env={"CARGO_TARGET_DIR": "{folder}/cache/target", "CARGO_NET_OFFLINE": "true"},
+                publishes_too=True,
+                silent_when_same=True,
+            ),
+        ),
+    ),
+    Language(
+        name="cpp",
+        files={
+            ".c": "c",
+            ".h": "c",
+            ".cc": "cpp",
+            ".cpp": "cpp",
+            ".cxx": "cpp",
+            ".hh": "cpp",
+            ".hpp": "cpp",
+            ".hxx": "cpp",
+        },
+        servers=(ServerKind(command=("clangd", "--background-index=false")),),
+    ),
+)
+
+_BY_ENDING = {ending: each for each in LANGUAGES for ending in each.files}
+
+
+def language_of(path: Path) -> Language | None:
+    """The language of a file, by its ending."""
+    return _BY_ENDING.get(path.suffix.lower())
+
+
+def installed(
+    language: Language, commands: Mapping[str, str], find: Callable[[str], str | None]
+) -> ServerKind | None:
+    """The server to use: that of the settings, else the first that is there, with its program in full.
+
+    `find` gives the path of a program, None for one that is not installed.
+    """
+    own = commands.get(language.name)
+    if own is None:
+        kinds = language.servers
+    elif not (words := shlex.split(own)):
+        return None
+    else:
+        known = next((each for each in language.servers if each.name == Path(words[0]).name), None)
+        kinds = (_with(known or ServerKind(command=("",)), tuple(words)),)
+    for kind in kinds:
+        if (program := find(kind.command[0])) is not None:
+            return _with(kind, (program, *kind.command[1:]))
+    return None
+
+
+def _with(kind: ServerKind, command: tuple[str, ...]) -> ServerKind:
+    from dataclasses import replace
+
+    return replace(kind, command=command)
+
 
 MOST_BYTES = 64_000_000
 """Bytes a server may send between two edits; more is a flood."""
@@ -270,3 +538,105 @@ class ServerProcess:
 
 class _RefusedRequest(ServerFault):
     """The server answered with an error."""
+
+
+_CREATED, _CHANGED, _DELETED = 1, 2, 3
+MOST_OPEN = 50
+"""Documents that are open at once; those edited longest ago are closed."""
+
+
+@dataclass(slots=True)
+class _Document:
+    """A document as the server has it."""
+
+    text: str
+    version: int
+    since: int
+    """Marks the messages that are about this version."""
+    known: tuple[Finding, ...] | None
+    """What the model knows of, or was there before it began; None: not found out yet."""
+
+
+class Documents:
+    """What one server has open."""
+
+    def __init__(self, server: ServerProcess, language: Language, *, silent_when_same: bool) -> None:
+        self._server = server
+        self._language = language
+        self._silent_when_same = silent_when_same
+        self._open: dict[Path, _Document] = {}
+
+    async def after(self, edit: FileEdit, deadline: float) -> list[Finding] | None:
+        """What is new after an edit; None: not found out by `deadline`, in seconds of the loop's clock.
+
+        Raises `ServerFault`.
+        """
+        uri = edit.path.as_uri()
+        if edit.after is None:
+            self._close(edit.path)
+            self._on_disk(uri, _DELETED)
+            return []
+        document = self._open.pop(edit.path, None)
+        if document is None:
+            document = self._opened(edit.path, edit.after if edit.before is None else edit.before)
+            document.known = () if edit.before is None else None
+        self._open[edit.path] = document  # the newest last
+        if document.known is None and not await self._learn(uri, document, deadline):
+            # The text before the edit stays with the server, so that what is new can be told later.
+            return None
+        if edit.before is not None and edit.before != document.text:
+            # Somebody else changed it meanwhile: that is not the edit's doing.
+            self._change(uri, document, edit.before)
+            await self._learn(uri, document, deadline)
+        if edit.after != document.text:
+            self._change(uri, document, edit.after)
+        self._on_disk(uri, _CREATED if edit.before is None else _CHANGED)
+        self._server.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+        before = document.known or ()
+        if not await self._learn(uri, document, deadline):
+            return None
+        self._forget_oldest()
+        return news(before, document.known or ())
+
+    async def _learn(self, uri: str, document: _Document, deadline: float) -> bool:
+        """Find out what is wrong in a document as it is; False when there was no time for it."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                document.known = await self._server.diagnostics(uri, document.version, document.since)
+        except TimeoutError:
+            if not self._silent_when_same or document.known is None:
+                return False
+            document.known = self._server.published(uri)
+        return True
+
+    def _opened(self, path: Path, text: str) -> _Document:
+        document = _Document(text, 1, self._server.mark(), None)
+        item = {
+            "uri": path.as_uri(),
+            "languageId": self._language.files[path.suffix.lower()],
+            "version": 1,
+            "text": text,
+        }
+        self._server.tell("textDocument/didOpen", {"textDocument": item})
+        return document
+
+    def _change(self, uri: str, document: _Document, text: str) -> None:
+        document.text, document.version, document.since = text, document.version + 1, self._server.mark()
+        self._server.tell(
+            "textDocument/didChange",
+            {
+                "textDocument": {"uri": uri, "version": document.version},
+                "contentChanges": [{"text": text}],
+            },
+        )
+
+    def _close(self, path: Path) -> None:
+        if self._open.pop(path, None) is not None:
+            self._server.tell("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
+
+    def _on_disk(self, uri: str, kind: int) -> None:
+        self._server.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
+
+    def _forget_oldest(self) -> None:
+        for path in list(self._open)[:-MOST_OPEN]:
+            self._close(path)

@@ -16,10 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.integrations.diagnostics.documents import Documents
-from agent.integrations.diagnostics.findings import Finding, report
-from agent.integrations.diagnostics.languages import Language, ServerKind, installed, language_of
-from agent.integrations.diagnostics.server_process import ServerFault, ServerProcess
+from agent.integrations.diagnostics.server_process import (
+    Documents,
+    Finding,
+    Language,
+    ServerFault,
+    ServerKind,
+    ServerProcess,
+    installed,
+    language_of,
+    report,
+)
 from agent.integrations.mcp.launch import Confinement
 from tools.results import ToolError
 from tools.services.diagnostics import FileEdit
@@ -55,7 +62,7 @@ class ServerPlace:
     def wrap(self, kind: ServerKind) -> Wrapped:
         """The command behind the boundary. Looks at the disk. Raises `ServerFault`."""
         from agent.core.home import private_folder
-        from agent.integrations.mcp.host.confined import wrapped
+        from agent.integrations.mcp.host.stdio import wrapped
 
         folder = self.folder(kind.name)
         private_folder(folder.parent)
@@ -76,7 +83,7 @@ class ServerPlace:
 
     def variables(self, kind: ServerKind) -> dict[str, str]:
         """What a server inherits: what commands do, with its caches in its own folder."""
-        from agent.integrations.mcp.host.confined import own_places
+        from agent.integrations.mcp.host.stdio import own_places
 
         folder = self.folder(kind.name)
         places = own_places(folder)

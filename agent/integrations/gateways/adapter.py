@@ -6,15 +6,23 @@ what was sent already are questions of the core. It is made for one run and clos
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
-from agent.errors import HermesError
+from agent.errors import ConfigError, HermesError
+from tools.extras import missing as needs_extra
+from tools.parts import PartKind
+from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.core.config.sections import GatewaySettings
+
 
 MarkdownForm = Literal["plain", "markdown", "telegram", "slack", "whatsapp", "html", "signal"]
 """How a platform writes bold and code: `markdown` as it is, `telegram` and `html` (Matrix, mail) as HTML,
@@ -310,3 +318,182 @@ class GatewayKind:
     """The extra of the package that brings its library; empty: none is needed."""
     module: str = ""
     """The module whose presence tells that the extra is installed."""
+
+
+PLATFORMS = PartKind("gateways", "agent.integrations.gateways.platforms")
+
+
+def gateway_kinds() -> dict[str, GatewayKind]:
+    """All of them by name. Imports their modules, none of their libraries."""
+    found = (PLATFORMS.load(each).GATEWAY for each in PLATFORMS.files())
+    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+
+
+def gateway_kind(name: str) -> GatewayKind:
+    """One of them. Raises `ConfigError`."""
+    kinds = gateway_kinds()
+    if name not in kinds:
+        raise ConfigError(f"There is no gateway {name[:40]!r}; there are {', '.join(kinds)}.")
+    return kinds[name]
+
+
+def limits_of(name: str) -> PlatformLimits:
+    """What a platform allows, without an adapter of it. Raises `ConfigError`."""
+    for each in PLATFORMS.files():
+        if each.name == name:
+            limits: PlatformLimits = PLATFORMS.load(each).LIMITS
+            return limits
+    raise ConfigError(f"There is no gateway {name[:40]!r}; there are {', '.join(gateway_kinds())}.")
+
+
+def make_adapter(kind: GatewayKind, context: GatewayContext) -> Adapter:
+    """An adapter that is ready to run. Blocking. Raises `ConfigError`, `BadCredentialsError`."""
+    if kind.module and find_spec(kind.module) is None:
+        raise ConfigError(needs_extra(kind.title, kind.extra))
+    return kind.make(context)
+
+
+if TYPE_CHECKING:
+    import httpx2
+
+    HttpClient = httpx2.AsyncClient
+
+ANSWER = 5_000_000
+"""Bytes of an answer that is no file."""
+
+
+def http_client(seconds: float = 60.0) -> httpx2.AsyncClient:
+    """A client; its owner closes it. Imports its package, so it belongs into a thread the first time."""
+    import httpx2
+
+    return httpx2.AsyncClient(timeout=httpx2.Timeout(seconds, connect=10.0), follow_redirects=False)
+
+
+@asynccontextmanager
+async def talking(title: str) -> AsyncIterator[None]:
+    """Faults of the connection as `GatewayError`."""
+    import httpx2
+
+    try:
+        yield
+    except httpx2.HTTPError as error:
+        raise GatewayError(f"{title} cannot be reached ({type(error).__name__}).") from error
+
+
+async def _received(
+    client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str, beyond: GatewayError
+) -> tuple[httpx2.Response, bytes]:
+    """An answer and its body. Raises `beyond` where that has more than `most` bytes."""
+    async with talking(title):
+        response = await client.send(request, stream=True)
+        try:
+            data = bytearray()
+            async for piece in response.aiter_bytes():
+                data += piece
+                if len(data) > most:
+                    raise beyond
+        finally:
+            await response.aclose()
+    return response, bytes(data)
+
+
+async def bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
+    """The body of an answer. Raises `UndeliverableError` beyond `most` bytes, and what `checked` raises."""
+    beyond = UndeliverableError(f"The file is larger than {most:,} bytes.")
+    response, data = await _received(client, request, most, title, beyond)
+    checked(response.status_code, response.headers, data, title)
+    return data
+
+
+async def json_call(
+    client: httpx2.AsyncClient,
+    method: str,
+    url: str,
+    title: str,
+    *,
+    body: Any = None,
+    raw: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
+    """A JSON request, or one whose bytes are `raw`, and its answer; None where it is empty.
+
+    Raises `GatewayError`.
+    """
+    sent = raw if body is None else json.dumps(body, ensure_ascii=False).encode()
+    head = {"Content-Type": "application/json", **(headers or {})}
+    data = await bounded(client, client.build_request(method, url, content=sent, headers=head), ANSWER, title)
+    if not data.strip():
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise GatewayError(f"{title} answers something else than JSON; check its api_url.") from None
+
+
+async def answer_of(
+    client: httpx2.AsyncClient,
+    method: str,
+    url: str,
+    title: str,
+    *,
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, Mapping[str, str], bytes]:
+    """Status, headers and body of an answer, whatever the status is.
+
+    The address is never told, as it may hold a token.
+    Raises `GatewayError`, and `ConfigError` for what can be no request.
+    """
+    import httpx2
+
+    try:
+        request = client.build_request(method, url, json=body, headers=dict(headers or {}))
+    except (httpx2.InvalidURL, ValueError):
+        raise ConfigError(f"Address or token of {title} cannot be part of a request.") from None
+    beyond = GatewayError(f"{title} answers far too much; check its api_url.")
+    response, data = await _received(client, request, ANSWER, title, beyond)
+    return response.status_code, response.headers, data
+
+
+def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:
+    """Raise what a status means, with the platform's own words."""
+    if status < 300:
+        return
+    said = one_line(body[:300].decode("utf-8", "replace"))
+    if status == 429:
+        raise RateLimitedError(_seconds(headers.get("retry-after", ""), body))
+    if status == 401:
+        raise BadCredentialsError(f"{title} does not take the token; set it again.")
+    if 400 <= status < 500 and status not in (408, 425):
+        raise UndeliverableError(f"{title} refuses with {status}: {said}")
+    raise GatewayError(f"{title} answers {status}: {said}")
+
+
+def _seconds(header: str, body: bytes) -> float:
+    """How long to wait, by the header or, as Matrix tells it, by the body."""
+    try:
+        told = float(header or json.loads(body)["retry_after_ms"] / 1_000)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        told = 5.0
+    return min(max(told, 0.1), 3_600.0)
+
+
+def file_kind(media_type: str) -> FileKind:
+    """What a file is to us: something to look at, to listen to, or to read. Pure."""
+    if media_type.startswith("image/"):
+        return "image"
+    return "voice" if media_type.startswith("audio/") else "file"
+
+
+def require_host(url: str, hosts: tuple[str, ...], api_url: str) -> str:
+    """The address of a file if it lies with the platform itself, which alone may see the token.
+
+    A name counts with the names below it. Raises `UndeliverableError`.
+    """
+    host, ours = urlsplit(url).hostname or "", urlsplit(api_url)
+    secure = urlsplit(url).scheme == "https"
+    if secure and any(host == each or host.endswith(f".{each}") for each in hosts):
+        return url
+    if api_url and urlsplit(url).netloc == ours.netloc and urlsplit(url).scheme == ours.scheme:
+        return url
+    raise UndeliverableError("The file does not lie with the platform; it is not fetched.")

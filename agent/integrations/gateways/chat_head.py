@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from agent.core.store.connection import NoSession
@@ -22,22 +25,236 @@ from agent.events import (
     TurnStarted,
     UserMessageAdded,
 )
-from agent.integrations.gateways import message_rows
+from agent.integrations.gateways import book
 from agent.integrations.gateways.adapter import Incoming, Place
-from agent.integrations.gateways.asking import quoted
-from agent.integrations.gateways.chat_actions import ChatActions
-from agent.integrations.gateways.chat_commands import command_of, no_command, plain, word_of
-from agent.integrations.gateways.chat_questions import ChatQuestions
-from agent.integrations.gateways.chunks import chunks
+from agent.integrations.gateways.book import BoundPlace, ReceivedMessage
+from agent.integrations.gateways.chat_questions import ChatQuestions, quoted
 from agent.integrations.gateways.incoming_files import prepared
-from agent.integrations.gateways.live_message import LiveMessage
-from agent.integrations.gateways.message_rows import BoundPlace, ReceivedMessage
-from agent.integrations.gateways.people import ChatScope, may, scope_of
+from agent.integrations.gateways.markup import chunks
+from agent.integrations.gateways.moving import HERE, move
+from agent.integrations.gateways.outgoing import LiveMessage
+from agent.integrations.gateways.people import ChatScope, home_of, may, scope_of
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.integrations.gateways.head_ports import Gateway
+    from agent.integrations.gateways.head_ports import Gateway, Head
     from agent.integrations.gateways.ports import ChatSession
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCommand:
+    """One command."""
+
+    name: str
+    help: str
+    scope: ChatScope = "talk"
+    at_once: bool = False
+    """Whether it is carried out while a turn runs, before what waits."""
+
+
+COMMANDS = {
+    each.name: each
+    for each in (
+        ChatCommand("help", "what can be written here", "look", at_once=True),
+        ChatCommand("new", "begin a new session here"),
+        ChatCommand("stop", "stop what runs", at_once=True),
+        ChatCommand("steer", "TEXT: be read before the next request of the running turn", at_once=True),
+        ChatCommand("status", "session, model, what runs and what waits", "look", at_once=True),
+        ChatCommand("model", "[NAME]: the model, or go on with another one"),
+        ChatCommand("sessions", "the sessions used last", "look"),
+        ChatCommand("resume", "ID: go on with one of them here"),
+        ChatCommand("undo", "take back the last turn, with what it did to files"),
+        ChatCommand("redo", "do again what was undone"),
+        ChatCommand("compact", "fold the conversation"),
+        ChatCommand("move", "GATEWAY | terminal: go on in another messenger, or only in the terminal"),
+        ChatCommand("id", "your id and that of this chat, for the settings", "look", at_once=True),
+    )
+}
+_WORD = re.compile(r"/([A-Za-z][\w.:-]{0,63})(?:\s+(.*))?", re.DOTALL)
+_ESCAPED = re.compile(r"\s*//[A-Za-z][\w.:-]*(?:\s|$)")
+ALIASES = {"start": "help", "reset": "new", "cancel": "stop", "whoami": "id"}
+
+
+def command_of(text: str) -> tuple[ChatCommand, str] | None:
+    """The command that a message is, and what stands behind it; None for a message.
+
+    Some programs of messengers keep what begins with `/` to themselves, so `!` says the same.
+    """
+    said = text.strip()
+    if not said.startswith(("/", "!")):
+        return None
+    name, _, rest = said[1:].partition(" ")
+    found = COMMANDS.get(ALIASES.get(name.lower(), name.lower()))
+    return None if found is None else (found, rest.strip())
+
+
+def word_of(text: str) -> tuple[str, str] | None:
+    """The name of a command or a skill that a message begins with, and what stands behind it.
+
+    None for a message: also for a path, and for one that begins with two slashes.
+    """
+    found = _WORD.fullmatch(text.strip())
+    return (found[1], (found[2] or "").strip()) if found else None
+
+
+def plain(text: str) -> str:
+    """A message without the slash that tells it from a command."""
+    return text.replace("//", "/", 1) if _ESCAPED.match(text) else text
+
+
+def no_command(name: str) -> str:
+    """A sentence about a command that does not exist."""
+    near = get_close_matches(name.lower(), [*COMMANDS, *ALIASES], n=1, cutoff=0.6)
+    offer = f"; did you mean /{near[0]}?" if near else "."
+    return f"There is no command /{name}{offer} /help lists them; //{name} begins a message with a slash."
+
+
+def help_text() -> str:
+    """All commands, one a line."""
+    return "\n".join(f"/{each.name}: {each.help}" for each in COMMANDS.values())
+
+
+LISTED = 10
+
+
+class ChatActions:
+    """The commands of one place."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+
+    async def run(self, name: str, rest: str, row: ReceivedMessage) -> None:
+        """Carry a command out. Raises `HermesError`."""
+        await getattr(self, f"_{name}")(rest, row)
+
+    async def _help(self, _rest: str, _row: ReceivedMessage) -> None:
+        await self._head.say(f"Write what is to be done.\n\n{help_text()}")
+
+    async def _id(self, _rest: str, row: ReceivedMessage) -> None:
+        incoming = row.incoming
+        await self._head.say(f"You are `{incoming.sender.id}`, this chat is `{incoming.place}`.")
+
+    async def _new(self, _rest: str, row: ReceivedMessage) -> None:
+        session = await self._head.begin(row.incoming.group)
+        await self._head.say(f"A new session with {session.client.model}.")
+
+    async def _stop(self, _rest: str, _row: ReceivedMessage) -> None:
+        session = self._head.session
+        if session is None or not session.client.busy:
+            await self._head.say("Nothing runs.")
+            return
+        session.client.interrupt()
+
+    async def _steer(self, rest: str, row: ReceivedMessage) -> None:
+        if not rest:
+            raise HermesError("Write what is to be read behind /steer.")
+        await self._head.session_for(row.incoming)
+        await self._head.hand_over(row, rest, how="steer")
+
+    async def _status(self, _rest: str, _row: ReceivedMessage) -> None:
+        head, session = self._head, self._head.session
+        if session is None:
+            await head.say("There is no session here yet; write what is to be done.")
+            return
+        name, place = head.gateway.name, head.place
+        waiting = await head.read(lambda c: book.waiting(c, name, place))
+        state = "works" if session.client.busy else "waits for you"
+        more = f", {len(waiting)} messages wait" if waiting else ""
+        title = f"**{session.title}**\n" if session.title else ""
+        await head.say(f"{title}`{session.id}` · {session.client.model} · {state}{more}")
+
+    async def _model(self, rest: str, row: ReceivedMessage) -> None:
+        head = self._head
+        session = await head.session_for(row.incoming)
+        if not rest:
+            await head.say(f"The model is {session.client.model}; `/model NAME` goes on with another one.")
+            return
+        id, gateway = session.id, head.gateway
+        name, place = gateway.name, head.place
+        bound = await head.read(lambda c: book.bound(c, name, place))
+        head.detach()
+        surface = f"{head.surface}.group" if bound.is_group else head.surface
+        try:
+            opened = await gateway.host.reopen(id, surface, rest)
+        finally:
+            await head.attach(bound)
+        await head.say(f"It goes on with {opened.client.model}.")
+
+    async def _sessions(self, _rest: str, row: ReceivedMessage) -> None:
+        if row.incoming.group:
+            raise HermesError("Sessions are listed in a chat of your own, not where others read along.")
+        rows = (await self._head.gateway.host.listed())[:LISTED]
+        lines = [f"`{each['id']}` {each['title'] or 'without a title'}" for each in rows]
+        await self._head.say("\n".join(lines) or "There are none yet.")
+
+    async def _resume(self, rest: str, row: ReceivedMessage) -> None:
+        if row.incoming.group:
+            raise HermesError("Other sessions are opened in a chat of your own, not where others read along.")
+        rows = await self._head.gateway.host.listed()
+        found = [each for each in rows if rest and str(each["id"]).startswith(rest)]
+        if len(found) != 1:
+            raise HermesError("Write /resume and the id of one session; /sessions shows them.")
+        session = await self._head.gateway.host.session(str(found[0]["id"]), self._head.surface)
+        await self._head.bind(session.id, await _end(session), False)
+        await self._head.say(f"Here goes on: {session.title or session.id}")
+
+    async def _undo(self, _rest: str, row: ReceivedMessage) -> None:
+        session = await self._head.session_for(row.incoming)
+        operation, _ = await session.client.history.undo()
+        await self._head.say(f"Taken back: {clean(operation.label)[:200]}")
+
+    async def _redo(self, _rest: str, row: ReceivedMessage) -> None:
+        session = await self._head.session_for(row.incoming)
+        operation, _ = await session.client.history.redo()
+        await self._head.say(f"Done again: {clean(operation.label)[:200]}")
+
+    async def _compact(self, rest: str, row: ReceivedMessage) -> None:
+        session = await self._head.session_for(row.incoming)
+        await self._head.say(await session.client.compact(rest))
+
+    async def _move(self, rest: str, row: ReceivedMessage) -> None:
+        head = self._head
+        session, name, place = await head.session_for(row.incoming), head.gateway.name, head.place
+        target = rest.strip().lower()
+        if row.incoming.group:
+            raise HermesError("A session of a group stays there.")
+        if target in HERE:
+            head.detach()
+            await head.write(lambda c: move(c, session.id, session.title, 0, None))
+            head.gateway.owe()
+            return
+        there = await head.read(lambda c: home_of(c, target, head.gateway.house.home(target)))
+        if there is None or (target == name and there == place):
+            raise HermesError(
+                f"There is no other chat of yours at {target[:40] or 'nowhere'}; write there once."
+            )
+        end = await _end(session)
+
+        def moved(c: Any) -> None:
+            book.unbind(c, name, place)
+            book.bind(c, target, there, session.id, end, False, _now())
+
+        head.detach()
+        await head.write(moved)
+        await head.say(f"It goes on at {target}.")
+
+        def told(c: Any) -> None:
+            body = {"text": f"Here goes on: {session.title or session.id}"}
+            book.deliver(c, target, there, "text", body, _now())
+
+        await head.write(told)
+        head.gateway.house.moved(target, there)
+
+
+async def _end(session: ChatSession) -> int:
+    """The last node of a session: everything before is known to who asks for it."""
+    path = await session.client.whole_path()
+    return path[-1].id if path else 0
+
+
+def _now() -> float:
+    return time.time()
+
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +326,7 @@ class ChatHead:
 
         def put(c: Any) -> None:
             for piece in chunks(text, limits.text, limits.unit):
-                message_rows.deliver(c, name, place, "text", {"text": piece}, now)
+                book.deliver(c, name, place, "text", {"text": piece}, now)
 
         await self.write(put)
         self.gateway.owe()
@@ -140,9 +357,7 @@ class ChatHead:
         # At one moment: what was written behind a move of the session is for the one that it moved to.
         bound: BoundPlace | None
         rows: list[ReceivedMessage]
-        bound, rows = await self.read(
-            lambda c: (message_rows.bound(c, name, place), message_rows.waiting(c, name, place))
-        )
+        bound, rows = await self.read(lambda c: (book.bound(c, name, place), book.waiting(c, name, place)))
         if bound is not None:
             await self.attach(bound)
             await self._take_back()
@@ -164,7 +379,7 @@ class ChatHead:
         if session is None or session.client.busy:
             return
         id = session.id
-        unsaved: list[tuple[int, str]] = await self.read(lambda c: message_rows.handed(c, name, place, id))
+        unsaved: list[tuple[int, str]] = await self.read(lambda c: book.handed(c, name, place, id))
         if not unsaved:
             return
         # The turn that has just ended may be about to begin one of them.
@@ -176,7 +391,7 @@ class ChatHead:
             if text in queue:
                 queue.remove(text)
         session.client.set_queue(queue)
-        await self.write(lambda c: message_rows.wait_again(c, [row for row, _ in unsaved]))
+        await self.write(lambda c: book.wait_again(c, [row for row, _ in unsaved]))
         self.wake()
 
     def _look_when_idle(self, session: ChatSession) -> None:
@@ -263,7 +478,7 @@ class ChatHead:
         """Give a message to the session; from its commit on it is a part of that."""
         session = self.session
         assert session is not None
-        await self.write(lambda c: message_rows.hand_over(c, row.id, session.id, text))
+        await self.write(lambda c: book.hand_over(c, row.id, session.id, text))
         try:
             session.message(text, how, attachments, row.id)
         except HermesError as error:
@@ -272,7 +487,7 @@ class ChatHead:
 
     async def done(self, row: ReceivedMessage) -> None:
         """A message needs no more."""
-        await self.write(lambda c: message_rows.done(c, row.id))
+        await self.write(lambda c: book.done(c, row.id))
 
     async def scope_of(self, incoming: Incoming) -> ChatScope:
         """What the person may now."""
@@ -306,7 +521,7 @@ class ChatHead:
         """Talk to this session from now on. Raises `HermesError`."""
         name, place, now = self.gateway.name, self.place, time.time()
         self.detach()
-        await self.write(lambda c: message_rows.bind(c, name, place, id, told, group, now))
+        await self.write(lambda c: book.bind(c, name, place, id, told, group, now))
         await self.attach(BoundPlace(place, id, told, group))
 
     def detach(self) -> None:
@@ -327,7 +542,7 @@ class ChatHead:
         try:
             session = await self.gateway.host.session(bound.session, surface)
         except NoSession:
-            await self.write(lambda c: message_rows.unbind(c, name, place))
+            await self.write(lambda c: book.unbind(c, name, place))
             await self.say(DELETED)
             return
         id = session.id
@@ -336,7 +551,7 @@ class ChatHead:
             self._leave = session.subscribe(lambda event: self._events.put_nowait((id, event)))
             try:
                 await self._tell_missed(session, bound.told)
-                if not session.client.busy and await self.read(lambda c: message_rows.taken(c, name, id)):
+                if not session.client.busy and await self.read(lambda c: book.taken(c, name, id)):
                     await self._go_on(session)
             except BaseException:
                 # Half of it would keep the next look from telling the rest.
@@ -382,8 +597,8 @@ class ChatHead:
         name, place = self.gateway.name, self.place
 
         def over(c: Any) -> None:
-            message_rows.turn_over(c, session.id, node)
-            message_rows.drop_drafts(c, name, place, session.id)
+            book.turn_over(c, session.id, node)
+            book.drop_drafts(c, name, place, session.id)
 
         await self.write(over)
 
@@ -453,15 +668,13 @@ class ChatHead:
         room = max(limits.text * 9 // 10, 20)
         bodies = [{"text": each, "quiet": quiet} for each in chunks(text, room, limits.unit)]
         bound = BoundPlace(self.place, session.id, 0, False)
-        if await self.write(lambda c: message_rows.tell(c, name, bound, node, bodies, now)):
+        if await self.write(lambda c: book.tell(c, name, bound, node, bodies, now)):
             self.gateway.owe()
 
     async def _tell_user(self, node: int, text: str, received: int | None) -> None:
         """A message that came from elsewhere is shown as a quotation."""
         name, place = self.gateway.name, self.place
-        own = (
-            await self.read(lambda c: message_rows.is_from(c, name, place, node)) if received != 0 else False
-        )
+        own = await self.read(lambda c: book.is_from(c, name, place, node)) if received != 0 else False
         await self._tell(node, "" if own else quoted(text), quiet=True)
 
     async def _turn_ended(self, event: TurnEnded) -> None:
@@ -475,14 +688,14 @@ class ChatHead:
         name, place, heard = self.gateway.name, self.place, self._heard
 
         def over(c: Any) -> None:
-            message_rows.turn_over(c, session.id, heard)
+            book.turn_over(c, session.id, heard)
             # What was shown while it ran says how it ended.
-            draft = message_rows.draft_of(c, name, place, session.id) if words else 0
+            draft = book.draft_of(c, name, place, session.id) if words else 0
             if draft:
-                message_rows.change(c, draft, {"text": words})
+                book.change(c, draft, {"text": words})
             elif words:
-                message_rows.deliver(c, name, place, "text", {"text": words}, time.time())
-            message_rows.drop_drafts(c, name, place, session.id)
+                book.deliver(c, name, place, "text", {"text": words}, time.time())
+            book.drop_drafts(c, name, place, session.id)
 
         await self.write(over)
         self.gateway.owe()

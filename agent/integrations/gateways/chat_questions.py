@@ -5,18 +5,126 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from agent.events import Asked, RequestResolved
-from agent.integrations.gateways import message_rows
-from agent.integrations.gateways.adapter import GatewayError, Incoming
-from agent.integrations.gateways.asking import ask_body, choice_of, meant, needed, over
-from agent.integrations.gateways.message_rows import BoundPlace, Delivery, ReceivedMessage
-from agent.integrations.gateways.people import may
+from agent.events import ApprovalAsked, Asked, CeilingAsked, ForecastAsked, QuestionAsked, RequestResolved
+from agent.integrations.gateways import book
+from agent.integrations.gateways.adapter import Button, GatewayError, Incoming, Outgoing, PlatformLimits
+from agent.integrations.gateways.book import BoundPlace, Delivery, ReceivedMessage
+from agent.integrations.gateways.people import ChatScope, may
 
 if TYPE_CHECKING:
     from agent.integrations.gateways.head_ports import Head
     from agent.integrations.gateways.ports import ChatSession
+
+
+MOST = 1_500
+"""Characters of an action that are shown; the whole of it stands on the page and in the terminal."""
+WORDS = {"once": "Yes, once", "session": "Yes, in this session", "always": "Yes, always", "deny": "No"}
+
+
+def ask_body(asked: Asked, *, group: bool) -> dict[str, Any] | None:
+    """What is kept of a request: text and choices. None for one that only a screen can show.
+
+    In groups a yes counts once.
+    """
+    lasting = () if group else ("session", "always")
+    match asked:
+        case QuestionAsked():
+            options = [[choice[:60], choice] for choice in asked.choices]
+            text, scope = asked.question, "talk"
+            free = asked.allow_freetext or not asked.choices
+        case ApprovalAsked():
+            allowed = ("once", *(lasting if asked.rule else ()), "deny")
+            reasons = "".join(f"\n• {each}" for each in asked.reasons[:5])
+            text = f"**May I?** {asked.tool}\n\n{_code(asked.headline)}{reasons}"
+            options, scope, free = [[WORDS[each], each] for each in allowed], "approve", False
+        case ForecastAsked():
+            text = "**May I?** Send agents that may take much."
+            options = [[WORDS[each], each] for each in ("once", *(lasting[:1]), "deny")]
+            scope, free = "approve", False
+        case CeilingAsked():
+            text = (
+                f"**A ceiling is reached**: {asked.owner}, {asked.used:,.2f} of {asked.ceiling:,.2f} "
+                f"{asked.measure}. Raise it to {asked.again:,.2f}?"
+            )
+            options, scope, free = [["Raise it", "once"], ["No", "deny"]], "approve", False
+        case _:
+            return None
+    return {
+        "open": True,
+        "request": asked.id,
+        "text": text,
+        "options": options,
+        "scope": scope,
+        "free": free,
+    }
+
+
+def needed(body: Mapping[str, Any]) -> ChatScope:
+    """What a person needs to answer."""
+    return "approve" if body["scope"] == "approve" else "talk"
+
+
+def shown_ask(body: Mapping[str, Any], row: int, limits: PlatformLimits) -> Outgoing:
+    """The message of a question: with buttons, or with numbers where there are none."""
+    options = body["options"]
+    if not body["open"]:
+        return Outgoing(text=f"{body['text']}\n\n{body['over']}")
+    if options and len(options) <= limits.buttons:
+        buttons = tuple(Button(label, f"ask:{row}:{at}") for at, (label, _) in enumerate(options))
+        return Outgoing(text=body["text"], buttons=buttons)
+    lines = [f"{at}. {label}" for at, (label, _) in enumerate(options, 1)]
+    how = "Reply with the number" + (", or with your own words." if body["free"] else ".")
+    tail = "\n".join([*lines, "", how]) if lines else "Reply with your answer."
+    return Outgoing(text=f"{body['text']}\n\n{tail}")
+
+
+def over(body: Mapping[str, Any], outcome: str, by: str) -> dict[str, Any]:
+    """A question that is over."""
+    words = {"once": "✓ yes, once", "session": "✓ yes, in this session", "always": "✓ yes, always",
+             "deny": "✗ no", "answered": "✓ answered", "raised": "✓ raised", "stopped": "✗ no",
+             "expired": "✗ nobody answered: no", "cancelled": "— over"}  # fmt: skip
+    said = words.get(outcome, outcome)
+    return {**body, "open": False, "over": f"**{said}**" + (f" ({by})" if by else "")}
+
+
+def choice_of(value: str) -> tuple[int, int] | None:
+    """Row and choice of a button of ours."""
+    mark, _, rest = value.partition(":")
+    row, _, at = rest.partition(":")
+    if mark != "ask" or not (row.isascii() and row.isdigit() and at.isascii() and at.isdigit()):
+        return None
+    return int(row), int(at)
+
+
+def meant(body: Mapping[str, Any], text: str) -> str | None:
+    """The answer that a text is to a question; None if it is none."""
+    said = text.strip()
+    options = body["options"]
+    number = said.rstrip(".)")
+    if number.isascii() and number.isdigit() and 1 <= int(number) <= len(options):
+        return str(options[int(number) - 1][1])
+    for label, answer in options:
+        if said.casefold() in (str(label).casefold(), str(answer).casefold()):
+            return str(answer)
+    return said if body["free"] and said else None
+
+
+def _code(text: str) -> str:
+    """Text from outside that no fence in it can end."""
+    shown = text if len(text) <= MOST else text[:MOST] + " …"
+    fence = "```"
+    while fence in shown:
+        fence += "`"
+    return f"{fence}\n{shown}\n{fence}"
+
+
+def quoted(text: str) -> str:
+    """What was said elsewhere, as a quotation."""
+    return "\n".join(f"> {line}" for line in text[:2_000].split("\n"))
+
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +163,7 @@ class ChatQuestions:
         found = choice_of(incoming.button)
         told = "This is over."
         if found is not None:
-            ask: Delivery | None = await self._head.read(lambda c: message_rows.delivery(c, found[0]))
+            ask: Delivery | None = await self._head.read(lambda c: book.delivery(c, found[0]))
             # A button of another chat, or of another gateway, decides nothing here.
             if ask is not None and ask.place == self._head.place and ask.kind == "ask" and ask.body["open"]:
                 options = ask.body["options"]
@@ -85,7 +193,7 @@ class ChatQuestions:
         session, name = self._head.session, self._head.gateway.name
         if session is None:
             return []
-        found: list[Delivery] = await self._head.read(lambda c: message_rows.open_asks(c, name, session.id))
+        found: list[Delivery] = await self._head.read(lambda c: book.open_asks(c, name, session.id))
         return [each for each in found if each.place == self._head.place]
 
     async def ask(self, asked: Asked) -> None:
@@ -93,13 +201,13 @@ class ChatQuestions:
         session, name, place, now = self._head.session, self._head.gateway.name, self._head.place, time.time()
         if session is None or asked.reply.done():
             return
-        bound: BoundPlace | None = await self._head.read(lambda c: message_rows.bound(c, name, place))
+        bound: BoundPlace | None = await self._head.read(lambda c: book.bound(c, name, place))
         body = ask_body(asked, group=bound is None or bound.is_group)
         if body is None:
             await self._head.say("A question waits that only the terminal or the page can show.")
         else:
             await self._head.write(
-                lambda c: message_rows.deliver(c, name, place, "ask", body, now, session=session.id)
+                lambda c: book.deliver(c, name, place, "ask", body, now, session=session.id)
             )
             self._head.gateway.owe()
         loop = asyncio.get_running_loop()
@@ -126,5 +234,5 @@ class ChatQuestions:
 
     async def _close(self, ask: Delivery, outcome: str, by: str) -> None:
         body = over(ask.body, outcome, by)
-        await self._head.write(lambda c: message_rows.change(c, ask.id, body))
+        await self._head.write(lambda c: book.change(c, ask.id, body))
         self._head.gateway.owe()

@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError
-from agent.integrations.gateways.adapter import BadCredentialsError, GatewayContext, GatewayError, GatewayKind
-from agent.integrations.gateways.http import answer_of, checked, http_client
+from agent.integrations.gateways.adapter import (
+    BadCredentialsError,
+    GatewayContext,
+    GatewayError,
+    GatewayKind,
+    answer_of,
+    checked,
+    http_client,
+)
 from tools.extras import missing as needs_extra
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.sections import GatewaySettings
-    from agent.integrations.gateways.http import HttpClient
+    from agent.integrations.gateways.adapter import HttpClient
 
 SECONDS = 20.0
 """Seconds in which a platform has to answer."""

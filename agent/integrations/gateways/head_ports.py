@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.integrations.gateways.adapter import Adapter, Incoming, Place
-from agent.integrations.gateways.message_rows import BoundPlace, ReceivedMessage
+from agent.integrations.gateways.book import BoundPlace, ReceivedMessage
 from agent.integrations.gateways.people import ChatScope
 from agent.integrations.gateways.ports import ChatHost, ChatSession
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlite3 import Connection
 
 from agent.errors import ConfigError
-from agent.integrations.gateways import message_rows
+from agent.integrations.gateways import book
 from agent.integrations.gateways.adapter import Place
 from agent.integrations.gateways.outgoing import ChatTarget
 
@@ -33,22 +33,22 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
     if to is not None:
         refuse_group(c, to)
     words = f"It goes on at {to.gateway}." if to is not None else back_words(session)
-    for gateway, each in message_rows.places_of(c, session):
+    for gateway, each in book.places_of(c, session):
         if to is not None and (gateway, each.place) == (to.gateway, to.place):
             continue
-        message_rows.unbind(c, gateway, each.place)
-        message_rows.deliver(c, gateway, each.place, "text", {"text": words}, now)
+        book.unbind(c, gateway, each.place)
+        book.deliver(c, gateway, each.place, "text", {"text": words}, now)
         left.append((gateway, each.place))
     if to is not None:
-        message_rows.bind(c, to.gateway, to.place, session, end, False, now)
+        book.bind(c, to.gateway, to.place, session, end, False, now)
         body = {"text": f"Here goes on: {title or session}"}
-        message_rows.deliver(c, to.gateway, to.place, "text", body, now)
+        book.deliver(c, to.gateway, to.place, "text", body, now)
     return SessionMove(tuple(left), to)
 
 
 def refuse_group(c: Connection, to: ChatTarget) -> None:
     """Raises `ConfigError` for a chat in which others read."""
-    there = message_rows.bound(c, to.gateway, to.place)
+    there = book.bound(c, to.gateway, to.place)
     if there is not None and there.is_group:
         raise ConfigError("A session moves into a chat of your own, not where others read along.")
 

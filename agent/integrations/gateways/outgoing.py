@@ -7,26 +7,114 @@ id of a chat that is known, or the name or id of somebody who was paired.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import mimetypes
+import os
+import secrets as chance
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 
 from agent.core.attachments import size_text
+from agent.core.home import private_folder
 from agent.errors import ConfigError
-from agent.integrations.gateways import message_rows
-from agent.integrations.gateways.adapter import Place
-from agent.integrations.gateways.chunks import chunks
-from agent.integrations.gateways.homes import home_of, place_of
-from agent.integrations.gateways.kinds import limits_of
-from agent.integrations.gateways.outgoing_files import holds_secret
-from agent.integrations.gateways.people import people
-from tools.text.redact import redact
+from agent.events import Event, ReplyCut, TextAdded, ToolStarted
+from agent.integrations.gateways import book
+from agent.integrations.gateways.adapter import (
+    FileKind,
+    GatewayError,
+    Outgoing,
+    Place,
+    RateLimitedError,
+    limits_of,
+)
+from agent.integrations.gateways.markup import chunks
+from agent.integrations.gateways.people import home_of, people, place_of
+from tools.kit.files import write_new
+from tools.text.redact import Redactor, redact
 
 if TYPE_CHECKING:
     from agent.core.config.sections import GatewaySettings, MessengerSettings
+    from agent.integrations.gateways.head_ports import Head
     from tools.senses.services import MessageFile
+
+
+FOLDER = "outgoing"
+LARGEST_PICTURE = 5_000_000
+"""Bytes up to which every platform takes a picture as one; a larger one goes out as a file."""
+_PICTURES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
+_UNCLAIMED = 3_600.0
+"""Seconds after which a copy that no message names was left behind by a program that ended."""
+_AT_ONCE = 32_768
+
+
+def keep_copy(folder: Path, name: str, data: bytes) -> Mapping[str, Any]:
+    """Write a copy below the folder of a messenger; the body of its delivery.
+
+    Blocking. Raises `ConfigError`, `OSError`.
+    """
+    path = private_folder(folder / FOLDER) / (chance.token_hex(16) + Path(name).suffix[:16])
+    try:
+        write_new(path, data, durable=True)
+    except OSError:
+        drop_copy(path)
+        raise
+    return {"path": str(path), "name": name, "kind": _kind(name, data)}
+
+
+def drop_copy(path: str | Path) -> None:
+    """Remove a copy. Blocking; never raises, the next start of the messenger tries again."""
+    with contextlib.suppress(OSError):
+        Path(path).unlink(missing_ok=True)
+
+
+def drop_unclaimed(folder: Path, claimed: Iterable[str]) -> None:
+    """Remove copies that no message waits with, but not those that may be about to be put down. Blocking."""
+    held, before = set(claimed), time.time() - _UNCLAIMED
+    with contextlib.suppress(OSError), os.scandir(folder / FOLDER) as entries:
+        for each in entries:
+            if each.path not in held and each.stat(follow_symlinks=False).st_mtime < before:
+                drop_copy(each.path)
+
+
+def holds_secret(data: bytes, secrets: Mapping[str, str]) -> bool:
+    """Whether a file holds what would be masked in a message: in a text all of it, else known values."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return _holds_value(data, [value.encode() for value in secrets.values() if value])
+    redactor = Redactor(secrets)
+    return any(redactor.feed(piece) != piece for piece in _pieces(text))
+
+
+def _holds_value(data: bytes, values: list[bytes]) -> bool:
+    overlap = max(map(len, values), default=0)
+    pieces = (data[at : at + _AT_ONCE + overlap] for at in range(0, len(data), _AT_ONCE))
+    return any(value in piece for piece in pieces for value in values)
+
+
+def _pieces(text: str) -> Iterable[str]:
+    """Whole lines, as many as are looked through without keeping other threads waiting."""
+    piece, length = [], 0
+    for line in text.splitlines(keepends=True):
+        piece.append(line)
+        length += len(line)
+        if length >= _AT_ONCE:
+            yield "".join(piece)
+            piece, length = [], 0
+    yield "".join(piece)
+
+
+def _kind(name: str, data: bytes) -> FileKind:
+    """A picture is one by its name and by how it begins; all else is a file."""
+    begin = _PICTURES.get(mimetypes.guess_type(name)[0] or "")
+    is_picture = begin is not None and data.startswith(begin) and len(data) <= LARGEST_PICTURE
+    return "image" if is_picture else "file"
 
 
 HERE = "here"
@@ -82,7 +170,7 @@ class OutgoingMessages:
 
     def here(self, c: Connection, session: str) -> ChatTarget:
         """The chat that talks to a session. Raises `ConfigError` unless there is just one."""
-        found = [ChatTarget(name, each.place) for name, each in message_rows.places_of(c, session)]
+        found = [ChatTarget(name, each.place) for name, each in book.places_of(c, session)]
         if not session or len(found) != 1:
             said = "No chat talks" if not found else "Several chats talk"
             raise ConfigError(f"{said} to this session; name a messenger instead of `{HERE}`.")
@@ -118,7 +206,7 @@ class OutgoingMessages:
         room = max(limits.text * 9 // 10, 20)
         said = [("text", {"text": piece}) for piece in chunks(whole, room, limits.unit)]
         return tuple(
-            message_rows.deliver(c, to.gateway, to.place, kind, body, now)
+            book.deliver(c, to.gateway, to.place, kind, body, now)
             for kind, body in (*said, *(("file", each) for each in files))
         )
 
@@ -137,7 +225,7 @@ class OutgoingMessages:
         """A chat by its id, or that of somebody who was paired."""
         place, settings = place_of(chat), self._of(name)
         paired = [each for each in people(c) if each.gateway == name and each.scope and each.chat]
-        known = {each.place.chat for each in message_rows.places(c, name)}
+        known = {each.place.chat for each in book.places(c, name)}
         known |= {each.chat for each in paired} | {*settings.allow, *settings.approve}
         if is_known or place.chat in known or chat == settings.home:
             return place
@@ -151,3 +239,102 @@ def states_of(c: Connection, rows: tuple[int, ...]) -> list[tuple[str, str]]:
     """State (`waiting`, `sent`, `failed`) and problem of messages that were put down."""
     marks = ",".join("?" * len(rows))
     return c.execute(f"SELECT state, problem FROM deliveries WHERE id IN ({marks})", rows).fetchall()
+
+
+log = logging.getLogger(__name__)
+
+FIRST = 1.0
+"""Seconds of writing before there is anything to see."""
+LEAST = 40
+"""Characters of an answer before it is shown while it is written."""
+
+
+class LiveMessage:
+    """What a place sees of the turn that runs. It is lost with the process; answers are not."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._task: asyncio.Task[None] | None = None
+        self._text = ""
+        self._tool = ""
+        self._shown = ""
+        self._row = 0
+        self._message = ""
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self.stop()
+        self._task = asyncio.create_task(self._run(), name="live message")
+
+    def stop(self) -> None:
+        """The turn is over, or nobody looks on."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self.taken()
+
+    def hear(self, event: Event) -> None:
+        """Something that changes what is seen."""
+        match event:
+            case TextAdded():
+                self._text += event.text
+            case ReplyCut():
+                self._text = ""
+            case ToolStarted():
+                self._tool = f"⚙ {event.display.verb} {event.display.subject}"[:200]
+            case _:
+                pass
+
+    def taken(self) -> None:
+        """The message is complete and is delivered in place of what was shown."""
+        self._text = self._tool = self._shown = self._message = ""
+        self._row = 0
+
+    async def _run(self) -> None:
+        limits = self._head.gateway.adapter.limits
+        typed = 0.0
+        while True:
+            if limits.typing and time.monotonic() - typed > limits.typing * 0.8:
+                typed = time.monotonic()
+                await self._safely(self._head.gateway.adapter.typing(self._head.place))
+            await asyncio.sleep(max(limits.edit_pause, FIRST) if limits.edits else max(limits.typing / 2, 1))
+            if limits.edits and time.monotonic() >= self._head.gateway.paused_until:
+                async with self._head.gateway.lock(self._head.place):
+                    await self._safely(self._show())
+
+    async def _safely(self, work: Any) -> None:
+        try:
+            await work
+        except RateLimitedError as error:
+            self._head.gateway.pause(error.wait)
+        except GatewayError as error:
+            log.info("%s: %s", self._head.gateway.name, error)
+        except Exception:
+            log.exception("the answer could not be shown while it is written")
+
+    async def _show(self) -> None:
+        head, limits = self._head, self._head.gateway.adapter.limits
+        text = self._text if len(self._text.strip()) >= LEAST else self._tool
+        session = head.session
+        if not text.strip() or session is None:
+            return
+        pieces = chunks(text, limits.text * 8 // 10, limits.unit)
+        # Only as much as one message holds: the rest comes when all of it is there.
+        shown = f"{pieces[0]} …"
+        if shown == self._shown:
+            return
+        message = Outgoing(text=shown, quiet=True)
+        name, place, id = head.gateway.name, head.place, session.id
+        if self._message:
+            await head.gateway.adapter.edit(place, self._message, message)
+        else:
+            self._row = await head.write(
+                lambda c: book.deliver(
+                    c, name, place, "text", {"text": shown}, time.time(), session=id, state="draft"
+                )
+            )
+            row = self._row
+            sent = await head.gateway.adapter.send(place, message, f"hermes-{row}-draft")
+            self._message = sent
+            await head.write(lambda c: book.sent(c, row, sent))
+        self._shown = shown

@@ -10,10 +10,13 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from sqlite3 import Connection
 from typing import Literal
 
+from agent.core.home import PRIVATE_FILE
 from agent.errors import ConfigError
+from agent.integrations.gateways.adapter import Place
 
 ChatScope = Literal["", "look", "talk", "approve"]
 SCOPES: tuple[ChatScope, ...] = ("", "look", "talk", "approve")
@@ -113,3 +116,53 @@ def revoke(c: Connection, id: str) -> Person:
 
 def _hash(letters: str) -> str:
     return hashlib.sha256(letters.encode()).hexdigest()
+
+
+def place_of(text: str) -> Place:
+    """`CHAT` or `CHAT/THREAD` as settings and targets write it. Pure."""
+    chat, _, thread = text.partition("/")
+    return Place(chat, thread)
+
+
+def home_of(c: Connection, gateway: str, setting: str) -> Place | None:
+    """The chat of the settings, else that of whoever was paired last; None where there is neither."""
+    if setting:
+        return place_of(setting)
+    row = c.execute(
+        "SELECT chat FROM gateway_people WHERE gateway = ? AND scope != '' AND chat != '' "
+        "ORDER BY at DESC LIMIT 1",
+        (gateway,),
+    ).fetchone()
+    if row is None:
+        row = c.execute(
+            "SELECT chat FROM gateway_places WHERE gateway = ? AND is_group = 0 ORDER BY used DESC LIMIT 1",
+            (gateway,),
+        ).fetchone()
+    return None if row is None else Place(row[0])
+
+
+def surface_of(c: Connection, session: str) -> str:
+    """The surface of the chats that talk to a session, a group before all others; empty: there is none."""
+    rows = c.execute(
+        "SELECT gateway, is_group FROM gateway_places WHERE session = ? ORDER BY is_group DESC", (session,)
+    ).fetchall()
+    if not rows:
+        return ""
+    gateway, is_group = rows[0]
+    return f"gateway.{gateway}.group" if is_group else f"gateway.{gateway}"
+
+
+def kept_place(path: Path) -> str:
+    """What was kept last; empty: nothing."""
+    try:
+        return path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def keep_place(path: Path, text: str) -> None:
+    """Keep it in one step: a kill leaves the old or the new one."""
+    beside = path.with_name(f".{path.name}")
+    beside.touch(PRIVATE_FILE)
+    beside.write_text(text, "utf-8")
+    beside.replace(path)

@@ -7,32 +7,44 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent.errors import HermesError, StoreError
-from agent.integrations.gateways import message_rows, people
+from agent.core.home import private_folder
+from agent.errors import ConfigError, HermesError, StoreError
+from agent.integrations.gateways import book, people
 from agent.integrations.gateways.adapter import (
     Adapter,
     BadCredentialsError,
+    CallAnswer,
+    GatewayContext,
     GatewayError,
+    HookedAdapter,
     Incoming,
     Outgoing,
     OutgoingFile,
     Place,
+    PlatformCall,
     RateLimitedError,
     UndeliverableError,
+    gateway_kinds,
+    make_adapter,
 )
-from agent.integrations.gateways.asking import shown_ask
+from agent.integrations.gateways.book import Delivery
 from agent.integrations.gateways.chat_head import ChatHead
+from agent.integrations.gateways.chat_questions import shown_ask
 from agent.integrations.gateways.head_ports import GatewayHouse
-from agent.integrations.gateways.message_rows import Delivery
-from agent.integrations.gateways.outgoing_files import drop_copy
+from agent.integrations.gateways.moving import HERE, move, refuse_group
+from agent.integrations.gateways.outgoing import ChatTarget, OutgoingMessages, drop_copy, drop_unclaimed
 from agent.integrations.gateways.ports import ChatHost, ChatSession
 
 if TYPE_CHECKING:
+    from agent.core.config.schema import Settings
     from agent.core.config.sections import GatewaySettings
+    from agent.core.home import Home
+
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +93,10 @@ class RunningGateway:
     async def run(self) -> None:
         """Until cancelled, or the platform does not take the token."""
         database = self.host.database
-        await _surely(lambda: database.write(lambda c: message_rows.begin_again(c, self.name)))
-        for place in await _surely(
-            lambda: database.read(lambda c: message_rows.places_with_mail(c, self.name))
-        ):
+        await _surely(lambda: database.write(lambda c: book.begin_again(c, self.name)))
+        for place in await _surely(lambda: database.read(lambda c: book.places_with_mail(c, self.name))):
             self.head(place).wake()
-        for each in await _surely(lambda: database.read(lambda c: message_rows.places(c, self.name))):
+        for each in await _surely(lambda: database.read(lambda c: book.places(c, self.name))):
             if await _surely(lambda each=each: self._owes(each.session)):
                 self.head(each.place).wake()
         sending = asyncio.create_task(self._send(), name=f"{self.name} sends")
@@ -118,19 +128,17 @@ class RunningGateway:
             scope = people.scope_of(c, self.name, sender.id, settings.allow, settings.approve)
             if incoming.unreadable:
                 if scope and incoming.place not in self._refused:
-                    message_rows.deliver(
-                        c, self.name, incoming.place, "text", {"text": incoming.unreadable}, now
-                    )
+                    book.deliver(c, self.name, incoming.place, "text", {"text": incoming.unreadable}, now)
                     self._refused.add(incoming.place)
                 return False, ""
             if scope:
-                return message_rows.receive(c, self.name, incoming, now), ""
+                return book.receive(c, self.name, incoming, now), ""
             if incoming.group or incoming.kind != "message":
                 return False, ""
             code = people.new_code(c, self.name, sender.id, sender.name, incoming.place.chat, now)
             if code:
                 body = {"text": CODE_WORDS.format(code=code)}
-                message_rows.deliver(c, self.name, incoming.place, "text", body, now)
+                book.deliver(c, self.name, incoming.place, "text", body, now)
             return False, code
 
         is_new, code = await self.host.database.write(decided)
@@ -144,8 +152,8 @@ class RunningGateway:
         for place, head in self._heads.items():
             if place.chat == old:
                 head.detach()
-        await self.host.database.write(lambda c: message_rows.chat_moved(c, self.name, old, new))
-        for each in await self.host.database.read(lambda c: message_rows.places(c, self.name)):
+        await self.host.database.write(lambda c: book.chat_moved(c, self.name, old, new))
+        for each in await self.host.database.read(lambda c: book.places(c, self.name)):
             if each.place.chat == new:
                 self.head(each.place).wake()
         self.owe()
@@ -173,7 +181,7 @@ class RunningGateway:
 
     async def opened(self, session: ChatSession) -> None:
         """The service opened a session: places that talk to it hear of it."""
-        found = await self.host.database.read(lambda c: message_rows.places_of(c, session.id))
+        found = await self.host.database.read(lambda c: book.places_of(c, session.id))
         for name, each in found:
             if name == self.name:
                 self.head(each.place).wake()
@@ -181,8 +189,8 @@ class RunningGateway:
     async def _owes(self, session: str) -> bool:
         """Whether the chat still shows a question of the session as open."""
         return bool(
-            await self.host.database.read(lambda c: message_rows.open_asks(c, self.name, session))
-        ) or await self.host.database.read(lambda c: message_rows.taken(c, self.name, session))
+            await self.host.database.read(lambda c: book.open_asks(c, self.name, session))
+        ) or await self.host.database.read(lambda c: book.taken(c, self.name, session))
 
     # Receiving
 
@@ -217,7 +225,7 @@ class RunningGateway:
     async def _note(self, state: str, who: str = "", problem: str = "") -> None:
         try:
             await self.host.database.write(
-                lambda c: message_rows.note_state(c, self.name, state, who, problem, time.time())
+                lambda c: book.note_state(c, self.name, state, who, problem, time.time())
             )
         except HermesError as error:
             log.warning("%s: %s", self.name, error)
@@ -252,7 +260,7 @@ class RunningGateway:
     async def _due(self) -> list[Delivery]:
         try:
             found: list[Delivery] = await self.host.database.read(
-                lambda c: message_rows.due(c, self.name, time.time())
+                lambda c: book.due(c, self.name, time.time())
             )
             return found
         except HermesError as error:
@@ -280,14 +288,14 @@ class RunningGateway:
 
     async def _drop_copy(self, row: Delivery) -> None:
         """Remove the copy of a file that waits no longer. Raises `StoreError`."""
-        left = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))
+        left = await self.host.database.read(lambda c: book.delivery(c, row.id))
         if left is None or left.state != "waiting":
             await asyncio.to_thread(drop_copy, row.body["path"])
 
     async def _try_one(self, row: Delivery) -> None:
         write = self.host.database.write
         async with self.lock(row.place):
-            each = await self.host.database.read(lambda c: message_rows.delivery(c, row.id))
+            each = await self.host.database.read(lambda c: book.delivery(c, row.id))
             if each is None or each.state != "waiting":
                 return
             try:
@@ -295,24 +303,24 @@ class RunningGateway:
             except UndeliverableError as error:
                 if each.message and each.body.get("open", True):
                     # What it was to change is gone there: it is sent again.
-                    await write(lambda c: message_rows.send_anew(c, each.id))
+                    await write(lambda c: book.send_anew(c, each.id))
                     return
                 problem = str(error)
-                await write(lambda c: message_rows.failed(c, each.id, problem))
+                await write(lambda c: book.failed(c, each.id, problem))
             except RateLimitedError as error:
                 self.pause(error.wait)
                 wait = error.wait
-                await write(lambda c: message_rows.put_off(c, each, time.time(), "rate limit", wait))
+                await write(lambda c: book.put_off(c, each, time.time(), "rate limit", wait))
             except GatewayError as error:
                 problem = str(error)
-                await write(lambda c: message_rows.put_off(c, each, time.time(), problem))
+                await write(lambda c: book.put_off(c, each, time.time(), problem))
             except Exception as error:
                 log.exception("%s could not send", self.name)
                 problem = f"Internal error ({type(error).__name__})."
-                await write(lambda c: message_rows.put_off(c, each, time.time(), problem))
+                await write(lambda c: book.put_off(c, each, time.time(), problem))
             else:
                 # Without its receipt it would be sent again.
-                await _surely(lambda: write(lambda c: message_rows.sent(c, each.id, message, each.body)))
+                await _surely(lambda: write(lambda c: book.sent(c, each.id, message, each.body)))
 
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""
@@ -352,3 +360,162 @@ async def _surely(work: Callable[[], Awaitable[T]]) -> T:
             log.warning("%s", error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+
+class AllGateways:
+    """Started once, closed before the sessions they talk to."""
+
+    def __init__(
+        self, host: ChatHost, home: Home, settings: Settings, environ: Mapping[str, str], folder: Path
+    ) -> None:
+        """`folder` is where sessions work unless a gateway names a folder of its own."""
+        self._host = host
+        self._home = home
+        self._settings = settings
+        self._environ = environ
+        self._folder = folder
+        self._running: dict[str, RunningGateway] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, names: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Start those that are enabled, or only some of them; the names of those that run.
+
+        One that cannot start leaves its reason in `hermes gateway status`.
+        """
+        kinds = await asyncio.to_thread(gateway_kinds)
+        # All libraries before any session works: that of Telegram brings httpx, and while one thread reads
+        # httpx the client of models takes the half of it for the whole.
+        for name, kind in kinds.items():
+            settings = getattr(self._settings.gateways, name)
+            if not settings.enabled or (names and name not in names):
+                continue
+            folder = self._home.gateways / name
+            context = GatewayContext(name, settings, self._environ, folder)
+            try:
+                await asyncio.to_thread(private_folder, folder)
+                adapter = await asyncio.to_thread(make_adapter, kind, context)
+            except HermesError as error:
+                await self._cannot(name, str(error))
+                continue
+            self._running[name] = RunningGateway(
+                name,
+                adapter,
+                settings,
+                self._host,
+                self._settings.gateway.approval_timeout,
+                settings.workspace or str(self._folder),
+                self,
+            )
+        for name, gateway in self._running.items():
+            task = asyncio.create_task(self._carry(gateway), name=f"gateway {name}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return tuple(self._running)
+
+    async def hook(self, name: str, call: PlatformCall) -> CallAnswer:
+        """A request of a platform to an address of ours."""
+        gateway = self._running.get(name)
+        if gateway is None or not isinstance(gateway.adapter, HookedAdapter):
+            return CallAnswer(404)
+        return await gateway.adapter.hook(call, gateway.take)
+
+    def opened(self, session: ChatSession) -> None:
+        """The service opened a session: chats that talk to it hear of it."""
+        for gateway in self._running.values():
+            task = asyncio.create_task(self._tell_opened(gateway, session))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def home(self, gateway: str) -> str:
+        settings = getattr(self._settings.gateways, gateway, None)
+        return settings.home if settings is not None else ""
+
+    def moved(self, gateway: str, place: Place) -> None:
+        if (running := self._running.get(gateway)) is not None:
+            running.head(place).wake()
+            running.owe()
+
+    async def move(self, session: ChatSession, where: str) -> str:
+        """Let your chat at a messenger go on with a session, or none; where it goes on, in words.
+
+        `where` is a target of messages, or one of `moving.HERE`. Raises `ConfigError`.
+        """
+        to = await self.destination(where)
+        path = await session.client.whole_path()
+        end = path[-1].id if path else 0
+        done = await self._host.database.write(lambda c: move(c, session.id, session.title, end, to))
+        for gateway, place in done.left:
+            if (running := self._running.get(gateway)) is not None:
+                running.head(place).detach()
+                running.owe()
+        if to is None:
+            return "It goes on here; no chat has it any more."
+        self.moved(to.gateway, to.place)
+        return f"It goes on in your chat at {to.gateway} too; `/move here` takes it back."
+
+    async def destination(self, where: str) -> ChatTarget | None:
+        """The chat a session can move to; None for the terminal. Raises `ConfigError` if there is none."""
+        target = where.strip().lower() if ":" not in where else where.strip()
+        if target in HERE:
+            return None
+        outgoing = OutgoingMessages(self._settings.gateways, {})
+
+        def find(c: Connection) -> ChatTarget:
+            found = outgoing.find(c, target)
+            refuse_group(c, found)
+            return found
+
+        to = await self._host.database.read(find)
+        if to.gateway not in self._running:
+            raise ConfigError(
+                f"{to.gateway} does not run with this service; `hermes gateway status` says why."
+            )
+        return to
+
+    async def aclose(self) -> None:
+        """Let go of all platforms; what was not sent waits. Never raises."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for name in self._running:
+            try:
+                await self._host.database.write(
+                    lambda c, name=name: book.note_state(c, name, "stopped", "", "", time.time())
+                )
+            except HermesError as error:
+                log.warning("%s: %s", name, error)
+
+    async def _tell_opened(self, gateway: RunningGateway, session: ChatSession) -> None:
+        try:
+            await gateway.opened(session)
+        except HermesError as error:
+            log.warning("%s: %s", gateway.name, error)
+
+    async def _carry(self, gateway: RunningGateway) -> None:
+        await self._tidy(gateway.name)
+        try:
+            await gateway.run()
+        except HermesError as error:
+            await self._cannot(gateway.name, str(error))
+        except Exception as error:
+            log.exception("%s failed", gateway.name)
+            await self._cannot(gateway.name, f"Internal error ({type(error).__name__}).")
+
+    async def _tidy(self, name: str) -> None:
+        """Remove copies of files that were sent, or never put down, when a program ended."""
+        try:
+            claimed = await self._host.database.read(lambda c: book.files_owed(c, name))
+        except HermesError as error:
+            log.warning("%s: %s", name, error)
+            return
+        await asyncio.to_thread(drop_unclaimed, self._home.gateways / name, claimed)
+
+    async def _cannot(self, name: str, why: str) -> None:
+        log.warning("%s does not run: %s", name, why)
+        try:
+            await self._host.database.write(
+                lambda c: book.note_state(c, name, "stopped", "", why, time.time())
+            )
+        except HermesError as error:
+            log.warning("%s: %s", name, error)

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from agent.core.config.hook_list import AnyHook, Hook, HookAnswer, HookError, HookEvent, by_event, combined
+from agent.core.config.hook_list import (
+    AnyHook,
+    Hook,
+    HookAnswer,
+    HookError,
+    HookEvent,
+    by_event,
+    combined,
+    parse_answer,
+)
+from agent.core.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError
 from agent.events import (
     AgentEnded,
     AgentStarted,
@@ -22,8 +37,104 @@ from agent.events import (
     ToolFinished,
     UsageChanged,
 )
-from agent.integrations.hooks.process import run_hook
+from tools.kit.children import kill_child, kill_group, start_child
+from tools.kit.files import read_owned, write_atomically
 from tools.text.safe_text import clean
+from tools.text.words import one_line
+
+LARGEST_ANSWER = 1_000_000
+"""Bytes of output that are read."""
+_CHUNK = 65_536
+_COMPLAINT = 300
+"""Characters of a hook's errors that a notice quotes."""
+
+
+async def run_hook(
+    hook: Hook, payload: Mapping[str, Any], workspace: Path, environment: Mapping[str, str]
+) -> HookAnswer:
+    """Run a hook and read its answer. Raises `HookError`, and leave no process of its group."""
+    data = await asyncio.to_thread(_encoded, payload)
+    async with AsyncExitStack() as streams:
+        source = streams.enter_context(tempfile.TemporaryFile(prefix="hermes-hook-"))  # noqa: SIM115
+        await asyncio.to_thread(_fill, source, data)
+        output, to_output = await _pipe(streams)
+        errors, to_errors = await _pipe(streams)
+        try:
+            process = await start_child(
+                ["/bin/sh", "-c", hook.command],
+                stdin=source,
+                stdout=to_output,
+                stderr=to_errors,
+                cwd=workspace,
+                env=environment,
+            )
+        except OSError as error:
+            raise HookError(f"it cannot be started: {error.strerror or error}") from error
+        finally:
+            os.close(to_output)
+            os.close(to_errors)
+        return await _answer(hook, process, output, errors)
+
+
+async def _answer(
+    hook: Hook,
+    process: asyncio.subprocess.Process,
+    output: asyncio.StreamReader,
+    errors: asyncio.StreamReader,
+) -> HookAnswer:
+    """Wait for the end and read the answer."""
+    complaining = asyncio.create_task(_read(errors, keep=_COMPLAINT * 4))
+    answering = asyncio.create_task(_read(output, keep=LARGEST_ANSWER + 1))
+    try:
+        async with asyncio.timeout(hook.timeout):
+            code = await process.wait()
+            # What it left in the background may hold the pipes.
+            kill_group(process.pid)
+            said, complaint = await answering, await complaining
+    except TimeoutError:
+        raise HookError(f"it did not answer within {hook.timeout:g} s") from None
+    finally:
+        kill_group(process.pid)
+        await kill_child(process)
+        for task in (answering, complaining):
+            task.cancel()
+        await asyncio.gather(answering, complaining, return_exceptions=True)
+    if code != 0:
+        words = one_line(complaint.decode("utf-8", "replace"))[:_COMPLAINT]
+        raise HookError(f"it ended with code {code}" + (f" ({words})" if words else ""))
+    if len(said) > LARGEST_ANSWER:
+        raise HookError(f"its answer is larger than {LARGEST_ANSWER:,} bytes")
+    return parse_answer(said)
+
+
+def _encoded(payload: Mapping[str, Any]) -> bytes:
+    return json.dumps(payload, ensure_ascii=True, default=str).encode("ascii") + b"\n"
+
+
+def _fill(source: IO[bytes], data: bytes) -> None:
+    """The input is a file: a hook that does not read it holds nothing up."""
+    source.write(data)
+    source.seek(0)
+
+
+async def _pipe(streams: AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
+    """A pipe of our own: one of asyncio's would keep the end of the process waiting for its own end."""
+    reading, writing = os.pipe()
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
+    )
+    streams.callback(transport.close)
+    return reader, writing
+
+
+async def _read(stream: asyncio.StreamReader, keep: int) -> bytes:
+    """Everything up to the end, of which the first `keep` bytes are kept."""
+    kept = bytearray()
+    while chunk := await stream.read(_CHUNK):
+        kept += chunk[: max(keep - len(kept), 0)]
+    return bytes(kept)
+
 
 log = logging.getLogger(__name__)
 
@@ -174,3 +285,66 @@ class SessionHooks:
         self._failed.add(hook.digest)
         text = f"The hook `{hook.title[:200]}` for {hook.event} failed: {cause}; it is told once."
         self._emit(Noticed(kind="warning", text=text))
+
+
+LARGEST = 1_000_000
+"""Bytes of the file that are read."""
+
+
+class HookConsent:
+    """The file of digests. One that cannot be believed agrees to nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def agreed(self) -> frozenset[str]:
+        """The digests of all hooks that were agreed to."""
+        return frozenset(each for digests in self.by_project().values() for each in digests)
+
+    def by_project(self) -> dict[str, frozenset[str]]:
+        """The digests by the folder of the project; under the empty text those of the person's settings."""
+        kept = self._kept()
+        projects = kept.get("projects")
+        lists = {**(projects if isinstance(projects, dict) else {}), "": kept.get("hooks")}
+        return {
+            root: frozenset(each for each in digests if isinstance(each, str))
+            for root, digests in lists.items()
+            if isinstance(digests, list)
+        }
+
+    def _kept(self) -> dict[str, Any]:
+        """What the file says; nothing where it cannot be believed."""
+        content = read_owned(self._path, LARGEST)
+        try:
+            found = json.loads(content) if content is not None else {}
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def agree(self, hooks: Iterable[Hook]) -> None:
+        """Agree to exactly these hooks, those of other projects apart.
+
+        What was agreed to before and is not among them no longer counts. Raises `ConfigError`.
+        """
+        hooks = list(hooks)
+        agreed = self.by_project()
+        for root in {"", *(hook.project for hook in hooks)}:
+            agreed[root] = frozenset(hook.digest for hook in hooks if hook.project == root)
+        self._write(agreed)
+
+    def withdraw(self, digest: str) -> bool:
+        """Agree to a hook no longer; False if there was no consent. Raises `ConfigError`."""
+        if digest not in self.agreed():
+            return False
+        self._write({root: digests - {digest} for root, digests in self.by_project().items()})
+        return True
+
+    def _write(self, agreed: dict[str, frozenset[str]]) -> None:
+        projects = {root: sorted(digests) for root, digests in agreed.items() if root and digests}
+        own = sorted(agreed.get("", ()))
+        text = json.dumps({"version": 1, "hooks": own, "projects": projects}, indent=1)
+        try:
+            private_folder(self._path.parent)
+            write_atomically(self._path, text.encode(), PRIVATE_FILE, follow_links=False)
+        except OSError as error:
+            raise ConfigError(f"Cannot write {self._path}: {error.strerror or error}.") from error

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from tools.kit import children
+from tools.kit.children import LargeFrameError, framed
 
 Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
 """Which protocol is spoken; `auto` finds out what the server takes."""
@@ -92,3 +97,20 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+LARGEST = 64_000_000
+"""Bytes of a frame; the process of a server keeps what is larger in files."""
+
+
+def packed(frame: Mapping[str, Any]) -> bytes:
+    """A frame as bytes. Raises `LargeFrameError`."""
+    data = json.dumps(frame, ensure_ascii=True, separators=(",", ":"), default=str).encode("ascii")
+    if len(data) > LARGEST:
+        raise LargeFrameError(f"a frame of {len(data):,} bytes is too large")
+    return framed(data)
+
+
+async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
+    """The next frame; None at the end. Raises `FrameError`."""
+    return await children.read_frame(reader, LARGEST)

@@ -5,17 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from agent.core.config.settings_file import UnreadableSettingsError, read_file
+from agent.core.config.trust import project_root
+from agent.core.home import Home
+from agent.core.variables import filled
 from agent.errors import ConfigError
+from agent.integrations.mcp.launch import Confinement, Protocol, ServerLaunch, SignIn
+from agent.integrations.mcp.private_files import read_private, write_private
+from tools.terminal.environment import child_environment
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.core.config.schema import McpServerSettings
+    from agent.core.config.schema import McpServerSettings, SandboxSettings, Settings
+
 
 Transport = Literal["stdio", "http", "sse"]
 
@@ -192,3 +201,293 @@ def _check_address(where: str, url: str) -> None:
 def _hash(value: object) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=list)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+class ServerAgreement:
+    """The file of agreements. One that cannot be believed agrees to nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` is that of the home for servers."""
+        self._path = folder / "agreed.json"
+
+    def holds(self, root: Path, config: ServerConfig) -> bool:
+        """Whether exactly this server of the project at `root` was agreed to."""
+        return _key(root, config) in self.all()
+
+    def all(self) -> dict[str, tuple[str, str]]:
+        """The name and the project of each server by the hash; empty texts where they were not kept."""
+        data = read_private(self._path)
+        agreed, servers = data.get("agreed"), data.get("servers")
+        known = servers if isinstance(servers, dict) else {}
+        return {
+            key: _place(known.get(key))
+            for key in (agreed if isinstance(agreed, list) else ())
+            if isinstance(key, str)
+        }
+
+    def agree(self, root: Path, config: ServerConfig) -> None:
+        """Agree to it as it stands. Raises `ConfigError`."""
+        self._write(self.all() | {_key(root, config): (config.name, str(root))})
+
+    def withdraw(self, key: str) -> bool:
+        """Agree no longer to the server with this hash; False if nobody did. Raises `ConfigError`."""
+        agreed = self.all()
+        if agreed.pop(key, None) is None:
+            return False
+        self._write(agreed)
+        return True
+
+    def _write(self, agreed: dict[str, tuple[str, str]]) -> None:
+        servers = {key: list(place) for key, place in agreed.items() if any(place)}
+        write_private(self._path, {"version": 1, "agreed": sorted(agreed), "servers": servers})
+
+
+def _place(found: object) -> tuple[str, str]:
+    match found:
+        case [str(name), str(root)]:
+            return name, root
+        case _:
+            return "", ""
+
+
+def _key(root: Path, config: ServerConfig) -> str:
+    return hashlib.sha256(f"{root}\0{config.digest}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+PROJECT_FILE = ".mcp.json"
+MOST = 100
+"""Servers of one project that are read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredServer:
+    """One server, and whether it may be used."""
+
+    config: ServerConfig
+    origin: Literal["settings", "project", "plugin"]
+    agreed: bool = True
+    """Whether a person agreed to it; those of the person's own settings are."""
+    root: Path | None = None
+    """The project that brings it."""
+
+    @property
+    def usable(self) -> bool:
+        return self.agreed and self.config.enabled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredServers:
+    """All servers by name, those of the settings first, and what is wrong with the others."""
+
+    servers: tuple[DeclaredServer, ...]
+    problems: tuple[str, ...] = ()
+
+    def named(self, name: str) -> DeclaredServer:
+        """The server of that name. Raises `ConfigError` with those there are."""
+        for server in self.servers:
+            if server.config.name == name:
+                return server
+        known = ", ".join(server.config.name for server in self.servers) or "none yet"
+        raise ConfigError(
+            f"There is no MCP server {name!r} ({known}); add it with `hermes mcp add {name} …`."
+        )
+
+
+def declared_servers(settings: Settings, folder: Path, workspace: Path) -> DeclaredServers:
+    """The servers of the settings and of the project around `workspace`; `folder` is the home's for them."""
+    found: dict[str, DeclaredServer] = {}
+    problems: list[str] = []
+    for name, given in settings.mcp_servers.items():
+        try:
+            found[name] = DeclaredServer(config=server_config(name, given), origin="settings")
+        except ConfigError as error:
+            problems.append(str(error))
+    root = project_root(workspace)
+    agreement = ServerAgreement(folder)
+    for name, entry in _project_entries(root, problems).items():
+        if name in found:
+            problems.append(
+                f"The MCP server {name} of {PROJECT_FILE} is left out: the settings have one of that name."
+            )
+            continue
+        try:
+            config = _project_config(name, entry, problems)
+        except ConfigError as error:
+            problems.append(f"{PROJECT_FILE}: {error}")
+            continue
+        agreed = agreement.holds(root, config)
+        found[name] = DeclaredServer(config=config, origin="project", agreed=agreed, root=root)
+    return DeclaredServers(servers=tuple(found.values()), problems=tuple(problems))
+
+
+def given_servers(
+    servers: Sequence[tuple[str, Mapping[str, Any]]], taken: Collection[str]
+) -> tuple[list[DeclaredServer], list[str]]:
+    """Servers that a surface hands over for one session, and what is to be said of those left out. Pure.
+
+    They are the person's own, as they come from the program they work in. Nothing in them is filled in.
+    """
+    found: dict[str, DeclaredServer] = {}
+    problems: list[str] = []
+    for given, entry in servers[:MOST]:
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", given).lstrip("._-")[:64] or "server"
+        why = ""
+        if name in taken or name in found:
+            why = "another server has its name"
+        elif any("${" in str(text) for text in (*entry.get("args", ()), *entry.get("env", {}).values())):
+            why = "what looks like a variable cannot be handed on as it is"
+        if not why:
+            try:
+                config = _project_config(name, dict(entry), problems)
+                found[name] = DeclaredServer(config=config, origin="settings")
+                continue
+            except ConfigError as error:
+                why = str(error)
+        problems.append(f"The MCP server {clean(given)[:64]} of the editor is left out: {why}")
+    return list(found.values()), [each if each.endswith(".") else f"{each}." for each in problems]
+
+
+def _project_entries(root: Path, problems: list[str]) -> Mapping[str, Any]:
+    try:
+        content = read_file(root / PROJECT_FILE, follow=False)
+    except UnreadableSettingsError as error:
+        problems.append(f"{PROJECT_FILE} cannot be read: {error}.")
+        return {}
+    if content is None:
+        return {}
+    try:
+        servers = json.loads(content).get("mcpServers", {})
+        if not isinstance(servers, dict):
+            raise TypeError
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        problems.append(f'{PROJECT_FILE} is no JSON object with "mcpServers"; its servers are left out.')
+        return {}
+    if len(servers) > MOST:
+        problems.append(f"{PROJECT_FILE} has {len(servers)} servers, of which {MOST} are read.")
+    return dict(list(servers.items())[:MOST])
+
+
+def _project_config(name: str, entry: Any, problems: list[str]) -> ServerConfig:
+    """A server as other programs write it too. Raises `ConfigError`."""
+    from pydantic import ValidationError
+
+    from agent.core.config.schema import McpServerSettings
+
+    if not isinstance(entry, dict):
+        raise ConfigError(f"the server {name!r} is no object; give it `command` or `url`.")
+    known = {key: value for key, value in entry.items() if key in McpServerSettings.model_fields}
+    kind = entry.get("type")
+    if kind is not None:
+        known["transport"] = {"streamable-http": "http", "streamable_http": "http"}.get(kind, kind)
+    if entry.get("disabled") is True:
+        known["enabled"] = False
+    unknown = sorted(set(entry) - set(McpServerSettings.model_fields) - {"type", "disabled"})
+    if unknown:
+        keys = clean(", ".join(map(str, unknown)))[:200]
+        problems.append(f"{PROJECT_FILE}: what {name} says under {keys} is not known and is left out.")
+    try:
+        return server_config(name, McpServerSettings.model_validate(known))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"the server {name!r} has a wrong `{where}`: {clean(first['msg']).lower()}."
+        ) from None
+
+
+_TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+_WAY_OUT = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchEnvironment:
+    """What all servers of a session have in common."""
+
+    home: Home
+    workspace: Path
+    files: Path
+    """Folder for what is too large for the conversation."""
+    sandbox: SandboxSettings
+    variables: Mapping[str, str]
+    """The person's variables, with those of `~/.hermes/.env`."""
+    probes: bool = False
+    """Whether servers that failed are tried again by themselves."""
+    interactive: bool = False
+    """Whether a person can be sent to an address to sign in."""
+    protocol: Protocol = "auto"
+    renew: bool = False
+    """Whether to sign in anew."""
+
+    @property
+    def of_process(self) -> dict[str, str]:
+        """What the process between inherits: the way to the network, and no secrets."""
+        wanted = {*_TRUST, *_WAY_OUT, *(name.upper() for name in _WAY_OUT), "PATH", "HOME", "LANG", "LC_ALL"}
+        return {name: value for name, value in self.variables.items() if name in wanted}
+
+
+def launch_of(config: ServerConfig, around: LaunchEnvironment) -> ServerLaunch:
+    """Everything that is needed to start or reach a server. Raises `ConfigError`."""
+    where, variables = f"The MCP server {config.name}", around.variables
+    folder = around.home.servers
+    oauth = config.oauth
+    kept = f"{config.name}-{config.identity[:16]}"
+    return ServerLaunch(
+        name=config.name,
+        transport=config.transport,
+        folder=str(folder / "places" / kept),
+        tokens=str(token_path(folder, config)),
+        files=str(around.files),
+        command=tuple(filled(part, variables, where) for part in (config.command, *config.args))
+        if config.command
+        else (),
+        env=_environment(config, around, where),
+        cwd=str(around.workspace / Path(filled(config.cwd, variables, where)).expanduser()),
+        url=filled(config.url, variables, where),
+        headers={name: filled(value, variables, where) for name, value in config.headers.items()},
+        roots=(str(around.workspace),),
+        timeout=config.timeout,
+        connect_timeout=config.start_time,
+        protocol=around.protocol,
+        confinement=_confinement(config, around),
+        sign_in=SignIn(
+            interactive=around.interactive,
+            client_id=oauth.client_id,
+            client_secret=variables.get(oauth.client_secret_env, "") if oauth.client_secret_env else "",
+            client_metadata_url=oauth.client_metadata_url,
+            scopes=oauth.scopes,
+            renew=around.renew,
+        ),
+    )
+
+
+def token_path(folder: Path, config: ServerConfig) -> Path:
+    """Where it is kept what signing in to a server gave; `folder` is the home's for servers."""
+    return folder / "tokens" / f"{config.name}-{config.identity[:16]}.json"
+
+
+def _environment(config: ServerConfig, around: LaunchEnvironment, where: str) -> dict[str, str]:
+    if not config.command:
+        return {}
+    inherited = child_environment(around.variables, config.env_passthrough)
+    own = {name: filled(value, around.variables, where) for name, value in config.env.items()}
+    return {**inherited, **own}
+
+
+def _confinement(config: ServerConfig, around: LaunchEnvironment) -> Confinement | None:
+    if not config.sandbox or not config.command:
+        return None
+    sandbox = around.sandbox
+    return Confinement(
+        mode=sandbox.mode,
+        workspace=str(around.workspace),
+        home=str(around.home.root),
+        network=config.network,
+        readable=config.readable,
+        writable=config.writable,
+        hidden=tuple(sandbox.hidden),
+        memory=sandbox.memory * 1_000_000,
+        environ={name: value for name, value in around.variables.items() if name in _PLACES},
+    )
+
+
+_PLACES = ("HOME", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "TMUX")

@@ -11,10 +11,21 @@ from typing import Any
 from agent.core.config.problem import shown
 from agent.core.store.importing import SessionRecord
 from agent.core.store.nodes import title_of
-from agent.integrations.migration.found import Findings, ForeignNote, ForeignRule, ForeignSession
-from agent.integrations.migration.reading import ForeignFiles, mapping, records, sequence, text_of
-from agent.integrations.migration.servers import standard_servers
-from agent.integrations.migration.transcript import TranscriptBuilder, call_of, seconds
+from agent.integrations.migration.reading import (
+    Findings,
+    ForeignFiles,
+    ForeignNote,
+    ForeignRule,
+    ForeignSession,
+    TranscriptBuilder,
+    call_of,
+    mapping,
+    records,
+    seconds,
+    sequence,
+    standard_servers,
+    text_of,
+)
 from agent.safety.permissions.rules import RuleVerdict
 
 FOLDER = ".claude"

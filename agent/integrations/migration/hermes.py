@@ -14,11 +14,21 @@ from agent.core.config.document import UnusableError, decode
 from agent.core.config.document import parse as parse_yaml
 from agent.core.config.problem import shown
 from agent.core.store.importing import SessionRecord
-from agent.integrations.migration.found import Findings, ForeignNote, ForeignSession
-from agent.integrations.migration.reading import ForeignFiles, database, mapping, sequence, text_of
-from agent.integrations.migration.servers import standard_servers
-from agent.integrations.migration.transcript import TranscriptBuilder, call_of, seconds
-from agent.knowledge.memory.entries import parse as parse_entries
+from agent.integrations.migration.reading import (
+    Findings,
+    ForeignFiles,
+    ForeignNote,
+    ForeignSession,
+    TranscriptBuilder,
+    call_of,
+    database,
+    mapping,
+    seconds,
+    sequence,
+    standard_servers,
+    text_of,
+)
+from agent.knowledge.memory.files import parse as parse_entries
 
 FOLDER = ".hermes"
 _HIDDEN = ("subagent", "tool")

@@ -12,10 +12,20 @@ from typing import Any
 
 from agent.core.config.problem import shown
 from agent.core.store.importing import SessionRecord
-from agent.integrations.migration.found import Findings, ForeignNote, ForeignRule, ForeignSession
-from agent.integrations.migration.reading import ForeignFiles, database, mapping, text_of
-from agent.integrations.migration.servers import opencode_servers
-from agent.integrations.migration.transcript import TranscriptBuilder, call_of, seconds
+from agent.integrations.migration.reading import (
+    Findings,
+    ForeignFiles,
+    ForeignNote,
+    ForeignRule,
+    ForeignSession,
+    TranscriptBuilder,
+    call_of,
+    database,
+    mapping,
+    opencode_servers,
+    seconds,
+    text_of,
+)
 from agent.safety.permissions.rules import RuleVerdict
 
 FOLDER = ".local/share/opencode"

@@ -6,14 +6,22 @@ Whatever cannot be read gets a sentence in `ForeignFiles.problems` and counts as
 from __future__ import annotations
 
 import json
+import math
 import re
 import sqlite3
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent.core.config.problem import shown
+from agent.core.messages import ToolCall
+from agent.core.store.importing import NodeRecord, SessionRecord
+from agent.core.store.nodes import MAIN, storable
+from agent.safety.permissions.rules import RuleVerdict
+from tools.text.safe_text import clean
 
 LARGEST = 4_000_000
 """Bytes of a settings file that is read."""
@@ -144,3 +152,280 @@ def mapping(value: Any) -> dict[str, Any]:
 def sequence(value: Any) -> list[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+Part = Literal["sessions", "memory", "skills", "servers", "permissions"]
+PARTS: tuple[Part, ...] = ("sessions", "memory", "skills", "servers", "permissions")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSession:
+    """A session that can be read."""
+
+    id: str
+    """Its id here, the same each time, so that it is taken over once."""
+    title: str
+    workspace: str
+    updated: float
+    """Seconds since the epoch."""
+    read: Callable[[], SessionRecord | None]
+    """Reads all of it; None when nothing was said in it. Blocks; raises `OSError` or `ValueError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignNote:
+    """Something that is remembered or told in every session."""
+
+    scope: Literal["user", "memory", "project"]
+    text: str
+    source: Path
+    project: str = ""
+    """The folder of the project it belongs to; empty unless `scope` is `project`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRule:
+    """A rule about what may be done, in our form."""
+
+    rule: str
+    verdict: RuleVerdict
+    original: str
+    """As the other agent writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that was found of one agent."""
+
+    agent: str
+    root: Path
+    sessions: tuple[ForeignSession, ...] = ()
+    notes: tuple[ForeignNote, ...] = ()
+    skills: tuple[Path, ...] = ()
+    """Folders with a SKILL.md."""
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """MCP servers by name, as `mcp_servers` takes them."""
+    rules: tuple[ForeignRule, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """What cannot be taken over, and why; a sentence each."""
+
+    def count(self, part: Part) -> int:
+        """How many things of a kind there are."""
+        found = {
+            "sessions": self.sessions,
+            "memory": self.notes,
+            "skills": self.skills,
+            "servers": self.servers,
+            "permissions": self.rules,
+        }
+        return len(found[part])
+
+
+Servers = dict[str, Mapping[str, Any]]
+
+
+def standard_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
+    """Servers in the usual form (`command`, `args`, `env`, or `url`, `headers`), and why others are none."""
+    found: Servers = {}
+    left: list[str] = []
+    for name, each in given.items():
+        server = _server(mapping(each))
+        if server is None or not _is_name(name):
+            left.append(f"The server {shown(name)} has neither a command nor an address.")
+        else:
+            found[name] = server
+    return found, left
+
+
+def _server(each: Mapping[str, Any]) -> dict[str, Any] | None:
+    switched = {"enabled": False} if each.get("enabled") is False or each.get("disabled") is True else {}
+    if isinstance(command := each.get("command"), str) and command.strip():
+        return {
+            "command": command,
+            **_filled("args", [str(word) for word in sequence(each.get("args"))]),
+            **_filled("env", _texts(each.get("env"))),
+            **_filled("cwd", each.get("cwd") if isinstance(each.get("cwd"), str) else ""),
+            **switched,
+        }
+    url = each.get("url") or each.get("serverUrl") or each.get("httpUrl")
+    if isinstance(url, str) and url.startswith(("http://", "https://")):
+        kind = "sse" if (each.get("type") or each.get("transport")) == "sse" else "http"
+        headers = _texts(each.get("headers") or each.get("http_headers"))
+        return {"url": url, "transport": kind, **_filled("headers", headers), **switched}
+    return None
+
+
+def opencode_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
+    """Servers as OpenCode has them: `type: local` with the command as a list, or `type: remote`."""
+    usual: dict[str, Any] = {}
+    for name, each in given.items():
+        server = mapping(each)
+        words = [str(word) for word in sequence(server.get("command"))]
+        usual[name] = {
+            **{key: server[key] for key in ("url", "headers", "enabled") if key in server},
+            **({"command": words[0], "args": words[1:], "env": server.get("environment")} if words else {}),
+        }
+    return standard_servers(usual)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= 64 and name.isprintable() and "." not in name
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {
+        str(key): str(each) for key, each in mapping(value).items() if isinstance(each, (str, int, float))
+    }
+
+
+def _filled(name: str, value: Any) -> dict[str, Any]:
+    return {name: value} if value else {}
+
+
+_LONGEST_KEY = 128
+
+
+@dataclass(slots=True)
+class _Draft:
+    kind: str
+    parent: int | None
+    created: float
+    text: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class TranscriptBuilder:
+    """A session that is being read.
+
+    Nodes are numbered from 1 on; without a parent they follow the last, with 0 for one they begin.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._record = SessionRecord(storable(clean(name))[:200])
+        self._nodes: list[_Draft] = []
+        self._calls: dict[str, tuple[str, int]] = {}
+        """Names of tools, and the messages that called them, by the ids of calls."""
+        self._callers: dict[int, int] = {}
+        """The message that called, by the nodes of results."""
+        self._ends: dict[int, int] = {}
+        """The last result of each message that called."""
+
+    @property
+    def last(self) -> int | None:
+        """The number of the newest node."""
+        return len(self._nodes) or None
+
+    def describe(self, *, title: str = "", workspace: str = "", model: str = "") -> None:
+        """What is known of the session as a whole; what stands already stays."""
+        for name, value in (("title", title), ("workspace", workspace), ("model", model)):
+            if not getattr(self._record, name) and (words := " ".join(storable(clean(value)).split())[:200]):
+                setattr(self._record, name, words)
+
+    def user(self, text: str, created: float, parent: int | None = None) -> int | None:
+        """A message of the person; the number of its node, or of its parent if it is empty."""
+        if not text.strip():
+            return self.last if parent is None else parent
+        return self._add("user", text, created, {"origin": "prompt"}, parent)
+
+    def notice(self, text: str, created: float, parent: int | None = None, *, to_model: bool = False) -> int:
+        """Something that is no message, such as a summary of what went before."""
+        return self._add("notice", text, created, {"kind": "info", "to_model": to_model}, parent)
+
+    def assistant(
+        self,
+        text: str,
+        created: float,
+        parent: int | None = None,
+        *,
+        calls: Sequence[ToolCall] = (),
+        reasoning: str = "",
+        model: str = "",
+    ) -> int:
+        """A message of the model."""
+        data: dict[str, Any] = {"calls": [], "reasoning": reasoning, "state": "complete"}
+        if model:
+            data["model"] = storable(clean(model))[:200]
+            self.describe(model=model)
+        number = self._add("assistant", text, created, data, parent)
+        self.extend(number, calls=calls)
+        return number
+
+    def extend(
+        self, number: int, text: str = "", *, calls: Sequence[ToolCall] = (), reasoning: str = ""
+    ) -> None:
+        """More of a message of the model."""
+        draft = self._nodes[number - 1]
+        if text:
+            draft.text.append(text)
+        if reasoning:
+            draft.data["reasoning"] = "\n\n".join(filter(None, (draft.data["reasoning"], reasoning)))
+        for call in calls:
+            self._calls[call.id] = call.name, number
+            draft.data["calls"].append({"id": call.id, "name": call.name, "arguments": call.arguments})
+
+    def result(
+        self, call: str, text: str, created: float, parent: int | None = None, *, failed: bool = False
+    ) -> int | None:
+        """What a call gave back; one that nobody made is left out.
+
+        With a parent, the results of one message stand in a row behind it, whichever call each hung on.
+        """
+        call = key(call)
+        if call not in self._calls:
+            return self.last if parent is None else parent
+        tool, caller = self._calls[call]
+        data = {"call": call, "tool": tool, "outcome": "failed" if failed else "done"}
+        number = self._add("tool", text, created, data, None if parent is None else caller)
+        self._callers[number], self._ends[caller] = caller, number
+        return number
+
+    def finished(self) -> SessionRecord | None:
+        """The session; None when neither person nor model said anything in it."""
+        if not any(draft.kind in ("user", "assistant") for draft in self._nodes):
+            return None
+        before = 0.0
+        for number, draft in enumerate(self._nodes, 1):
+            before = draft.created or before
+            content = "\n\n".join(part for part in draft.text if part)
+            node = NodeRecord(number, draft.parent, draft.kind, before, content, draft.data)
+            self._record.nodes.append(node)
+        self._record.heads[MAIN] = len(self._nodes)
+        return self._record
+
+    def _add(self, kind: str, text: str, created: float, data: dict[str, Any], parent: int | None) -> int:
+        if parent is not None:
+            parent = self._ends.get(self._callers.get(parent, parent), parent)
+        self._nodes.append(
+            _Draft(kind, (self.last if parent is None else parent) or None, created, [text], data)
+        )
+        return len(self._nodes)
+
+
+def key(id: str) -> str:
+    """The id of a call as it is kept."""
+    return storable(clean(id))[:_LONGEST_KEY]
+
+
+def call_of(id: Any, name: Any, arguments: Any) -> ToolCall:
+    """A call with arguments that are the text of a JSON object, whatever they were."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = {"input": arguments}
+    if not isinstance(arguments, dict):
+        arguments = {} if arguments is None else {"input": arguments}
+    text = json.dumps(arguments, ensure_ascii=True)
+    return ToolCall(key(str(id)), storable(clean(str(name)))[:_LONGEST_KEY] or "tool", text)
+
+
+def seconds(value: Any) -> float:
+    """A time as seconds since the epoch, from an ISO text, seconds or milliseconds; 0 for anything else."""
+    if isinstance(value, str):
+        try:
+            return max(datetime.fromisoformat(value).timestamp(), 0.0)
+        except (ValueError, OverflowError, OSError):
+            return 0.0
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return 0.0
+    return max(float(value) / 1000 if value > 1e11 else float(value), 0.0) if value < 1e15 else 0.0

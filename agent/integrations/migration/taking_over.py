@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.config.edit import put_entry
+from agent.core.config.loader import load
 from agent.core.config.problem import shown
 from agent.core.home import Home
 from agent.core.store import importing
 from agent.core.store.store import Store
-from agent.errors import HermesError
-from agent.integrations.migration.found import Findings, ForeignNote, ForeignSession, Part
-from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError
-from agent.knowledge.memory.files import MemoryFileError
-from agent.knowledge.memory.origins import Origin
+from agent.errors import ConfigError, HermesError
+from agent.integrations.migration import claude, codex, hermes, opencode
+from agent.integrations.migration.reading import Findings, ForeignNote, ForeignSession, Part
+from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin
 from agent.knowledge.memory.service import MemoryFiles
+from agent.knowledge.skills.hub.bundle import HubError
 from agent.knowledge.skills.hub.installing import require_allowed
-from agent.knowledge.skills.hub.problems import HubError
-from agent.knowledge.skills.hub.service import SkillHub
+from agent.knowledge.skills.hub.service import SkillHub, open_hub
 from agent.safety.permissions.file import plan_rule
 from agent.safety.permissions.rules import RuleVerdict
 from agent.safety.permissions.subjects import Setting
@@ -154,3 +155,65 @@ def entries_of(text: str) -> Iterator[str]:
         elif lines:
             yield "\n".join([*heading, *lines])
             heading = []
+
+
+AGENTS: Mapping[str, str] = {
+    "claude": "Claude Code (~/.claude)",
+    "codex": "Codex (~/.codex)",
+    "opencode": "OpenCode (~/.local/share/opencode, ~/.config/opencode)",
+    "hermes": "the Hermes Agent that came before (~/.hermes)",
+}
+
+
+def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Findings:
+    """What an agent has: in the folder `given`, or where it usually is. Blocks.
+
+    Raises `ConfigError` for an agent that is not known or a folder that is not there.
+    """
+    if agent not in AGENTS:
+        raise ConfigError(f"There is no import from {agent}; there is one from {', '.join(AGENTS)}.")
+    user = Path(environ.get("HOME") or Path.home())
+    root = Path(given).expanduser() if given else _usual(agent, user, environ)
+    settings = _settings(given, root, user, environ) if agent == "opencode" else root
+    if not root.is_dir() and not settings.is_dir():
+        raise ConfigError(f"{root} is no folder; say with --from where {agent} keeps its things.")
+    if root.resolve() == home.resolve() and agent != "hermes":
+        raise ConfigError(f"{root} is the home of this Hermes; name the folder of {agent}.")
+    if agent == "opencode":
+        return opencode.look(root, settings)
+    looks: dict[str, Callable[[Path], Findings]] = {
+        "claude": claude.look,
+        "codex": codex.look,
+        "hermes": hermes.look,
+    }
+    return looks[agent](root)
+
+
+def _usual(agent: str, user: Path, environ: Mapping[str, str]) -> Path:
+    variable = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}.get(agent, "")
+    if given := environ.get(variable, ""):
+        return Path(given).expanduser()
+    if agent == "opencode" and (data := environ.get("XDG_DATA_HOME", "")):
+        return Path(data) / "opencode"
+    folders = {"claude": claude, "codex": codex, "opencode": opencode, "hermes": hermes}
+    return user / folders[agent].FOLDER
+
+
+def _settings(given: str, root: Path, user: Path, environ: Mapping[str, str]) -> Path:
+    """Where OpenCode keeps its settings; with --from in the same folder, or in `config` inside it."""
+    if given:
+        return root / "config" if (root / "config").is_dir() else root
+    if config := environ.get("XDG_CONFIG_HOME", ""):
+        return Path(config) / "opencode"
+    return user / opencode.SETTINGS
+
+
+@asynccontextmanager
+async def open_takeover(
+    home: Home, environ: Mapping[str, str], here: Path, secrets: Mapping[str, str]
+) -> AsyncIterator[Takeover]:
+    """What takes things over into `home`. `secrets` never stand in titles. Raises `HermesError`."""
+    loaded = load(home, dict(environ), here)
+    hub = open_hub(home, loaded.settings, loaded.environ, here)
+    async with await Store.open(home.database, secrets=secrets) as store:
+        yield Takeover(home, store, loaded.settings, hub, Setting(here, home.root))

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.config.document import UnusableError, decode
-from agent.integrations.plugins.deadlines import HOOK, TOOL
-from agent.integrations.plugins.files import OutsideError, read_part
+from agent.integrations.plugins.files import OutsideError, PluginError, PluginFailedError, read_part
 from agent.integrations.plugins.package import PluginPackage
-from agent.integrations.plugins.problem import PluginError, PluginFailedError
-from agent.integrations.plugins.process import PluginLaunch, PluginProcess
+from agent.integrations.plugins.process import HOOK, TOOL, PluginLaunch, PluginProcess
 from agent.integrations.plugins.registrations import Registrations, checked
 from tools.text.words import brief
 

@@ -2,22 +2,132 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError
-from agent.integrations.plugins.agreed_files import AgreedFile, AgreedFiles
-from agent.integrations.plugins.files import digest
+from agent.integrations.plugins.files import PluginFile, digest
 from agent.integrations.plugins.registrations import Registrations
 from tools.kit.files import lock_file, open_lock, read_owned, write_atomically
 
+LONGEST_TEXT = 256_000
+"""Bytes of a file up to which its text is kept."""
+MOST_TEXT = 8_000_000
+"""Bytes of all texts of a plugin together."""
 LARGEST = 20_000_000
+"""Bytes of what is kept of a plugin, packed or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreedFile:
+    """One file as it was agreed to."""
+
+    kind: str
+    """That of `PluginFile`, as text."""
+    size: int
+    """Bytes."""
+    sha256: str
+    """The hash of its bytes alone, as other programs work it out."""
+    text: str | None = None
+    """None where `lacks` says why."""
+    lacks: str = ""
+    """Why its text is not kept, as words."""
+
+    @classmethod
+    def of(cls, file: PluginFile, room: int = LONGEST_TEXT) -> AgreedFile:
+        """The file as it is now, with its text if that has at most `room` bytes."""
+        text, lacks = _text(file.content)
+        if len(file.content) > room and text is not None:
+            text, lacks = None, f"beyond the {MOST_TEXT // 1_000_000} MB of texts that are kept"
+        return cls(
+            kind=file.kind.decode("utf-8", "surrogateescape"),
+            size=len(file.content),
+            sha256=hashlib.sha256(file.content).hexdigest(),
+            text=text,
+            lacks=lacks,
+        )
+
+    def is_of(self, digest: str) -> bool:
+        """Whether its text is the one that has this hash."""
+        kind = self.kind.encode("utf-8", "surrogateescape")
+        return self.text is not None and PluginFile(self.text.encode(), kind).digest == digest
+
+
+def _text(content: bytes) -> tuple[str | None, str]:
+    """The text of a file, line ends as they are; or None, and why there is none."""
+    if len(content) > LONGEST_TEXT:
+        return None, f"more than {LONGEST_TEXT:,} bytes"
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None, "no plain text"
+    return (None, "no plain text") if "\0" in text else (text, "")
+
+
+class AgreedFiles:
+    """A folder with one packed file for each state of a plugin that somebody agreed to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, digest: str, files: Mapping[str, AgreedFile]) -> None:
+        """Keep the files of the plugin with this hash. Raises `ConfigError`."""
+        path = self._path(digest)
+        packed = zlib.compress(json.dumps({name: asdict(file) for name, file in files.items()}).encode())
+        try:
+            private_folder(self._folder)
+            write_atomically(path, packed, PRIVATE_FILE, follow_links=False)
+        except OSError as error:
+            raise ConfigError(f"Cannot write {path}: {error.strerror or error}.") from error
+
+    def read(self, digest: str, hashes: Mapping[str, str]) -> dict[str, AgreedFile]:
+        """What is kept of the plugin with this hash, texts only where they have the `hashes` agreed to."""
+        packed = read_owned(self._path(digest), LARGEST)
+        if packed is None:
+            return {}
+        unpacking = zlib.decompressobj()
+        try:
+            found = json.loads(unpacking.decompress(packed, LARGEST)).items()
+        except (zlib.error, ValueError, AttributeError, RecursionError):
+            return {}
+        kept: dict[str, AgreedFile] = {}
+        for name, entry in found:
+            with suppress(TypeError, ValueError):
+                file = AgreedFile(**entry)
+                if file.text is None or file.is_of(hashes.get(name, "")):
+                    kept[name] = file
+        return kept
+
+    def keep_only(self, digests: Iterable[str]) -> None:
+        """Forget what is kept of plugins with other hashes."""
+        wanted = {self._path(each).name for each in digests}
+        with suppress(OSError):
+            for path in list(self._folder.iterdir()):
+                if path.name not in wanted:
+                    path.unlink(missing_ok=True)
+
+    def _path(self, digest: str) -> Path:
+        return self._folder / f"{digest}.json.z"
+
+
+def agreed_files(files: Iterable[tuple[str, PluginFile]]) -> Iterator[tuple[str, AgreedFile]]:
+    """The files as they are kept: with their texts as long as there is room for them."""
+    room = MOST_TEXT
+    for name, file in files:
+        agreed = AgreedFile.of(file, room)
+        room -= 0 if agreed.text is None else agreed.size
+        yield name, agreed
+
+
+LARGEST_STORE = 20_000_000
 """Bytes of the file that are read."""
 
 
@@ -75,7 +185,7 @@ class ConsentFile:
 
     def read(self) -> dict[str, PluginConsent]:
         """All consents by folder."""
-        content = read_owned(self._path, LARGEST)
+        content = read_owned(self._path, LARGEST_STORE)
         try:
             entries = json.loads(content)["plugins"].items() if content is not None else ()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

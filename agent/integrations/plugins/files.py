@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-from agent.integrations.plugins.problem import PluginError
+from agent.core.config.hook_list import HOOK_EVENTS, HookEvent
+from agent.core.net.hosts import entry
+from agent.errors import ConfigError, ExitCode, HermesError
 from tools.kit.files import NotAFileError, read_bytes
 from tools.text.words import brief
+
+
+class PluginError(ConfigError):
+    """A plugin that cannot be used as asked for. The message is one sentence with the cause and the mend."""
+
+
+class PluginFailedError(HermesError):
+    """A plugin that failed at work: it hung, crashed, flooded or answered nonsense. Names the plugin."""
+
+    exit_code = ExitCode.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedPart:
+    """A part of a plugin that is not used, and why, as a clause."""
+
+    part: str
+    """Its file, with the entry in it where only that is meant."""
+    reason: str
+
 
 LARGEST = 1_000_000
 """Bytes of a file that is read as a part of the plugin's description."""
@@ -142,3 +167,245 @@ def read_file(root: Path, path: Path) -> PluginFile:
     except NotAFileError:
         return PluginFile(b"", b"special\0")
     return PluginFile(content, b"program\0" if status.st_mode & stat.S_IXUSR else b"file\0")
+
+
+FILE = "plugin.json"
+SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
+NAMESPACE = "dev.hermes-tui"
+"""Our own extension namespace: the folder of a plugin that holds what only Hermes reads."""
+LONGEST_NAME = 64
+
+_TEXTS = ("version", "description", "homepage", "repository", "license")
+_FIELDS = frozenset({"$schema", "name", "author", "keywords", "extensions", *_TEXTS})
+_AUTHOR = frozenset({"name", "email", "url"})
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `plugin.json` says."""
+
+    name: str
+    version: str = ""
+    description: str = ""
+    skipped: tuple[SkippedPart, ...] = ()
+    """Fields that are not read."""
+
+
+def is_name(text: object) -> bool:
+    """Whether a text can be the name of a plugin."""
+    return (
+        isinstance(text, str)
+        and len(text) <= LONGEST_NAME
+        and _NAME.fullmatch(text) is not None
+        and "--" not in text
+        and ".." not in text
+    )
+
+
+def read_object(content: bytes) -> dict[str, Any]:
+    """The JSON object in a file. Raises `ValueError` with a clause that says what is wrong."""
+    try:
+        data = json.loads(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON (line {error.lineno}: {error.msg})") from None
+    except (ValueError, RecursionError):
+        raise ValueError("it is no JSON that can be read") from None
+    if not isinstance(data, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - the caller knows one kind
+    return data
+
+
+def manifest_of(content: bytes) -> Manifest:
+    """Read a manifest. Raises `PluginError` naming the field that is wrong.
+
+    Unknown fields, and `extensions` that is no object, are named and ignored, as the format wants.
+    """
+    try:
+        data = read_object(content)
+    except ValueError as error:
+        raise PluginError(f"{FILE} cannot be used: {error}.") from None
+    schema = data.get("$schema")
+    if not isinstance(schema, str) or not schema:
+        raise PluginError(f"{FILE}: the field $schema is missing; it has to be {SCHEMA}.")
+    if schema != SCHEMA:
+        raise PluginError(
+            f"{FILE} is written for {brief(schema, 120)}, which is not supported; it has to be {SCHEMA}."
+        )
+    if not is_name(data.get("name")):
+        raise PluginError(
+            f"{FILE}: the field name is no name for a plugin; use 1 to {LONGEST_NAME} of a-z, 0-9, - and ., "
+            "a letter or digit at both ends, no -- and no two dots in a row."
+        )
+    for key in _TEXTS:
+        if key in data and not isinstance(data[key], str):
+            raise PluginError(f"{FILE}: the field {key} is no text.")
+    _check_author(data)
+    keywords = data.get("keywords", [])
+    if not isinstance(keywords, list) or not all(isinstance(each, str) for each in keywords):
+        raise PluginError(f"{FILE}: the field keywords is no list of texts.")
+    skipped = [
+        SkippedPart(f"{FILE}: {brief(key)}", "the format does not know this field")
+        for key in data
+        if key not in _FIELDS
+    ]
+    extensions = data.get("extensions", {})
+    if not isinstance(extensions, dict):
+        skipped.append(SkippedPart(f"{FILE}: extensions", "it is no object"))
+    elif NAMESPACE in extensions:
+        reason = f"Hermes reads the folder {NAMESPACE} instead"
+        skipped.append(SkippedPart(f"{FILE}: extensions.{NAMESPACE}", reason))
+    return Manifest(
+        data["name"],
+        brief(data.get("version", "")),
+        brief(data.get("description", ""), 1_000),
+        tuple(skipped),
+    )
+
+
+def _check_author(data: dict[str, Any]) -> None:
+    if "author" not in data:
+        return
+    author = data["author"]
+    if not isinstance(author, dict):
+        raise PluginError(f"{FILE}: the field author is no object.")
+    for key, value in author.items():
+        if key not in _AUTHOR or not isinstance(value, str):
+            raise PluginError(f"{FILE}: author.{brief(key)} is not name, email or url with a text.")
+
+
+MOST = 64
+"""Entries of one list that are read."""
+TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEVER_PASSED = re.compile(
+    r"(?i)LD_.*|DYLD_.*|PYTHON.*|BASH_ENV|ENV|HOME|PATH|TMPDIR|PLUGIN_ROOT|PLUGIN_DATA"
+)
+"""Variables that decide what code runs, or that the plugin's process is given anyway."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredCapabilities:
+    """What a plugin may do, as it declared it."""
+
+    tools: tuple[str, ...] = ()
+    """Names of tools it registers."""
+    read: tuple[str, ...] = ()
+    """Files and folders it reads: absolute, with `~`, or from the workspace on."""
+    write: tuple[str, ...] = ()
+    """Files and folders it changes."""
+    hosts: tuple[str, ...] = ()
+    """Hosts it reaches, as in `sandbox.hosts`."""
+    events: tuple[HookEvent, ...] = ()
+    """What its hooks hear of."""
+    env: tuple[str, ...] = ()
+    """Variables of the person it is given."""
+
+    def lines(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """What is declared, in the words a person is asked with."""
+        for title, values in (
+            ("adds tools", self.tools),
+            ("reads", self.read),
+            ("changes", self.write),
+            ("reaches", self.hosts),
+            ("hears of", self.events),
+            ("is given the variables", self.env),
+        ):
+            if values:
+                yield title, values
+
+    def to_json(self) -> dict[str, Any]:
+        """The same form as in `plugin.yaml`."""
+        return {
+            "tools": list(self.tools),
+            "paths": {"read": list(self.read), "write": list(self.write)},
+            "hosts": list(self.hosts),
+            "events": list(self.events),
+            "env": list(self.env),
+        }
+
+
+def capabilities_of(given: Any, origin: str) -> tuple[DeclaredCapabilities, tuple[SkippedPart, ...]]:
+    """Read `capabilities` of a `plugin.yaml` called `origin`; an entry that is wrong is not granted."""
+    if given is None:
+        return DeclaredCapabilities(), ()
+    if not isinstance(given, Mapping):
+        return DeclaredCapabilities(), (SkippedPart(f"{origin}: capabilities", "it is no mapping"),)
+    reader = _Reader(origin)
+    paths = given.get("paths")
+    if paths is not None and not isinstance(paths, Mapping):
+        reader.skip("paths", "it is no mapping with read and write")
+        paths = None
+    paths = paths or {}
+    found = DeclaredCapabilities(
+        tools=reader.listed("tools", given.get("tools"), _tool),
+        read=reader.listed("paths.read", paths.get("read"), _path),
+        write=reader.listed("paths.write", paths.get("write"), _path),
+        hosts=reader.listed("hosts", given.get("hosts"), _host),
+        events=cast("tuple[HookEvent, ...]", reader.listed("events", given.get("events"), _event)),
+        env=reader.listed("env", given.get("env"), _variable),
+    )
+    for key in given.keys() - {"tools", "paths", "hosts", "events", "env"}:
+        reader.skip(brief(key), "there is no such capability")
+    for key in paths.keys() - {"read", "write"}:
+        reader.skip(f"paths.{brief(key)}", "there is no such capability")
+    return found, tuple(reader.skipped)
+
+
+class _Reader:
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self.skipped: list[SkippedPart] = []
+
+    def skip(self, key: str, reason: str) -> None:
+        self.skipped.append(SkippedPart(f"{self._origin}: capabilities.{key}", reason))
+
+    def listed(self, key: str, given: Any, check: Callable[[str], str]) -> tuple[str, ...]:
+        """The entries that pass `check`, which gives a clause on what is wrong."""
+        if given is None:
+            return ()
+        if not isinstance(given, list):
+            self.skip(key, "it is no list")
+            return ()
+        if len(given) > MOST:
+            self.skip(key, f"it has more than {MOST} entries; those behind are not read")
+        found: list[str] = []
+        for each in given[:MOST]:
+            wrong = check(each) if isinstance(each, str) else "it is no text"
+            if wrong:
+                self.skip(f"{key}: {brief(each)}", wrong)
+            elif each not in found:
+                found.append(each)
+        return tuple(found)
+
+
+def _tool(text: str) -> str:
+    return "" if TOOL_NAME.fullmatch(text) else "no tool can be called so; use letters, digits, _ and -"
+
+
+def _path(text: str) -> str:
+    if not text.strip() or "\0" in text or not text.isprintable():
+        return "it is no path"
+    if re.search(r"[*?\[]", text):
+        return "patterns are not read; name the folder"
+    return ""
+
+
+def _host(text: str) -> str:
+    try:
+        entry(text)
+    except ValueError as error:
+        return f"it {error}"
+    return ""
+
+
+def _event(text: str) -> str:
+    return "" if text in HOOK_EVENTS else f"there is no such event; there are {', '.join(HOOK_EVENTS)}"
+
+
+def _variable(text: str) -> str:
+    if not _VARIABLE.fullmatch(text):
+        return "no variable can be called so"
+    return "it is not for plugins to choose" if _NEVER_PASSED.fullmatch(text) else ""

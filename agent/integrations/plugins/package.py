@@ -7,22 +7,349 @@ skipped with a reason and disables no other one.
 
 from __future__ import annotations
 
+import ipaddress
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
 
-from agent.core.config.hook_list import Hook
-from agent.integrations.plugins import extras, manifest, servers
-from agent.integrations.plugins.capabilities import DeclaredCapabilities
-from agent.integrations.plugins.extras import Extras, ExtrasError, read_extras, read_hooks
-from agent.integrations.plugins.files import OutsideError, inside, read_part
-from agent.integrations.plugins.manifest import NAMESPACE
-from agent.integrations.plugins.problem import PluginError, SkippedPart
-from agent.integrations.plugins.servers import PluginServer
-from agent.knowledge.skills.frontmatter import SkillFormatError, validate
-from agent.knowledge.skills.skill import load, read_text
+from agent.core.config.document import parse as parse_yaml
+from agent.core.config.hook_list import HOOK_EVENTS, Hook
+from agent.integrations.plugins import files
+from agent.integrations.plugins.files import (
+    LONGEST_NAME,
+    NAMESPACE,
+    DeclaredCapabilities,
+    OutsideError,
+    PluginError,
+    SkippedPart,
+    inside,
+    is_name,
+    read_object,
+    read_part,
+)
+from agent.integrations.plugins.files import capabilities_of as parse_capabilities
+from agent.knowledge.skills.skill import SkillFormatError, load, read_text, validate
 from tools.text.words import brief
+
+SERVERS_FILE = "mcp.json"
+SCHEMA = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json"
+ROOT, DATA = "PLUGIN_ROOT", "PLUGIN_DATA"
+"""Variables and placeholders for the folder of the plugin, and the folder where it keeps what is its own."""
+
+ServerKind = Literal["stdio", "streamable-http", "sse"]
+_SERVER_FIELDS: Mapping[ServerKind, frozenset[str]] = {
+    "stdio": frozenset({"type", "command", "args", "env", "cwd"}),
+    "streamable-http": frozenset({"type", "url", "headers"}),
+    "sse": frozenset({"type", "url", "headers"}),
+}
+_PLACEHOLDER = re.compile(rf"\$\{{({ROOT}|{DATA})\}}")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"(?:[\x21-\x7e\x80-\xff](?:[\x20-\x7e\x80-\xff\t]*[\x21-\x7e\x80-\xff])?)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginServer:
+    """A server as the plugin declares it; placeholders are not replaced yet."""
+
+    name: str
+    kind: ServerKind
+    command: str = ""
+    """One program: a bare name, or the path of one in the plugin, without links."""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    """Where it runs; empty means the root of the plugin."""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def expanded(self, root: Path, data: Path) -> PluginServer:
+        """The same with all placeholders replaced, once, and both variables set last."""
+        if self.kind != "stdio":
+            return self
+        values = {ROOT: str(root), DATA: str(data)}
+        env = {name: expand(value, values) for name, value in self.env.items()}
+        return replace(
+            self,
+            args=tuple(expand(each, values) for each in self.args),
+            env=env | values,
+            cwd=str(_working_folder(self.cwd, root, data)),
+        )
+
+
+class _EntryError(ValueError):
+    """Why an entry is not used, as a clause."""
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """`text` with its placeholders replaced; what comes in by that is not looked at again."""
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+
+
+def parse(content: bytes, root: Path, data: Path) -> tuple[tuple[PluginServer, ...], tuple[SkippedPart, ...]]:
+    """The servers in a file, and what is not used. `data` is the plugin's own folder. Looks at the disk."""
+    try:
+        document = read_object(content)
+        for key in document:
+            if key not in ("$schema", "mcpServers"):
+                raise ValueError(f"the format does not know the field {brief(key)}")
+        if document.get("$schema") != SCHEMA:
+            raise ValueError(f"its $schema is not {SCHEMA}")
+        servers = document.get("mcpServers")
+        if not isinstance(servers, dict):
+            raise ValueError("the field mcpServers is no object")  # noqa: TRY004
+    except ValueError as error:
+        return (), (SkippedPart(SERVERS_FILE, str(error)),)
+    found: list[PluginServer] = []
+    skipped: list[SkippedPart] = []
+    for name, entry in servers.items():
+        try:
+            found.append(_server(str(name), entry, root, data))
+        except _EntryError as error:
+            skipped.append(SkippedPart(f"{SERVERS_FILE}: {brief(name)}", str(error)))
+    return tuple(found), tuple(skipped)
+
+
+def _server(name: str, entry: Any, root: Path, data: Path) -> PluginServer:
+    if not isinstance(entry, dict):
+        raise _EntryError("it is no object")
+    kind = entry.get("type")
+    if not isinstance(kind, str) or kind not in _SERVER_FIELDS:
+        raise _EntryError("its type is not stdio, streamable-http or sse")
+    known = _SERVER_FIELDS[cast("ServerKind", kind)]
+    for key in entry:
+        if key not in known:
+            raise _EntryError(f"a server of type {kind} has no field {brief(key)}")
+    if kind == "stdio":
+        return _local(name, entry, root, data)
+    url = _url(entry.get("url"))
+    return PluginServer(name=name, kind=cast("ServerKind", kind), url=url, headers=_headers(entry))
+
+
+def _local(name: str, entry: Mapping[str, Any], root: Path, data: Path) -> PluginServer:
+    args = entry.get("args", [])
+    if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+        raise _EntryError("its args are no list of texts")
+    env = _texts(entry, "env")
+    for reserved in (ROOT, DATA):
+        if reserved in env:
+            raise _EntryError(f"its env sets {reserved}, which is not its own to set")
+    if any(not key or "=" in key or "\0" in key + value for key, value in env.items()):
+        raise _EntryError("its env has a name that no variable can have")
+    cwd = entry.get("cwd", "")
+    if not isinstance(cwd, str) or ("cwd" in entry and not cwd):
+        raise _EntryError("its cwd is no text")
+    server = PluginServer(
+        name=name,
+        kind="stdio",
+        command=_command(entry.get("command"), root),
+        args=tuple(args),
+        env=env,
+        cwd=cwd,
+    )
+    _working_folder(cwd, root, data)
+    return server
+
+
+def _command(given: Any, root: Path) -> str:
+    if not isinstance(given, str) or not given.strip() or "\0" in given:
+        raise _EntryError("its command is missing")
+    if given.startswith("./"):
+        try:
+            path = inside(root, root / given)
+        except OutsideError as error:
+            raise _EntryError(f"its command: {error}") from None
+        if path == root or path.is_dir():
+            raise _EntryError("its command is a folder")
+        return str(path)
+    if "/" in given or "\\" in given or given in (".", ".."):
+        raise _EntryError("its command is neither the bare name of a program nor a path that begins with ./")
+    if any(character.isspace() for character in given):
+        raise _EntryError("its command is a line of the shell; give one program, and args by themselves")
+    return given
+
+
+def _working_folder(cwd: str, root: Path, data: Path) -> Path:
+    """Where a server runs. Raises `_EntryError` where that is neither in the plugin nor in its own folder."""
+    if not cwd:
+        return root
+    if cwd.startswith("./"):
+        base, path = root, root / cwd
+    elif re.fullmatch(rf"\$\{{{ROOT}\}}(/.*)?", cwd, re.DOTALL):
+        base, path = root, Path(expand(cwd, {ROOT: str(root), DATA: str(data)}))
+    elif re.fullmatch(rf"\$\{{{DATA}\}}(/.*)?", cwd, re.DOTALL):
+        base, path = data, Path(expand(cwd, {ROOT: str(root), DATA: str(data)}))
+    else:
+        raise _EntryError(f"its cwd begins neither with ./ nor with ${{{ROOT}}} or ${{{DATA}}}")
+    try:
+        return inside(base.resolve(), path)
+    except OutsideError as error:
+        raise _EntryError(f"its cwd: {error}") from None
+
+
+def _url(given: Any) -> str:
+    if not isinstance(given, str):
+        raise _EntryError("its url is missing")
+    try:
+        parts = urlsplit(given)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError:
+        raise _EntryError("its url cannot be read") from None
+    if parts.scheme not in ("http", "https") or not host or any(each <= " " for each in given):
+        raise _EntryError("its url is no absolute address of http or https")
+    if "@" in parts.netloc:
+        raise _EntryError("its url holds a user or a password")
+    if "#" in given:
+        raise _EntryError("its url has a fragment")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise _EntryError("its url is not https, and not on this machine")
+    return given
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _headers(entry: Mapping[str, Any]) -> Mapping[str, str]:
+    headers = _texts(entry, "headers")
+    folded = [name.lower() for name in headers]
+    if len(set(folded)) != len(folded):
+        raise _EntryError("its headers name one twice")
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise _EntryError(f"its header {brief(name)} is no header of HTTP")
+    return headers
+
+
+def _texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
+    given = entry.get(key, {})
+    if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+        raise _EntryError(f"its {key} is no object of texts")
+    return dict(given)
+
+
+EXTRAS_FILE, HANDLER, HOOKS = "plugin.yaml", "handler.py", "hooks.yaml"
+MOST_HOOKS = 64
+LONGEST_WAIT = 60.0
+"""Seconds a hook of `hooks.yaml` may have at most."""
+_EXTRAS_FIELDS = frozenset({"name", "version", "description", "in_process", "capabilities"})
+_HOOK_FIELDS = frozenset({"command", "match", "timeout", "required"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What a `plugin.yaml` says."""
+
+    name: str = ""
+    version: str = ""
+    description: str = ""
+    in_process: bool = False
+    """Whether it wants to run within Hermes, without a boundary."""
+    capabilities: DeclaredCapabilities = DeclaredCapabilities()  # noqa: RUF009 - frozen
+    skipped: tuple[SkippedPart, ...] = ()
+
+
+class ExtrasError(ValueError):
+    """A file that cannot be used as a whole. The message is a clause."""
+
+
+def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
+    """Read a `plugin.yaml` called `origin`. Raises `ExtrasError`.
+
+    `named`: it is what says who the plugin is; otherwise the manifest does, and what stands here is ignored.
+    """
+    data = _mapping(content)
+    skipped = [
+        SkippedPart(f"{origin}: {brief(key)}", "Hermes does not know this field")
+        for key in data
+        if key not in _EXTRAS_FIELDS
+    ]
+    name = data.get("name", "")
+    if named and not is_name(name):
+        raise ExtrasError(
+            f"its name is no name for a plugin; use 1 to {LONGEST_NAME} of a-z, 0-9, - and ., a letter or "
+            "digit at both ends"
+        )
+    texts = {}
+    for key in ("version", "description"):
+        value = data.get(key, "")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            skipped.append(SkippedPart(f"{origin}: {key}", "it is no text"))
+            value = ""
+        texts[key] = brief(value, 1_000)
+    in_process = data.get("in_process", False)
+    if not isinstance(in_process, bool):
+        skipped.append(SkippedPart(f"{origin}: in_process", "it is neither true nor false"))
+        in_process = False
+    granted, wrong = parse_capabilities(data.get("capabilities"), origin)
+    return Extras(
+        name=name if named else "",
+        version=texts["version"],
+        description=texts["description"],
+        in_process=in_process,
+        capabilities=granted,
+        skipped=(*skipped, *wrong),
+    )
+
+
+def read_hooks(content: bytes, origin: str) -> tuple[tuple[Hook, ...], tuple[SkippedPart, ...]]:
+    """The hooks of a `hooks.yaml` called `origin`: the form of the setting `hooks`. Raises `ExtrasError`."""
+    hooks: list[Hook] = []
+    skipped: list[SkippedPart] = []
+    for event, entries in _mapping(content).items():
+        if event not in HOOK_EVENTS:
+            skipped.append(SkippedPart(f"{origin}: {brief(event)}", "there is no such event"))
+            continue
+        if not isinstance(entries, list):
+            skipped.append(SkippedPart(f"{origin}: {event}", "it is no list"))
+            continue
+        for number, given in enumerate(entries, 1):
+            found = _hook(event, given)
+            if isinstance(found, str):
+                skipped.append(SkippedPart(f"{origin}: {event} {number}", found))
+            elif len(hooks) >= MOST_HOOKS:
+                skipped.append(SkippedPart(f"{origin}: {event} {number}", f"{MOST_HOOKS} hooks are enough"))
+            else:
+                hooks.append(found)
+    return tuple(hooks), tuple(skipped)
+
+
+def _hook(event: Any, given: Any) -> Hook | str:
+    """A hook, or why it is none."""
+    if not isinstance(given, Mapping):
+        return "it is no mapping"
+    for key in given:
+        if key not in _HOOK_FIELDS:
+            return f"a hook has no field {brief(key)}"
+    command, match = given.get("command"), given.get("match", "*")
+    timeout, required = given.get("timeout", 5), given.get("required", False)
+    if not isinstance(command, str) or not command.strip():
+        return "its command is missing"
+    if not isinstance(match, str):
+        return "its match is no text"
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_WAIT:
+        return f"its timeout is no number of seconds up to {LONGEST_WAIT:g}"
+    if not isinstance(required, bool):
+        return "its required is neither true nor false"
+    return Hook(event, command, match, float(timeout), required)
+
+
+def _mapping(content: bytes) -> dict[str, Any]:
+    document = parse_yaml(content, "it")
+    if document.problems:
+        problem = document.problems[0]
+        where = f" in line {problem.place.line}" if problem.place else ""
+        raise ExtrasError(f"it is no YAML that can be used{where}: {brief(problem.message, 200).rstrip('.')}")
+    return document.data
+
 
 SKILLS = "skills"
 MOST_SKILLS = 500
@@ -95,32 +422,32 @@ def read_plugin(folder: Path, data: Path) -> PluginPackage:
         raise PluginError(f"There is no folder {brief(folder, 300)}; give that of a plugin.") from error
     if not root.is_dir():
         raise PluginError(f"{brief(folder, 300)} is no folder; give that of a plugin.")
-    if os.path.lexists(root / manifest.FILE):
+    if os.path.lexists(root / files.FILE):
         return _agent_plugin(root, data)
-    if os.path.lexists(root / extras.FILE):
+    if os.path.lexists(root / EXTRAS_FILE):
         return _short(root, data)
     raise PluginError(
-        f"{brief(folder, 300)} holds no plugin: there is neither {manifest.FILE} nor {extras.FILE} in it."
+        f"{brief(folder, 300)} holds no plugin: there is neither {files.FILE} nor {EXTRAS_FILE} in it."
     )
 
 
 def _agent_plugin(root: Path, data: Path) -> PluginPackage:
-    about = manifest.parse(_fatal(root, manifest.FILE))
+    about = files.manifest_of(_fatal(root, files.FILE))
     skipped = list(about.skipped)
     own, prefix = Extras(), f"{NAMESPACE}/"
     if os.path.lexists(root / NAMESPACE):
         try:
             if not inside(root, root / NAMESPACE).is_dir():
                 raise OutsideError("it is no folder")
-            content = _optional(root, prefix + extras.FILE, skipped)
+            content = _optional(root, prefix + EXTRAS_FILE, skipped)
             if content is not None:
-                own = read_extras(content, prefix + extras.FILE, named=False)
+                own = read_extras(content, prefix + EXTRAS_FILE, named=False)
         except OutsideError as error:
             skipped.append(SkippedPart(NAMESPACE, str(error)))
             prefix = ""
         except ExtrasError as error:
             # Without what it declares, nothing could be granted to its code.
-            skipped.append(SkippedPart(prefix + extras.FILE, str(error)))
+            skipped.append(SkippedPart(prefix + EXTRAS_FILE, str(error)))
             prefix = ""
     else:
         prefix = ""
@@ -144,9 +471,9 @@ def _agent_plugin(root: Path, data: Path) -> PluginPackage:
 def _short(root: Path, data: Path) -> PluginPackage:
     skipped: list[SkippedPart] = []
     try:
-        own = read_extras(_fatal(root, extras.FILE), extras.FILE, named=True)
+        own = read_extras(_fatal(root, EXTRAS_FILE), EXTRAS_FILE, named=True)
     except ExtrasError as error:
-        raise PluginError(f"{extras.FILE} in {brief(root, 300)} cannot be used: {error}.") from None
+        raise PluginError(f"{EXTRAS_FILE} in {brief(root, 300)} cannot be used: {error}.") from None
     handler, hooks = _code(root, "", own.capabilities, skipped)
     return PluginPackage(
         name=own.name,
@@ -169,7 +496,7 @@ def _code(
 ) -> tuple[Path | None, tuple[Hook, ...]]:
     """Its handler and its hooks."""
     handler: Path | None = None
-    name = prefix + extras.HANDLER
+    name = prefix + HANDLER
     if os.path.lexists(root / name):
         try:
             handler = inside(root, root / name)
@@ -179,7 +506,7 @@ def _code(
             handler = None
             skipped.append(SkippedPart(name, str(error)))
     hooks: tuple[Hook, ...] = ()
-    name = prefix + extras.HOOKS
+    name = prefix + HOOKS
     if (content := _optional(root, name, skipped)) is not None:
         try:
             found, wrong = read_hooks(content, name)
@@ -236,10 +563,10 @@ def read_skill(root: Path, path: Path, *, strict: bool = False) -> PluginSkill:
 
 
 def _servers(root: Path, data: Path, skipped: list[SkippedPart]) -> tuple[PluginServer, ...]:
-    content = _optional(root, servers.FILE, skipped)
+    content = _optional(root, SERVERS_FILE, skipped)
     if content is None:
         return ()
-    found, wrong = servers.parse(content, root, data)
+    found, wrong = parse(content, root, data)
     skipped += wrong
     return found
 

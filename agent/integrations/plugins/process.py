@@ -11,31 +11,280 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.core.home import Home, private_folder
-from agent.integrations.plugins.boundary import (
-    MEMORY,
-    PROGRAM,
-    GrantedPaths,
-    gaps,
-    granted_paths,
-    plugin_policy,
-)
-from agent.integrations.plugins.capabilities import DeclaredCapabilities
-from agent.integrations.plugins.deadlines import LOADING
-from agent.integrations.plugins.network import PluginNetwork
-from agent.integrations.plugins.output_log import OutputLog
-from agent.integrations.plugins.problem import PluginFailedError
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.core.net.exchange import Decide, way_out
+from agent.core.net.hosts import HostEntry, HostList, entry, own_networks, services
+from agent.errors import ConfigError
+from agent.integrations.plugins.child.hermes_plugin_child.context import Context, run
+from agent.integrations.plugins.child.hermes_plugin_child.loading import load_apart
+from agent.integrations.plugins.files import DeclaredCapabilities, PluginFailedError, SkippedPart
+from agent.safety.sandbox import secrets
+from agent.safety.sandbox.bubblewrap import Bubblewrap
+from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork
+from agent.safety.sandbox.landlock import own_files
+from agent.safety.sandbox.layout import GuardedFinder, found_in
+from agent.safety.sandbox.opening import unfiltered
+from agent.safety.sandbox.repository import repository_of
+from agent.workspace.placeholders import hold
 from tools.kit.children import FrameError, LargeFrameError, framed, kill_group, read_frame
 from tools.kit.umask import person_umask
 from tools.results import ToolError
-from tools.services.sandbox import Sandbox, Wrapped
+from tools.services.sandbox import NetworkSpace, Sandbox, SandboxLimits, SandboxPolicy, Wrapped
+from tools.text.safe_text import Cleaner
 from tools.text.words import brief
+
+LOADING = 10.0
+TOOL = 30.0
+"""Also for commands and for services that search."""
+HOOK = 5.0
+"""Also for notes of memory, which a session waits for when it begins."""
+MAKING = 180.0
+"""A picture, a sound, or what is said in a recording."""
+
+
+LARGEST = 1_000_000
+"""Bytes after which the file begins anew; the one before is kept."""
+
+
+class OutputLog:
+    """Takes the bytes of a plugin's standard output and error. Blocks; meant for a thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._cleaner = Cleaner()
+
+    def write(self, data: bytes) -> None:
+        """Add what was printed. What cannot be written is lost: a plugin must not stop for it."""
+        self._add(self._cleaner.feed(data))
+
+    def finish(self) -> None:
+        """Add the unfinished last line."""
+        if rest := self._cleaner.finish():
+            self._add(rest + "\n")
+
+    def _add(self, text: str) -> None:
+        if not text:
+            return
+        try:
+            private_folder(self.path.parent)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = os.open(self.path, flags, PRIVATE_FILE)
+            try:
+                if os.fstat(file).st_size > LARGEST:
+                    self.path.replace(self.path.with_suffix(".log.1"))
+                    os.close(file)
+                    file = os.open(self.path, flags, PRIVATE_FILE)
+                os.write(file, text.encode("utf-8", "replace"))
+            finally:
+                os.close(file)
+        except (OSError, ConfigError):
+            pass
+
+
+PROGRAM = Path(__file__).resolve().parent / "child"
+"""The folder that holds the program of the child."""
+MEMORY = 512_000_000
+"""Bytes of private memory of one process of a plugin."""
+LIMITS = SandboxLimits(processes=128, files=512, data=MEMORY)
+
+_OF_PROGRAMS = frozenset(
+    {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "nix", "gnu", "dev", "proc", "sys"}
+    | {"run", "tmp", "var"}
+)
+"""What a program may need of the top of the file system; its folders of the person's are hidden below."""
+_HIDDEN_BELOW = tuple(
+    Path(name) for name in ("/var/lib", "/var/log", "/var/mail", "/var/spool", "/var/backups", "/var/www")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedPaths:
+    """What of the disk a plugin gets, without links."""
+
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+    refused: tuple[SkippedPart, ...] = ()
+
+
+def granted_paths(
+    declared: DeclaredCapabilities, workspace: Path, user: Path, home: Home, environ: Mapping[str, str]
+) -> GrantedPaths:
+    """The declared paths as they lie. Places of secrets, and the home of Hermes, are never granted."""
+    closed = [Path(os.path.realpath(path)) for path in _closed(user, home, environ)]
+    refused: list[SkippedPart] = []
+
+    def lying(kind: str, given: Iterable[str]) -> tuple[Path, ...]:
+        found: list[Path] = []
+        for text in given:
+            path, wrong = _located(text, workspace, user)
+            if not wrong and any(path.is_relative_to(each) for each in closed):
+                wrong = "it lies where secrets are kept, which no plugin is shown"
+            if wrong:
+                refused.append(SkippedPart(f"capabilities.paths.{kind}: {brief(text)}", wrong))
+            else:
+                found.append(path)
+        return tuple(found)
+
+    read, write = lying("read", declared.read), lying("write", declared.write)
+    return GrantedPaths(read, write, tuple(refused))
+
+
+def plugin_policy(
+    *,
+    root: Path,
+    data: Path,
+    tmp: Path,
+    paths: GrantedPaths,
+    workspace: Path,
+    user: Path,
+    home: Home,
+    environ: Mapping[str, str],
+    space: NetworkSpace | None,
+) -> SandboxPolicy:
+    """What the process of a plugin may touch. `space` is its network; None means it has none."""
+    return SandboxPolicy(
+        workspace=data,
+        tmp=tmp,
+        writable=paths.write,
+        readable=(root, PROGRAM, *own_files(), *paths.read),
+        hidden=(
+            *_undeclared(user, workspace, paths),
+            *dict.fromkeys(Path(os.path.realpath(each)) for each in _closed(user, home, environ)),
+        ),
+        protected=(root, *_guarded(workspace, paths), *_start_up(user, paths)),
+        space=space,
+        dies_with_parent=True,
+        limits=LIMITS,
+    )
+
+
+def gaps(workspace: Path, paths: GrantedPaths) -> Callable[[], None]:
+    """Keep a plugin that may change the workspace from making what git runs programs for, until called."""
+    if not _changes(workspace, paths):
+        return lambda: None
+    try:
+        return hold(*repository_of(workspace).gaps())
+    except OSError:
+        # What cannot be made here cannot be made by the plugin either.
+        return lambda: None
+
+
+def _guarded(workspace: Path, paths: GrantedPaths) -> Iterable[Path]:
+    """What of the workspace runs programs, which a plugin that may change it does not change."""
+    if _changes(workspace, paths):
+        places = (*repository_of(workspace).guarded, *found_in([GuardedFinder(workspace)]).read_only)
+        yield from filter(os.path.lexists, places)
+
+
+def _start_up(user: Path, paths: GrantedPaths) -> Iterable[Path]:
+    """What runs when the person logs in, as far as the plugin may change what is around it."""
+    for path in secrets.start_up(user):
+        if os.path.lexists(path) and any(path.is_relative_to(each) for each in paths.write):
+            yield path
+
+
+def _changes(workspace: Path, paths: GrantedPaths) -> bool:
+    return any(each.is_relative_to(workspace) or workspace.is_relative_to(each) for each in paths.write)
+
+
+def _closed(user: Path, home: Home, environ: Mapping[str, str]) -> Iterable[Path]:
+    """What no plugin is shown, whatever it declares."""
+    yield home.root
+    for each in dict.fromkeys((user, Path(environ.get("HOME") or user))):
+        yield from secrets.in_home(each)
+    yield from secrets.of_session(environ)
+    yield from secrets.of_system()
+
+
+def _undeclared(user: Path, workspace: Path, paths: GrantedPaths) -> list[Path]:
+    """What is the person's, but for places that are granted or lie in one that is."""
+    own = (*_beside_programs(), *filter(Path.is_dir, _HIDDEN_BELOW), user, workspace)
+    granted = (*paths.read, *paths.write)
+    real = dict.fromkeys(Path(os.path.realpath(each)) for each in own)
+    return [each for each in real if not any(each.is_relative_to(path) for path in granted)]
+
+
+def _beside_programs() -> list[Path]:
+    """Everything at the top of the file system that programs are not made of."""
+    try:
+        with os.scandir("/") as entries:
+            return [
+                Path(entry.path)
+                for entry in entries
+                if entry.name not in _OF_PROGRAMS and not entry.is_symlink()
+            ]
+    except OSError:
+        return []
+
+
+def _located(text: str, workspace: Path, user: Path) -> tuple[Path, str]:
+    """Where a declared path leads, and what is wrong with it, as a clause."""
+    if text == "~" or text.startswith("~/"):
+        return Path(os.path.realpath(user / text[2:])), ""
+    if text.startswith("~"):
+        return user, "only one's own home can be named"
+    if text.startswith("/"):
+        return Path(os.path.realpath(text)), ""
+    base = Path(os.path.realpath(workspace))
+    path = Path(os.path.realpath(base / text))
+    return path, "" if path.is_relative_to(base) else "it leads out of the workspace"
+
+
+class PluginNetwork:
+    """Opened before the process of the plugin starts, closed after it ended. Both block."""
+
+    variables: Mapping[str, str] = VARIABLES
+    """What tells programs of the proxy."""
+
+    def __init__(self, filtered: FilteredNetwork, hosts: Sequence[str]) -> None:
+        self._filtered = filtered
+        filtered.decide = _decider(hosts)
+        self.space: NetworkSpace = filtered.space()
+        """What the process joins."""
+        self._number = filtered.begin()
+
+    @classmethod
+    def open(cls, sandbox: Sandbox, hosts: Sequence[str], secrets: Mapping[str, str]) -> PluginNetwork | None:
+        """The network for some hosts; None where there is no boundary. Raises `ToolError`."""
+        if sandbox.name == "none":
+            return None
+        if not isinstance(sandbox, Bubblewrap) or unfiltered(sandbox):
+            raise ToolError(
+                f"it declares hosts, and the network cannot be filtered here: {unfiltered(sandbox)}"
+            )
+        filtered = FilteredNetwork(
+            sandbox.path,
+            secrets=secrets,
+            network=way_out(os.environ),
+            services=services(hosts),
+            is_own=own_networks(hosts).lists,
+        )
+        return cls(filtered, hosts)
+
+    def close(self) -> None:
+        """Break every connection off."""
+        self._filtered.end(self._number)
+        self._filtered.close()
+
+
+def _decider(hosts: Sequence[str]) -> Decide:
+    entries: list[HostEntry] = []
+    for text in hosts:
+        with suppress(ValueError):
+            entries.append(entry(text))
+    listed = HostList(entries)
+
+    async def decide(host: str, port: int) -> str | None:
+        return None if listed.lists(host, port) else "is not among the hosts that the plugin declares"
+
+    return decide
+
 
 LARGEST_FRAME = 4_100_000
 """Bytes of one answer; the child keeps to a little less."""
@@ -369,3 +618,69 @@ async def _encoded(frame: Mapping[str, Any]) -> bytes:
 
     # How large it is is not known before; results and arguments may be.
     return encode() if frame["do"] == "load" else await asyncio.to_thread(encode)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFailure:
+    """What went wrong with a plugin, and how often."""
+
+    plugin: str
+    what: str
+    """A sentence that names the plugin."""
+    times: int
+    """How often something of it failed in this session."""
+    is_off: bool
+    """Whether it is left alone for the rest of the session."""
+
+
+class InProcessPlugin:
+    """Asked like a plugin in a process of its own. Threads that hang cannot be ended, only left behind."""
+
+    def __init__(self, launch: PluginLaunch) -> None:
+        self.launch = launch
+        self.failed = ""
+        """What went wrong, as a clause that follows its name; empty while nothing did."""
+        self._context: Context | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._context is not None and not self.failed
+
+    async def start(self) -> list[Any]:
+        """Load its code; everything it registered, unchecked. Raises `PluginFailedError`."""
+        launch = self.launch
+        context = Context(launch.name, str(launch.root), str(launch.data), str(launch.workspace))
+        if launch.handler is not None:
+            await self._within(LOADING, self._load(launch.handler, context))
+        self._context = context
+        return context.entries()
+
+    async def ask(self, do: str, seconds: float, **fields: Any) -> Any:
+        """Have it do something. Raises `PluginFailedError`."""
+        if self._context is None or self.failed:
+            raise PluginFailedError(f"The plugin {self.launch.name} {self.failed or 'has ended'}.")
+        return await self._within(seconds, self._context.call(do, fields["name"], fields["given"]))
+
+    async def aclose(self) -> None:
+        """Let go of it; its modules stay loaded."""
+        self._context = None
+
+    async def _load(self, handler: Path, context: Context) -> None:
+        name = f"hermes_plugin_{self.launch.name.replace('-', '_').replace('.', '_')}"
+        register = await asyncio.to_thread(load_apart, str(handler), name)
+        await run(register, context)
+
+    async def _within(self, seconds: float, work: Awaitable[Any]) -> Any:
+        try:
+            async with asyncio.timeout(seconds):
+                return await work
+        except TimeoutError:
+            self.failed = f"has not answered within {seconds:g} s and was left behind"
+            raise PluginFailedError(f"The plugin {self.launch.name} {self.failed}.") from None
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            text = brief(f"{type(error).__name__}: {error}".rstrip(": "), 1_000).rstrip(".")
+            raise PluginFailedError(f"The plugin {self.launch.name} failed: {text}.") from error

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, cast
 
 from agent.core.config.hook_list import HOOK_EVENTS, HookEvent
-from agent.integrations.plugins.capabilities import TOOL_NAME, DeclaredCapabilities
-from agent.integrations.plugins.manifest import is_name
-from agent.integrations.plugins.problem import SkippedPart
+from agent.core.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError
+from agent.integrations.plugins.files import (
+    TOOL_NAME,
+    DeclaredCapabilities,
+    OutsideError,
+    SkippedPart,
+    is_name,
+    read_part,
+)
+from themes.loader import PLUGINS, list_skins
+from tools.kit.files import write_atomically
 from tools.text.safe_text import clean
 from tools.text.words import brief
 
@@ -266,3 +277,41 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, dict):
         return {clean(str(key)): cleaned(each) for key, each in value.items()}
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCommand:
+    """What is typed after the slash, and what it is for."""
+
+    name: str
+    description: str
+    plugin: str
+
+
+def place(home: Home, root: Path, skins: Sequence[str]) -> tuple[tuple[str, ...], tuple[SkippedPart, ...]]:
+    """Copy skins, given from the root of the plugin on; those that were copied, and the others."""
+    taken = {each.name for each in list_skins(home.skins)}
+    placed: list[str] = []
+    skipped: list[SkippedPart] = []
+    for skin in skins:
+        name = Path(skin).stem
+        try:
+            if name in taken:
+                raise OutsideError("there is a skin of that name")
+            content = read_part(root, skin)
+            folder = private_folder(private_folder(home.skins) / PLUGINS)
+            write_atomically(folder / f"{name}.yaml", content or b"", PRIVATE_FILE, follow_links=False)
+        except (OutsideError, OSError, ConfigError) as error:
+            skipped.append(SkippedPart(f"skin {brief(skin)}", str(error).rstrip(".")))
+            continue
+        taken.add(name)
+        placed.append(skin)
+    return tuple(placed), tuple(skipped)
+
+
+def remove(home: Home, skins: Sequence[str]) -> None:
+    """Take copies away again."""
+    for skin in skins:
+        path = home.skins / PLUGINS / f"{Path(skin).stem}.yaml"
+        if os.path.lexists(path):
+            path.unlink()

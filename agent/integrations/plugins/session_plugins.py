@@ -3,23 +3,304 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from agent.integrations.plugins.commands import PluginCommand
-from agent.integrations.plugins.enabling import NO_BOUNDARY, PluginEnvironment
-from agent.integrations.plugins.failure import PluginFailure
-from agent.integrations.plugins.hooks import CommandHook, HandlerHook
-from agent.integrations.plugins.problem import PluginError
-from agent.integrations.plugins.registrations import PromptSection, RegisteredProvider
-from agent.integrations.plugins.runner import PluginRunner
-from agent.integrations.plugins.servers import PluginServer
-from agent.integrations.plugins.shelf import ShelvedPlugin, find_agreed
-from agent.integrations.plugins.skill_folders import skill_folders
-from agent.integrations.plugins.tools import register_tool
-from tools.registry import Registry
+from agent.core.config.hook_list import Hook, HookAnswer, HookError, HookEvent, answer_of, parse_answer
+from agent.integrations.plugins.files import PluginError, PluginFailedError, digest, hashes
+from agent.integrations.plugins.installing import NO_BOUNDARY, PluginEnvironment
+from agent.integrations.plugins.package import PluginServer
+from agent.integrations.plugins.process import HOOK, TOOL, InProcessPlugin, PluginFailure, PluginProcess
+from agent.integrations.plugins.registrations import (
+    PluginCommand,
+    PromptSection,
+    RegisteredProvider,
+    RegisteredTool,
+    cleaned,
+)
+from agent.integrations.plugins.shelf import ShelvedPlugin, find_agreed, skill_folders
+from tools.context import ToolContext
+from tools.registry import Describe, Handler, Registry
+from tools.results import Display, TextDetail, ToolError
+from tools.services.actions import CallConfinedPlugin, CallPlugin
 from tools.text.safe_text import clean
+from tools.text.words import brief
+
+MOST_FAILURES = 3
+"""Times a plugin is cut off before it is left alone for the rest of the session."""
+
+
+class PluginRunner:
+    """The code of one plugin. Nothing of it runs before something is asked of it."""
+
+    def __init__(
+        self, shelved: ShelvedPlugin, around: PluginEnvironment, tell: Callable[[str], None]
+    ) -> None:
+        """`tell` hears, in a sentence, that the plugin is left alone from now on."""
+        self.shelved = shelved
+        self._around = around
+        self._tell = tell
+        self._process: PluginProcess | InProcessPlugin | None = None
+        self._starting = asyncio.Lock()
+        self._failures = 0
+        self._is_closed = False
+        self._last = ""
+        self._times = 0
+
+    @property
+    def name(self) -> str:
+        return self.shelved.name
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that it declares, and that its boundary lets it reach."""
+        plugin = self.shelved.plugin
+        return plugin.capabilities.hosts if plugin is not None else ()
+
+    @property
+    def failure(self) -> PluginFailure | None:
+        """What went wrong last; None where nothing did."""
+        if not self._last:
+            return None
+        return PluginFailure(self.name, self._last, self._times, self._failures >= MOST_FAILURES)
+
+    async def ask(self, do: str, name: str, given: Any, seconds: float = TOOL) -> Any:
+        """What one of its handlers makes of `given`. Raises `PluginFailedError`."""
+        process = await self._ready()
+        try:
+            return await process.ask(do, seconds, name=name, given=given)
+        except PluginFailedError as error:
+            self._note(process, error)
+            raise
+
+    async def shell(self, hook: Hook, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run a command of its hooks behind its boundary: `code`, `output`, `errors`.
+
+        Raises `PluginFailedError`.
+        """
+        process = await self._ready()
+        if not isinstance(process, PluginProcess):
+            raise PluginFailedError(f"The plugin {self.name} runs within Hermes, where hooks have no shell.")
+        try:
+            return await process.ask(
+                "shell", hook.timeout, command=hook.command, root=str(process.launch.root), given=dict(given)
+            )
+        except PluginFailedError as error:
+            self._note(process, error)
+            raise
+
+    async def aclose(self) -> None:
+        """End its process."""
+        self._is_closed = True
+        async with self._starting:
+            if self._process is not None:
+                await self._process.aclose()
+                self._process = None
+
+    async def _ready(self) -> PluginProcess | InProcessPlugin:
+        async with self._starting:
+            if self._process is not None and self._process.is_alive:
+                return self._process
+            if self._is_closed:
+                raise PluginFailedError(f"The plugin {self.name} has ended with the session.")
+            if self._failures >= MOST_FAILURES:
+                raise PluginFailedError(
+                    f"The plugin {self.name} was cut off {MOST_FAILURES} times and is off for this session."
+                )
+            if self._process is not None:
+                await self._process.aclose()
+                self._process = None
+            await asyncio.to_thread(self._check)
+            process = self._made()
+            try:
+                await process.start()
+            except BaseException as error:
+                await process.aclose()
+                if isinstance(error, PluginFailedError):
+                    self._keep(error)
+                    self._count()
+                raise
+            self._process = process
+            return process
+
+    def _made(self) -> PluginProcess | InProcessPlugin:
+        consent, plugin = self.shelved.consent, self.shelved.plugin
+        assert plugin is not None
+        launch = self._around.launch(plugin, self.shelved.data)
+        if consent is not None and consent.in_process:
+            return InProcessPlugin(launch)
+        return PluginProcess(launch)
+
+    def _check(self) -> None:
+        """Look once more whether the files are what was agreed to. Raises `PluginFailedError`."""
+        consent, plugin = self.shelved.consent, self.shelved.plugin
+        try:
+            is_same = (
+                consent is not None and plugin is not None and digest(hashes(plugin.root)) == consent.digest
+            )
+        except PluginError:
+            is_same = False
+        if not is_same:
+            raise PluginFailedError(
+                f"The plugin {self.name} is off: its files changed since you agreed to it; "
+                f"see `hermes plugin enable {self.name}`."
+            )
+
+    def _note(self, process: PluginProcess | InProcessPlugin, error: PluginFailedError) -> None:
+        """Keep a failure, and count one that was its end."""
+        self._keep(error)
+        if process.failed and process is self._process:
+            self._count()
+
+    def _keep(self, error: PluginFailedError) -> None:
+        self._last = str(error)
+        self._times += 1
+
+    def _count(self) -> None:
+        self._failures += 1
+        if self._failures == MOST_FAILURES:
+            self._tell(
+                f"The plugin {self.name} was cut off {MOST_FAILURES} times and is off for this session; "
+                f"`hermes plugin disable {self.name}` switches it off for good."
+            )
+
+
+PLACE = 1_900
+"""After all tools of Hermes."""
+_SHOWN = 20_000
+"""Characters of a result that open on demand."""
+
+
+def register_tool(tool: RegisteredTool, runner: PluginRunner, registry: Registry) -> None:
+    """Put a tool of a plugin into `registry`."""
+    registry.register(
+        tool.name,
+        toolset=f"plugin-{runner.name}",
+        schema={
+            "description": tool.description or f"The tool {tool.name} of the plugin {runner.name}.",
+            "parameters": dict(tool.parameters),
+        },
+        handler=_handler(tool, runner),
+        is_async=True,
+        emoji="⊕",
+        describe=_describer(tool, runner),
+        bundles=("default", "plugins"),
+        traits=("for_scripts", "brought"),
+        place=PLACE,
+    )
+
+
+def _handler(tool: RegisteredTool, runner: PluginRunner) -> Handler:
+    plugin, consent = runner.shelved.plugin, runner.shelved.consent
+    assert plugin is not None
+    granted = plugin.capabilities
+    # Without hosts and places to write to, its boundary leaves it nothing to do but to compute.
+    is_harmless = not (
+        granted.hosts or granted.write or consent is None or consent.in_process or consent.unconfined
+    )
+    kind = CallConfinedPlugin if is_harmless else CallPlugin
+
+    async def call(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        sent = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+        await context.permit(kind(tool=tool.name, plugin=runner.name, name=tool.name, arguments=sent))
+        try:
+            said = await runner.ask("tool", tool.name, arguments)
+        except PluginFailedError as error:
+            raise ToolError(str(error)) from error
+        shown = await asyncio.to_thread(cleaned, said)
+        return shown if isinstance(shown, dict) else {"result": shown}
+
+    return call
+
+
+def _describer(tool: RegisteredTool, runner: PluginRunner) -> Describe:
+    def describe(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
+        said = ", ".join(f"{key}={brief(value, 60)}" for key, value in arguments.items())
+        subject = f"{runner.name}/{tool.name} {clean(said)[:200]}".rstrip()
+        if result is None:
+            return Display("call", subject)
+        if error := result.get("error"):
+            return Display("call", subject, brief(error, 200))
+        plain = result.get("result") if set(result) == {"result"} else result
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
+        text = clean(text[:_SHOWN])
+        first = next((line for line in text.splitlines() if line.strip()), "")
+        return Display("call", subject, first[:80], TextDetail(text) if text else None)
+
+    return describe
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerHook:
+    """The handlers of a plugin for one event."""
+
+    runner: PluginRunner
+    event: HookEvent
+    required: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"plugin {self.runner.name}"
+
+    @property
+    def digest(self) -> str:
+        """What tells it apart from other hooks."""
+        return f"plugin {self.runner.name} {self.event}"
+
+    def hears_of(self, tool: str) -> bool:
+        """Whether it is meant for calls of a tool: its handler decides that itself."""
+        return True
+
+    async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
+        """Ask it. Raises `HookError`."""
+        try:
+            said = await self.runner.ask("hook", self.event, dict(payload), HOOK)
+        except PluginFailedError as error:
+            raise HookError(str(error).rstrip(".")) from error
+        return HookAnswer() if said is None else answer_of(said)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandHook:
+    """A command of a plugin's `hooks.yaml`, run behind the boundary of the plugin."""
+
+    runner: PluginRunner
+    hook: Hook
+
+    @property
+    def event(self) -> HookEvent:
+        return self.hook.event
+
+    @property
+    def required(self) -> bool:
+        return self.hook.required
+
+    @property
+    def title(self) -> str:
+        return f"plugin {self.runner.name}: {self.hook.command}"
+
+    @property
+    def digest(self) -> str:
+        """What tells it apart from other hooks."""
+        return f"plugin {self.runner.name} {self.hook.digest}"
+
+    def hears_of(self, tool: str) -> bool:
+        """Whether it is meant for calls of a tool."""
+        return self.hook.hears_of(tool)
+
+    async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
+        """Run it. Raises `HookError`."""
+        try:
+            said = await self.runner.shell(self.hook, payload)
+        except PluginFailedError as error:
+            raise HookError(str(error).rstrip(".")) from error
+        if said.get("code") != 0:
+            words = brief(said.get("errors", ""), 300)
+            raise HookError(f"it ended with code {said.get('code')}" + (f" ({words})" if words else ""))
+        return parse_answer(str(said.get("output", "")).encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)

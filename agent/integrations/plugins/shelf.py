@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.core.config import trust
 from agent.core.config.settings_file import UnreadableSettingsError
 from agent.core.home import Home
-from agent.integrations.plugins import extras, manifest
-from agent.integrations.plugins.consent import ConsentFile, PluginConsent
-from agent.integrations.plugins.files import digest, hashes
+from agent.integrations.plugins import files, package
+from agent.integrations.plugins.consent import AgreedFile, ConsentFile, PluginConsent
+from agent.integrations.plugins.files import PluginError, digest, hashes, read_file, walk
 from agent.integrations.plugins.package import PluginPackage, read_plugin
-from agent.integrations.plugins.problem import PluginError
+from agent.knowledge.skills import catalog
+from agent.knowledge.skills.catalog import SkillCatalog
+from agent.knowledge.skills.skill import Skill
+from tools.files.diffs import diff_texts, shorten_diff
+from tools.text.safe_text import reveal
 from tools.text.words import brief
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import Settings
+
 
 GROUP = "hermes.plugins"
 """The group of entry points by which an installed package names its plugin, a package of its own."""
@@ -213,5 +221,205 @@ def folder_of(point: EntryPoint) -> Path | None:
         return None
     located = point.dist.locate_file(point.module.replace(".", "/"))
     path = Path(os.path.realpath(str(located)))
-    has_plugin = (path / manifest.FILE).is_file() or (path / extras.FILE).is_file()
+    has_plugin = (path / files.FILE).is_file() or (path / package.EXTRAS_FILE).is_file()
     return path if has_plugin else None
+
+
+MOST_SHOWN = 200_000
+"""Characters of all differences of a plugin together."""
+LONGEST_LINE = 2_000
+"""Characters of a line that are shown."""
+MARKS = {"added": "+", "removed": "-", "changed": "~"}
+
+PluginChange = Literal["added", "removed", "changed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginDifference:
+    """One file that is not as it was agreed to. Its texts hold nothing that steers a terminal."""
+
+    path: str
+    change: PluginChange
+    facts: tuple[str, ...] = ()
+    """What the lines do not say, a clause each, such as that it is a program now."""
+    diff: str = ""
+    """A unified diff; empty where no text was kept, or there is none."""
+    added: int = 0
+    removed: int = 0
+
+    @property
+    def title(self) -> str:
+        """One line: mark, path, how many lines changed, and what else is to be said."""
+        counts = [f"+{self.added:,}"] * bool(self.added) + [f"-{self.removed:,}"] * bool(self.removed)
+        words = [f"{MARKS[self.change]} {self.path}", *([f"({' '.join(counts)})"] if counts else [])]
+        return " ".join(words) + "".join(f"; {fact}" for fact in self.facts)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `--json` shows of it."""
+        return {"path": self.path, "change": self.change, "facts": list(self.facts), "diff": self.diff}
+
+
+def differences(home: Home, shelved: ShelvedPlugin) -> tuple[PluginDifference, ...]:
+    """All files that changed since the person agreed; none where nobody agreed to any."""
+    if shelved.consent is None or shelved.hashes is None or shelved.plugin is None:
+        return ()
+    before, now = shelved.consent.files, shelved.hashes
+    changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    if not changed:
+        return ()
+    kept = ConsentFile(home.plugin_consent).texts.read(shelved.consent.digest, before)
+    found: list[PluginDifference] = []
+    room = MOST_SHOWN
+    for name in changed:
+        found.append(_difference(shelved.plugin.root, name, kept.get(name), before, now, room))
+        room -= len(found[-1].diff)
+    return tuple(found)
+
+
+def lines_of(found: Iterable[PluginDifference]) -> list[str]:
+    """The lines of all differences, one file after the other."""
+    return [line for each in found for line in each.diff.splitlines()]
+
+
+def _difference(
+    root: Path,
+    name: str,
+    old: AgreedFile | None,
+    before: Mapping[str, str],
+    now: Mapping[str, str],
+    room: int,
+) -> PluginDifference:
+    change: PluginChange = "added" if name not in before else "removed" if name not in now else "changed"
+    shown = brief(reveal(name), 200)
+    facts: list[str] = []
+    new: AgreedFile | None = None
+    if change != "removed":
+        try:
+            file = read_file(root, root / name)
+        except OSError as error:
+            facts.append(f"it cannot be read now: {error.strerror or error}")
+        else:
+            new = AgreedFile.of(file)
+            if file.digest != now[name]:
+                return PluginDifference(path=shown, change=change, facts=("it is being changed right now",))
+    if change != "added" and old is None:
+        facts.append("its text was not kept when you agreed")
+    facts += _facts(change, old, new)
+    sides = ("" if change == "added" else _text(old), "" if change == "removed" else _text(new))
+    if None in sides:
+        return PluginDifference(path=shown, change=change, facts=tuple(facts))
+    text = diff_texts(sides[0] or "", sides[1] or "", *_names(shown, change))
+    diff = "\n".join(_short(line) for line in text.text.split("\n"))
+    if len(diff) > room:
+        diff = shorten_diff(diff, max(room, 0))
+    return PluginDifference(
+        path=shown, change=change, facts=tuple(facts), diff=diff, added=text.added, removed=text.removed
+    )
+
+
+def _names(shown: str, change: PluginChange) -> tuple[str, str]:
+    old = "/dev/null" if change == "added" else f"agreed/{shown}"
+    return old, "/dev/null" if change == "removed" else f"now/{shown}"
+
+
+def _text(file: AgreedFile | None) -> str | None:
+    return None if file is None else file.text
+
+
+def _facts(change: PluginChange, old: AgreedFile | None, new: AgreedFile | None) -> list[str]:
+    """What is to be said besides lines: kinds that changed, and size and hash where there are no lines."""
+    facts: list[str] = []
+    if new is not None and (old is None or old.kind != new.kind) and (kind := _kind(new, change)):
+        facts.append(kind)
+    for file, when in ((old, "agreed to"), (new, "now")):
+        if file is not None and file.text is None:
+            facts.append(f"{when}: {file.lacks}, {file.size:,} bytes, SHA-256 {file.sha256}")
+    return facts
+
+
+def _kind(file: AgreedFile, change: PluginChange) -> str:
+    kind, _, leads_to = file.kind.partition("\0")
+    match kind:
+        case "program":
+            return "a program" if change == "added" else "it can be run as a program now"
+        case "link":
+            return f"a link within the plugin, to {brief(reveal(leads_to), 200)}"
+        case "outside":
+            return "a link out of the plugin, which is not followed"
+        case "special":
+            return "no plain file, which is not read"
+    return "" if change == "added" else "a plain file now"
+
+
+def _short(line: str) -> str:
+    if len(line) > LONGEST_LINE:
+        line = f"{line[:LONGEST_LINE]} … {len(line) - LONGEST_LINE:,} more characters"
+    return reveal(line)
+
+
+def skill_folders(shelved: Sequence[ShelvedPlugin]) -> tuple[Path, ...]:
+    """A folder for each skill of the plugins that are on. Pure."""
+    found: dict[Path, None] = {}
+    for each in shelved:
+        if each.plugin is None or each.consent is None or not each.is_on:
+            continue
+        found |= dict.fromkeys(skill.folder for skill in each.plugin.skills)
+        found |= dict.fromkeys(each.plugin.root / path for path in each.consent.registered.skills)
+    return tuple(found)
+
+
+def plugin_skills(home: Home, workspace: Path) -> tuple[Path, ...]:
+    """The same for a workspace. Reads the disk."""
+    return skill_folders(find_agreed(home, workspace))
+
+
+def skill_catalog(
+    home: Home, workspace: Path, settings: Settings, folders: Sequence[Path] | None = None
+) -> SkillCatalog:
+    """The skills of a workspace. `folders` are those of plugins; None: they are looked up on the disk."""
+    found = plugin_skills(home, workspace) if folders is None else tuple(folders)
+    plain = catalog.skill_catalog(home, workspace, settings)
+    if not found:
+        return plain
+    return replace(plain, plugins=found, doubts=(*plain.doubts, PluginSkillDoubts(home).doubt))
+
+
+def catalog_for(
+    home: Home, workspace: Path, settings: Settings, folders: Sequence[Path] | None = None
+) -> SkillCatalog | None:
+    """The skills of a session; None where they are switched off."""
+    return skill_catalog(home, workspace, settings, folders) if settings.skills.enabled else None
+
+
+class PluginSkillDoubts:
+    """Asked about every skill that would be in force; remembers what it hashed until a file changes."""
+
+    def __init__(self, home: Home) -> None:
+        self._consents = ConsentFile(home.plugin_consent)
+        self._known: dict[Path, tuple[object, dict[str, str]]] = {}
+
+    def doubt(self, skill: Skill) -> str:
+        """Why a skill of a plugin must not be used, in half a sentence; empty if it may. Touches the disk."""
+        if skill.scope != "plugin":
+            return ""
+        for folder, consent in self._consents.read().items():
+            if not skill.folder.is_relative_to(folder):
+                continue
+            begin = skill.folder.relative_to(folder).as_posix() + "/"
+            agreed = {name: each for name, each in consent.files.items() if name.startswith(begin)}
+            try:
+                if self._hashes(Path(folder), skill.folder) == agreed:
+                    return ""
+            except (PluginError, OSError):
+                continue
+        return "its files changed since you agreed to the plugin; see `hermes plugin list`"
+
+    def _hashes(self, root: Path, folder: Path) -> dict[str, str]:
+        stamp = tuple(
+            (path, (status := path.lstat()).st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            for path in walk(folder)
+        )
+        known = self._known.get(folder)
+        if known is None or known[0] != stamp:
+            known = self._known[folder] = (stamp, hashes(root, folder))
+        return known[1]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
+import shutil
 import tempfile
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.core.net.door import DoorLimits
-from agent.integrations.senses.children import command
+from agent.errors import HermesError
+from agent.integrations.senses.kinds import command
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
 from tools.kit.children import kill_child, start_child
 from tools.results import ToolError
@@ -23,6 +26,7 @@ from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.sections import TranscribeSettings
+
 
 TOOL = "transcribe"
 SECONDS = 300.0
@@ -136,3 +140,149 @@ def _kept(data: bytes, ending: str) -> str:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
     return path
+
+
+RECORDERS: tuple[tuple[str, ...], ...] = (
+    ("parecord", "--file-format=wav", "--rate=16000", "--channels=1"),
+    ("pw-record", "--rate=16000", "--channels=1"),
+    ("arecord", "-q", "-f", "S16_LE", "-r", "16000", "-c", "1", "-t", "wav"),
+    ("rec", "-q", "-r", "16000", "-c", "1", "-b", "16"),
+    ("sox", "-q", "-d", "-r", "16000", "-c", "1", "-b", "16"),
+)
+"""Programs that record into a file of sound, whose path is added, until they are told to end."""
+LONGEST = 300.0
+"""Seconds after which a recording ends by itself."""
+SHORTEST = 8_000
+"""Bytes of a quarter of a second; what is less was no word."""
+_ENDING = 5.0
+_HEAD = 44
+_GUARDED = """exec 3<&0
+"$@" </dev/null 3<&- & recorder=$!
+{ read -r _; kill $recorder; } <&3 2>/dev/null & guard=$!
+exec 3<&-
+wait $recorder; status=$?
+kill $guard 2>/dev/null
+exit $status"""
+"""Runs the program until its input ends, so that it ends with us however we end."""
+
+
+class RecordingError(HermesError):
+    """Nothing was recorded. The text says why, and what to do."""
+
+
+def recorder(own: str, path: str) -> tuple[str, ...]:
+    """The command that records: that of the settings, else one that is found. Raises `RecordingError`."""
+    if own.strip():
+        words = shlex.split(own)
+        found = shutil.which(words[0], path=path)
+        if found is None:
+            raise RecordingError(f"{clean(words[0])} is not installed; transcribe.recorder names it.")
+        return (found, *words[1:])
+    for known in RECORDERS:
+        if (found := shutil.which(known[0], path=path)) is not None:
+            return (found, *known[1:])
+    raise RecordingError(
+        "Nothing here records sound; install alsa-utils, or name a program in transcribe.recorder."
+    )
+
+
+class Recording:
+    """One recording, from `start` to `finish`; nothing of it stays on the disk."""
+
+    def __init__(self, command: Sequence[str], path: str) -> None:
+        """`path` is where the program finds others, as in `PATH`."""
+        self._command, self._path = tuple(command), path
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Begin. Raises `RecordingError` where the program cannot be started."""
+        self._folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="hermes-said-")
+        try:
+            self._process = await start_child(
+                ["/bin/sh", "-c", _GUARDED, "sh", *self._command, str(self._file)],
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                env=_environ(self._path),
+                private=True,
+            )
+        except OSError as error:
+            await self.discard()
+            raise RecordingError(f"The recorder cannot be started: {error.strerror}.") from error
+
+    async def ended(self) -> None:
+        """Wait until the program ends by itself, as it does without a microphone, or for the longest time."""
+        assert self._process is not None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST):
+                await self._process.wait()
+
+    async def finish(self) -> bytes:
+        """End it: the recording as WAV. Raises `RecordingError` where there is none."""
+        process = self._process
+        assert process is not None and process.stderr is not None
+        is_over = process.returncode is not None
+        try:
+            await self._end()
+            told = clean((await process.stderr.read(4_000)).decode("utf-8", "replace")).strip()
+            data = await asyncio.to_thread(_read, self._file)
+        finally:
+            await self.discard()
+        if is_over and process.returncode:
+            why = told.splitlines()[-1][:200] if told else f"it ended with {process.returncode}"
+            raise RecordingError(f"The microphone cannot be used: {why.rstrip('.')}.")
+        if len(data) < _HEAD + SHORTEST:
+            raise RecordingError("Nothing was recorded; say more, or look whether the microphone is on.")
+        return mended(data)
+
+    async def discard(self) -> None:
+        """End it, and forget what was said."""
+        await self._end()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await asyncio.to_thread(folder.cleanup)
+
+    @property
+    def _file(self) -> Path:
+        assert self._folder is not None
+        return Path(self._folder.name) / "said.wav"
+
+    async def _end(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None or process.stdin is None:
+            return
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(_ENDING):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def mended(data: bytes) -> bytes:
+    """A WAV whose head tells the size it has: a program that was ended may have left zeros there. Pure."""
+    if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
+        return data
+    at = data.find(b"data", 12, 4_096)
+    if at < 0:
+        return data
+    size, rest = len(data) - 8, len(data) - at - 8
+    told = rest.to_bytes(4, "little")
+    return b"".join((data[:4], size.to_bytes(4, "little"), data[8 : at + 4], told, data[at + 8 :]))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _environ(path: str) -> dict[str, str]:
+    """What a recorder needs to find the sound of this session."""
+    import os
+
+    kept = ("HOME", "XDG_RUNTIME_DIR", "PULSE_SERVER", "PIPEWIRE_REMOTE", "ALSA_CARD", "AUDIODEV", "LANG")
+    return {"PATH": path, **{name: os.environ[name] for name in kept if name in os.environ}}

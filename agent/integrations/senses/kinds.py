@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tools.results import ToolError
+from tools.senses.services import Made, Permit, PictureOrder, UseService
+from tools.text.safe_text import clean
+
 
 def picture_ending(data: bytes) -> str:
     """The ending of a name for a picture; empty for what is none that is read here."""
@@ -22,3 +32,82 @@ def sound_ending(data: bytes) -> str:
         return ".flac"
     is_mp3 = data.startswith(b"ID3") or (len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0)
     return ".mp3" if is_mp3 else ""
+
+
+def command(program: Path) -> tuple[str, ...]:
+    """The argument list of a Python program that finds the libraries of this one."""
+    run = f"runpy.run_path({str(program)!r}, run_name='__main__')"
+    return (sys.executable, "-c", f"import runpy, sys; sys.path[:] = {sys.path!r}; {run}")
+
+
+_LONGEST_NOTE = 500
+"""Characters of what a service says about what it made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The answer of a service: what it said, and the bytes of the file it made."""
+
+    said: Any
+    data: bytes = b""
+
+
+class BroughtService(Protocol):
+    """One service of one plugin."""
+
+    @property
+    def name(self) -> str:
+        """As results name it: `plugin.service`."""
+        ...
+
+    @property
+    def hosts(self) -> str:
+        """The hosts that its plugin declares, where what it is given may go."""
+        ...
+
+    async def ask(self, given: Mapping[str, Any], files: Sequence[tuple[str, bytes]] = ()) -> Brought:
+        """Its answer. `files`, each with its ending, are laid where it can read them. Raises `ToolError`."""
+        ...
+
+
+async def drawn(service: BroughtService, order: PictureOrder, permit: Permit) -> Made:
+    """A picture. Raises `ToolError`."""
+    await permit(UseService(tool="image_generate", kind="draw", service=service.name, hosts=service.hosts))
+    given = {"prompt": order.prompt, "shape": order.shape, "seed": order.seed}
+    files = [(picture_ending(data) or ".png", data) for data in order.like]
+    answer = await service.ask(given, files)
+    if not (ending := picture_ending(answer.data)):
+        raise ToolError(f"{service.name} gave something that is no png, jpeg or webp picture.")
+    return Made(data=answer.data, ending=ending, by=service.name, note=_note(answer), seed=_seed(answer))
+
+
+async def spoken(service: BroughtService, text: str, voice: str, permit: Permit) -> Made:
+    """A text read aloud. Raises `ToolError`."""
+    await permit(UseService(tool="text_to_speech", kind="speak", service=service.name, hosts=service.hosts))
+    answer = await service.ask({"text": text, "voice": voice})
+    if not (ending := sound_ending(answer.data)):
+        raise ToolError(f"{service.name} gave something that is no wav, mp3, ogg or flac sound.")
+    return Made(data=answer.data, ending=ending, by=service.name, note=_note(answer))
+
+
+async def heard(
+    service: BroughtService, data: bytes, ending: str, language: str, permit: Permit
+) -> Mapping[str, Any]:
+    """What is said in a recording. Raises `ToolError`."""
+    await permit(UseService(tool="transcribe", kind="hear", service=service.name, hosts=service.hosts))
+    answer = await service.ask({"language": language}, [(ending, data)])
+    said = answer.said
+    text = said.get("text") if isinstance(said, Mapping) else said
+    if not isinstance(text, str):
+        raise ToolError(f"{service.name} gave no text.")
+    return {"text": clean(text).strip(), "by": service.name}
+
+
+def _note(answer: Brought) -> str:
+    note = answer.said.get("note") if isinstance(answer.said, Mapping) else None
+    return clean(note)[:_LONGEST_NOTE] if isinstance(note, str) else ""
+
+
+def _seed(answer: Brought) -> int | None:
+    seed = answer.said.get("seed") if isinstance(answer.said, Mapping) else None
+    return seed if isinstance(seed, int) and not isinstance(seed, bool) else None

@@ -2,23 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent.integrations.senses.brought import BroughtService, drawn, heard, spoken
-from agent.integrations.senses.drawing import Artist
-from agent.integrations.senses.hearing import ServicePayer, Transcriber, checked
-from agent.integrations.senses.home_devices import HomeDevices
-from agent.integrations.senses.looking import Eyes, look
-from agent.integrations.senses.messages import Chats, Messenger
+from agent.core.config.known_secrets import known_secrets
+from agent.core.net.door import Door
+from agent.errors import HermesError
+from agent.integrations.senses.hearing import (
+    Recording,
+    ServicePayer,
+    Transcriber,
+    checked,
+    recorder,
+    whisper_is_installed,
+)
+from agent.integrations.senses.kinds import BroughtService, drawn, heard, spoken
+from agent.integrations.senses.messages import Chats, HomeDevices, Messenger
 from agent.integrations.senses.online import Online
-from agent.integrations.senses.readiness import Readiness
-from agent.integrations.senses.speaking import Speaker
+from agent.integrations.senses.pictures import Artist, Eyes, is_installed, look
+from agent.integrations.senses.speaking import Speaker, espeak, hibari_is_installed
+from tools.extras import add_hint
 from tools.results import ToolError
 from tools.senses.services import Made, MessageFile, Permit, PictureOrder
 
 if TYPE_CHECKING:
+    from agent.core.config.loader import LoadedSettings
     from agent.core.config.schema import Settings
+
+
+NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """How one tool stands."""
+
+    tool: str
+    by: str = ""
+    """What it works by; empty where it cannot."""
+    missing: str = ""
+    mend: str = ""
+    is_chosen: bool = False
+    """Whether the settings ask for what is missing."""
+
+    @property
+    def works(self) -> bool:
+        return bool(self.by)
+
+
+def readiness(
+    settings: Settings, environ: Mapping[str, str], *, sees: bool, brought: Mapping[str, str] = NOTHING
+) -> tuple[Readiness, ...]:
+    """All of them. `sees`: whether the model reads pictures; `brought`: services of plugins, by tool."""
+    return (
+        _vision(settings, sees),
+        _image(settings, environ, brought.get("image_generate", "")),
+        _speech(settings, environ, brought.get("text_to_speech", "")),
+        _transcribe(settings, environ, brought.get("transcribe", "")),
+        _home(settings, environ),
+        _messages(settings, environ),
+    )
+
+
+def _vision(settings: Settings, sees: bool) -> Readiness:
+    vision = settings.vision
+    if sees:
+        return Readiness(tool="vision_analyze", by="the model itself")
+    if vision.model:
+        return Readiness(tool="vision_analyze", by=vision.model)
+    if vision.ocr and is_installed():
+        return Readiness(tool="vision_analyze", by="text reader")
+    return Readiness(
+        tool="vision_analyze",
+        missing="the model does not see, and nothing reads pictures for it",
+        mend=f"{add_hint('ocr')}, or hermes config set vision.model PROVIDER/MODEL",
+    )
+
+
+def _image(settings: Settings, environ: Mapping[str, str], brought: str) -> Readiness:
+    image = settings.image
+    ready = {
+        "openai": bool(image.base_url),
+        "fal": bool(environ.get(image.fal_key_env)) and "/" in image.model,
+        "local": image.backend == "local",
+    }
+    by = _chosen(image.backend, brought, ready)
+    return Readiness(
+        tool="image_generate",
+        by=by,
+        missing="" if by else _not(image.backend, "no service that draws is set up"),
+        mend=""
+        if by
+        else "hermes config set image.base_url https://api.openai.com/v1 (or image.backend local)",
+        is_chosen=image.backend not in ("auto", "off"),
+    )
+
+
+def _speech(settings: Settings, environ: Mapping[str, str], brought: str) -> Readiness:
+    speech = settings.speech
+    ready = {
+        "openai": bool(speech.base_url),
+        "elevenlabs": bool(environ.get(speech.elevenlabs_key_env)),
+        "hibari": hibari_is_installed(),
+        "espeak": bool(espeak(environ.get("PATH", ""))),
+    }
+    by = _chosen(speech.backend, brought, ready)
+    return Readiness(
+        tool="text_to_speech",
+        by=by,
+        missing="" if by else _not(speech.backend, "nothing that speaks is set up or installed"),
+        mend="" if by else f"{add_hint('speech')}, or sudo apt install espeak-ng",
+        is_chosen=speech.backend not in ("auto", "off"),
+    )
+
+
+def _transcribe(settings: Settings, environ: Mapping[str, str], brought: str) -> Readiness:
+    transcribe = settings.transcribe
+    by = _chosen(
+        transcribe.backend, brought, {"openai": bool(transcribe.base_url), "local": whisper_is_installed()}
+    )
+    return Readiness(
+        tool="transcribe",
+        by=by,
+        missing="" if by else _not(transcribe.backend, "nothing that listens is set up or installed"),
+        mend=""
+        if by
+        else "hermes config set transcribe.base_url https://api.openai.com/v1, or pip install faster-whisper",
+        is_chosen=transcribe.backend not in ("auto", "off"),
+    )
+
+
+def _home(settings: Settings, environ: Mapping[str, str]) -> Readiness:
+    home = settings.homeassistant
+    token = bool(environ.get(home.token_env))
+    if home.url and token:
+        return Readiness(tool="homeassistant", by=home.url)
+    missing = f"the variable {home.token_env} is not set" if home.url else "no address is set"
+    mend = f"export {home.token_env}=…" if home.url else "hermes config set homeassistant.url http://…:8123"
+    return Readiness(tool="homeassistant", missing=missing, mend=mend, is_chosen=bool(home.url))
+
+
+def _messages(settings: Settings, environ: Mapping[str, str]) -> Readiness:
+    targets = settings.messages.targets
+    named = {
+        name: bool(each.chat or each.url or (each.url_env and environ.get(each.url_env)))
+        for name, each in targets.items()
+    }
+    gateways = settings.gateways
+    chats = [name for name in type(gateways).model_fields if getattr(gateways, name).enabled]
+    if usable := [*(name for name, is_there in named.items() if is_there), *chats]:
+        return Readiness(tool="send_message", by=", ".join(usable))
+    missing = f"the address of {', '.join(named)} is not set" if named else "no target is set"
+    mend = "hermes gateway setup telegram, or messages.targets in config.yaml; see docs/senses.md"
+    return Readiness(tool="send_message", missing=missing, mend=mend, is_chosen=bool(named))
+
+
+def _chosen(backend: str, brought: str, ready: Mapping[str, bool]) -> str:
+    """What a tool works by: with `auto` the service of a plugin comes first."""
+    if backend == "auto":
+        return brought or next((name for name, is_ready in ready.items() if is_ready), "")
+    return backend if ready.get(backend) else ""
+
+
+def _not(backend: str, usual: str) -> str:
+    if backend == "off":
+        return "it is switched off"
+    return usual if backend == "auto" else f"{backend} is chosen, and is not set up or installed"
 
 
 class AgentSenses:
@@ -95,3 +246,65 @@ class AgentSenses:
         if not ready.works:
             raise ToolError(f"{tool} cannot work here: {ready.missing}; {ready.mend}.")
         return ready.by
+
+
+class DictationError(HermesError):
+    """Nothing that is said can be written down. The text says why, and what to do."""
+
+
+class Dictation:
+    """One thing that is said: recorded from `begin` to `end`. Makes no sound leave before it has ended."""
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        environ: Mapping[str, str],
+        brought: BroughtService | None = None,
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`brought` is the service of a plugin that listens, `close` ends what was started for it.
+
+        Raises `HermesError` where nothing records, or nothing listens.
+        """
+        self._settings, self._variables = loaded.settings.transcribe, loaded.environ
+        names = {} if brought is None else {"transcribe": brought.name}
+        found = readiness(loaded.settings, loaded.environ, sees=True, brought=names)
+        ready = next(each for each in found if each.tool == "transcribe")
+        self._brought = brought if brought is not None and brought.name == ready.by else None
+        self._close = close
+        if not ready.works:
+            raise DictationError(f"What is said cannot be written down: {ready.missing}; {ready.mend}.")
+        self._by, self._environ = ready.by, environ
+        path = environ.get("PATH", "")
+        self.recording = Recording(recorder(self._settings.recorder, path), path)
+
+    async def written(self, sound: bytes) -> str:
+        """What is said in a recording. Raises `DictationError`."""
+        try:
+            if self._brought is not None:
+                said = await heard(self._brought, sound, ".wav", "", _agreed)
+            else:
+                online = Online(Door(secrets=known_secrets(self._variables), environ=self._environ))
+                listener = Transcriber(self._settings, self._variables, online, _Unpaid())
+                said = await listener.hear(self._by, sound, "said.wav", "", _agreed)
+        except ToolError as error:
+            raise DictationError(str(error)) from error
+        return str(said["text"]).strip()
+
+    async def aclose(self) -> None:
+        """Throw away what is recorded, and end what was started."""
+        await self.recording.discard()
+        if self._close is not None:
+            await self._close()
+
+
+class _Unpaid:
+    """What a person does themselves is counted by the service alone."""
+
+    @asynccontextmanager
+    async def paying(self, name: str, price: float | None) -> AsyncIterator[None]:
+        yield
+
+
+async def _agreed(_action: object) -> None:
+    """Who presses the key has said so."""

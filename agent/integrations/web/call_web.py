@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import HermesError
-from agent.integrations.web.gate import Ask, CallGate
-from agent.integrations.web.services import WebServices
+from agent.integrations.web.services import Ask, CallGate, WebServices
 from tools.results import ToolError
 from tools.services.actions import Fetch
 from tools.services.web_reader import CrawlOrder
@@ -30,7 +29,7 @@ class CallWeb:
         return CallGate(tool=tool, ask=self.ask, agreed=self.agreed, opens=self.opens)
 
     async def search(self, query: str, limit: int) -> Mapping[str, Any]:
-        from agent.integrations.web.searching import search
+        from agent.integrations.web.extracting import search
 
         try:
             return await search(self.services, self._gate("web_search"), query, limit)

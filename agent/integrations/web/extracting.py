@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.core.net.door import DoorAnswer, DoorRequest
+from agent.core.net.door import DoorAnswer, DoorError, DoorRequest
 from agent.errors import HermesError
-from agent.integrations.web.gate import CallGate
-from agent.integrations.web.reading.page import ReadPage, UnreadableError
-from agent.integrations.web.reading.passages import MOST, passages
-from agent.integrations.web.services import WebServices
+from agent.integrations.web.reading.passages import MOST, ReadPage, UnreadableError, passages
+from agent.integrations.web.services import CallGate, WebServices
 from tools.kit.files import write_atomically
 from tools.results import DeniedError
-from tools.text.outside_text import fenced
+from tools.services.actions import SearchWeb
+from tools.text.outside_text import fenced, fenced_line
 from tools.text.safe_text import clean
 
 _OUTLINE = 30
@@ -168,3 +168,105 @@ def _cut(content: str, page: ReadPage, limit: int) -> str:
     where = f", by position:{named}" if named else ""
     mark = f"[… {left:,} characters left out here; they are in full_text{where}]"
     return f"{content[:head].rstrip()}\n\n{mark}\n\n{content[len(content) - tail :].lstrip()}"
+
+
+_TYPES = {".html": "text/html", ".htm": "text/html", ".gz": "text/html"}
+
+
+async def batch(web: WebServices, gate: CallGate, lines: Iterable[str]) -> AsyncIterator[dict[str, Any]]:
+    """For each line `{"id", "url" or "html" or "path"}` an answer: `id`, `text`, `markdown`, or `error`."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            order = json.loads(line)
+        except (ValueError, RecursionError):
+            order = None
+        if not isinstance(order, dict):
+            yield {"id": None, "line": number, "error": f"Line {number} is no JSON object."}
+            continue
+        named = {"id": order.get("id", number)} | ({"url": order["url"]} if order.get("url") else {})
+        try:
+            yield named | await _one(web, gate, order)
+        except UnreadableError as error:
+            yield named | {"error": f"It {error}."}
+        except (HermesError, DeniedError) as error:
+            yield named | {"error": str(error)}
+        except OSError as error:
+            yield named | {"error": f"{order.get('path')} cannot be read: {error.strerror or error}."}
+
+
+async def _one(web: WebServices, gate: CallGate, order: dict[str, Any]) -> dict[str, Any]:
+    url = str(order.get("url") or "")
+    if "html" in order:
+        data, kind = str(order["html"]).encode("utf-8", "replace"), "text/html; charset=utf-8"
+    elif "path" in order:
+        path = Path(str(order["path"]))
+        data, kind = await asyncio.to_thread(_file, path), _TYPES.get(path.suffix.lower(), "")
+    elif url:
+        answer = await web.door.fetch(DoorRequest(url=url), permit=gate.first, opened=gate.opened)
+        data, kind = answer.body, answer.headers.get("content-type", "")
+        if answer.status >= 400:
+            return {"error": f"{answer.url} answered with status {answer.status}."}
+    else:
+        return {"error": "There is neither url, html nor path."}
+    page = await web.reader.read(data, kind, url, wants_plain=True)
+    return {
+        "title": page.title,
+        "date": page.date,
+        "kind": page.kind,
+        "text": page.plain,
+        "markdown": page.content,
+        "hidden": page.hidden,
+        "notes": list(page.notes),
+    }
+
+
+def _file(path: Path) -> bytes:
+    data = path.read_bytes()
+    if path.suffix.lower() == ".gz":
+        from agent.core.net.door import PackedError, Unpacker
+
+        try:
+            return Unpacker("gzip", 100_000_000).feed(data)
+        except PackedError as error:
+            raise OSError(str(error)) from None
+    return data
+
+
+_DATE = re.compile(r"[\w ,:.+-]{1,32}")
+_DESCRIPTION = 400
+"""Characters of a description."""
+
+
+async def search(web: WebServices, gate: CallGate, query: str, limit: int) -> dict[str, Any]:
+    """The result of the tool. Raises `HermesError` and `DeniedError`."""
+    ring = web.ring
+    if (name := web.door.secret_in(query)) is not None:
+        raise DoorError(f"The query holds the secret {name}; secrets never leave.", "secret")
+    routes = tuple(f"{name} ({address})" for name, address in ring.routes)
+    await gate.ask(SearchWeb(tool=gate.tool, query=query, routes=routes))
+    found = await ring.search(query, limit, gate.further)
+    result: dict[str, Any] = {
+        "results": [
+            {
+                "position": number,
+                "title": fenced_line(hit.title[:300]),
+                "url": hit.url,
+                "description": fenced_line(hit.description[:_DESCRIPTION]),
+                **({"date": date[0]} if (date := _DATE.match(hit.date)) else {}),
+            }
+            for number, hit in enumerate(found.hits, 1)
+        ],
+        "served_by": ", ".join(found.served_by),
+    }
+    if found.passed:
+        result["passed_over"] = dict(found.passed)
+    if found.dropped:
+        result["dropped"] = f"{found.dropped} results that lead to addresses which are never reached"
+    if found.is_circling:
+        result["hint"] = (
+            "Three searches for nearly the same words found nothing: search for other words, or read a page "
+            "you know of."
+        )
+    return result

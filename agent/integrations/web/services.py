@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from agent.core.config.known_secrets import known_secrets
+from agent.core.config.loader import load
+from agent.core.home import Home
 from agent.core.net.door import Door, DoorLimits
 from agent.core.net.page_cache import PageCache
-from agent.integrations.web.reading.reader import DocumentReader
+from agent.integrations.web.reading.passages import DocumentReader
+from agent.safety.permissions.policy import Permissions
+from tools.services.actions import Action, Fetch
 
 if TYPE_CHECKING:
     from agent.core.config.sections import WebSettings
-    from agent.core.home import Home
     from agent.core.net.exchange import Network
-    from agent.integrations.web.search.ring import SearchRing
-    from agent.integrations.web.search.service import SearchService
+    from agent.integrations.web.search.service import SearchRing, SearchService
 
 
 @dataclass(slots=True)
@@ -37,7 +43,7 @@ class WebServices:
     def ring(self) -> SearchRing:
         """The services that search, in order."""
         if self._ring is None:
-            from agent.integrations.web.search.ring import SearchRing
+            from agent.integrations.web.search.service import SearchRing
             from agent.integrations.web.search.services import search_services
 
             own = search_services(self.settings, self.door, self.variables)
@@ -72,3 +78,83 @@ def open_web(
     cache = PageCache(folder / "cache", int(settings.cache_mb * 1_000_000)) if settings.cache_mb else None
     door = Door(secrets=secrets, network=network, environ=environ, limits=limits, cache=cache)
     return WebServices(door, DocumentReader(), folder, settings, variables, brought)
+
+
+Ask = Callable[[Action], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallGate:
+    """The gate as one call of a tool sees it. `ask` and `agreed` raise `DeniedError`."""
+
+    tool: str
+    ask: Ask
+    """Asks a person where the rules say so."""
+    agreed: Ask
+    """For what a person has agreed to with something else: only what is denied is refused."""
+    opens: Callable[[Fetch], bool]
+    """Whether the person's own rules open an address that requests never reach otherwise."""
+
+    def opened(self, url: str) -> bool:
+        return self.opens(Fetch(tool=self.tool, url=url))
+
+    async def first(self, url: str, source: str) -> None:
+        """For a page that the model asks for; a redirect within its site was agreed to with it."""
+        if source and same_site(url, source):
+            await self.agreed(Fetch(tool=self.tool, url=url))
+        else:
+            await self.ask(Fetch(tool=self.tool, url=url))
+
+    async def further(self, url: str, source: str) -> None:
+        """For what belongs to something that was agreed to as a whole."""
+        if source and not same_site(url, source):
+            await self.ask(Fetch(tool=self.tool, url=url))
+        else:
+            await self.agreed(Fetch(tool=self.tool, url=url))
+
+
+def same_site(one: str, other: str) -> bool:
+    """Whether two addresses are of one host, `www.` left out of account, and none of them less safe."""
+    here, there = urlsplit(one), urlsplit(other)
+    if here.scheme != there.scheme and (here.scheme, there.scheme) != ("https", "http"):
+        return False
+    if (here.port or None) != (there.port or None):
+        return False
+    return (here.hostname or "").removeprefix("www.") == (there.hostname or "").removeprefix("www.")
+
+
+@dataclass(frozen=True, slots=True)
+class PersonsWeb:
+    """What a command works with."""
+
+    services: WebServices
+    permissions: Permissions
+
+    def gate(self, tool: str) -> CallGate:
+        """A gate that asks nobody; the person's rules still open what they open."""
+        return CallGate(tool=tool, ask=_yes, agreed=_yes, opens=self._opens)
+
+    def _opens(self, action: Fetch) -> bool:
+        return self.permissions.current().opens(action)
+
+
+async def _yes(_action: Action) -> None:
+    return None
+
+
+@asynccontextmanager
+async def persons_web(home: Home, folder: Path) -> AsyncIterator[PersonsWeb]:
+    """The web with the settings and rules of `home` in `folder`. Raises `HermesError`."""
+    environ = dict(os.environ)
+    loaded = load(home, environ, folder)
+    web = open_web(
+        home,
+        loaded.settings.web,
+        environ=environ,
+        variables=loaded.environ,
+        secrets=known_secrets(loaded.environ),
+    )
+    try:
+        yield PersonsWeb(web, Permissions(home, folder, "oneshot"))
+    finally:
+        await web.close()

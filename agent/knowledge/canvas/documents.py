@@ -6,17 +6,22 @@ scripts, but reach no network, no other document and nothing that belongs to the
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import html
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from agent.core.home import PRIVATE_FILE, private_folder
+from agent.events import Event
 from tools.kit.files import write_atomically
-from tools.services.canvases import CanvasKind
+from tools.results import ToolError
+from tools.services.canvases import Canvas, CanvasKind, CanvasVersion, changed
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _SVG = re.compile(rb"(<svg)(?=[\s/>])[^>]*>", re.I)
@@ -135,3 +140,82 @@ def _media(content: bytes) -> str:
     if content.startswith(b"\xff\xd8"):
         return "image/jpeg"
     return "image/gif" if content.startswith(b"GIF8") else "image/webp"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanvasChanged(Event):
+    """A canvas has another version, went back to an earlier one, or is no longer shown (no versions)."""
+
+    type: ClassVar[str] = "canvas"
+    name: str
+    versions: tuple[CanvasVersion, ...]
+
+
+MOST = 20
+"""Canvases at a time."""
+KEPT = 100
+"""Versions of one canvas that can be looked at."""
+
+
+class LiveCanvases:
+    """What is shown now; documents lie in the home, versions follow from the conversation."""
+
+    def __init__(
+        self,
+        documents: CanvasDocuments,
+        session: str,
+        canvases: Sequence[Canvas],
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._documents = documents
+        self._session = session
+        self._canvases = tuple(canvases)
+        self._emit = emit
+
+    def canvases(self) -> tuple[Canvas, ...]:
+        return self._canvases
+
+    def replace(self, canvases: Sequence[Canvas]) -> None:
+        """The conversation goes on from another place: show what was shown there."""
+        before, self._canvases = self._canvases, tuple(canvases)
+        for each in changed(before, self._canvases):
+            self._tell(each)
+
+    async def show(self, name: str, title: str, kind: CanvasKind, content: bytes, words: str) -> Canvas:
+        if len(self._canvases) >= MOST and all(each.name != name for each in self._canvases):
+            raise ToolError(f"{MOST} canvases are shown already; close one, or update one by its name.")
+        try:
+            digest = await asyncio.to_thread(self._documents.keep, self._session, kind, content)
+        except OSError as error:
+            raise ToolError(f"The canvas cannot be kept: {error.strerror or error}.") from error
+        known = next((each.versions for each in self._canvases if each.name == name), ())
+        number = known[-1].version + 1 if known else 1
+        version = CanvasVersion(number, title, kind, digest, len(content), words)
+        return self._put(Canvas(name, (*known, version)[-KEPT:]))
+
+    async def read(self, version: CanvasVersion) -> bytes:
+        found = await asyncio.to_thread(self._documents.read, self._session, version.sha256)
+        if found is None:
+            raise ToolError("What this canvas shows is no longer there; show it anew.")
+        return found[1]
+
+    def take_back(self, name: str) -> Canvas:
+        return self._put(Canvas(name, self._named(name).versions[:-1]))
+
+    def close(self, name: str) -> None:
+        self._put(Canvas(self._named(name).name, ()))
+
+    def _named(self, name: str) -> Canvas:
+        found = next((each for each in self._canvases if each.name == name), None)
+        if found is None:
+            raise ToolError(f"There is no canvas {name}.")
+        return found
+
+    def _put(self, canvas: Canvas) -> Canvas:
+        others = tuple(each for each in self._canvases if each.name != canvas.name)
+        self._canvases = (*others, canvas) if canvas.versions else others
+        self._tell(canvas)
+        return canvas
+
+    def _tell(self, canvas: Canvas) -> None:
+        self._emit(CanvasChanged(name=canvas.name, versions=canvas.versions))

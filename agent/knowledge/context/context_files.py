@@ -8,16 +8,200 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.knowledge.context.cursor_rules import rules_of
-from agent.knowledge.context.imports import IMPORTING, imports_of
+import pathspec
+
 from agent.knowledge.context.quarantine import KeptPassage, quarantined
+from agent.knowledge.context.references import references
+from tools.files.access import CredentialGuard
 from tools.files.text_files import decode, mark_of
 from tools.kit.files import open_file
+from tools.results import ToolError
 from tools.text.safe_text import clean
+
+IMPORTING = ("CLAUDE.md",)
+"""Names of project files whose imports are followed."""
+DEEPEST = 5
+MOST = 50
+"""Files that one file takes in, those of its imports included."""
+
+_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
+_DOCUMENTS = (".md", ".mdc", ".markdown", ".txt", ".rst")
+"""What a mention ends with that surely means a file, so that its absence is worth a word."""
+
+
+@dataclass(slots=True)
+class Imports:
+    """What a file takes in, in order, and a sentence for each import that is not followed."""
+
+    files: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def imports_of(path: Path, root: Path, read: Callable[[Path, Path], str]) -> Imports:
+    """The files that the project file at `path` takes in from below `root`; raises nothing.
+
+    `read` gives the text of a file below a root and may raise `OSError`, `RuntimeError` or `ValueError`.
+    """
+    found = Imports()
+
+    def follow(path: Path, depth: int) -> None:
+        try:
+            mentions = list(_mentioned(read(path, root)))
+        except (OSError, RuntimeError, ValueError):
+            return
+        for line, target in mentions:
+            place = path.parent / os.path.expanduser(target)  # noqa: PTH111 - Path.expanduser raises
+            real = os.path.realpath(place)
+            if real in seen:
+                continue
+            problem = _problem(Path(real), target, root, depth, len(found.files))
+            if problem is None:
+                seen.add(real)
+                found.files.append(place)
+                follow(place, depth + 1)
+            elif problem:
+                found.problems.append(f"{path}:{line} takes in @{target}, which is not read: {problem}.")
+
+    seen = {os.path.realpath(path)}
+    follow(path, 1)
+    return found
+
+
+def _mentioned(text: str) -> Iterator[tuple[int, str]]:
+    """Line and path of each mention outside of code."""
+    plain = _CODE.sub(lambda match: " " * len(match.group()), text)
+    for each in references(plain, plain=True):
+        if each.plain:
+            yield plain.count("\n", 0, each.start) + 1, each.target
+
+
+def _problem(real: Path, target: str, root: Path, depth: int, count: int) -> str | None:
+    """Why a file is not taken in; empty where the mention is only a word, None where it can be read."""
+    try:
+        inside = real.is_relative_to(root.resolve())
+        if not real.is_file():
+            named = inside and target.endswith(_DOCUMENTS)
+            return "there is no such file" if named else ""
+        if not inside:
+            return "it lies outside of the project"
+        CredentialGuard({}).check_read(real, target)
+    except ToolError:
+        return "it holds credentials"
+    except (OSError, ValueError):
+        return ""
+    if depth > DEEPEST:
+        return f"imports are followed {DEEPEST} files deep"
+    return None if count < MOST else f"a file takes in at most {MOST} others"
+
+
+FOLDER = (".cursor", "rules")
+MOST_RULES = 50
+"""Rules that are read of one folder."""
+_HEAD_BYTES = 8_192
+_KEY = re.compile(r"(\w+)\s*:\s*(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class CursorRule:
+    """One rule. `base` is the folder its patterns start from."""
+
+    path: Path
+    base: Path
+    globs: tuple[str, ...]
+    always: bool
+    _spec: pathspec.PathSpec = field(repr=False, compare=False)
+
+    def fits(self, place: Path) -> bool:
+        """Whether a file is one of those it is for. Pure."""
+        if not place.is_relative_to(self.base) or place == self.base:
+            return False
+        return self._spec.match_file(place.relative_to(self.base).as_posix())
+
+
+def rules_of(folders: Iterable[Path], root: Path) -> tuple[CursorRule, ...]:
+    """The rules that lie in these folders, below `root`, by name. What cannot be read is left out."""
+    found: list[CursorRule] = []
+    for folder in folders:
+        place = folder.joinpath(*FOLDER)
+        try:
+            paths = sorted(place.rglob("*.mdc"))[:MOST_RULES] if place.is_dir() else []
+        except OSError:
+            continue
+        for path in paths:
+            if (rule := _rule(path, folder, root)) is not None:
+                found.append(rule)
+    return tuple(found)
+
+
+def _rule(path: Path, base: Path, root: Path) -> CursorRule | None:
+    try:
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(root.resolve()):
+            return None
+        with os.fdopen(open_file(real), "rb") as file:
+            head = file.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
+    except (OSError, RuntimeError, ValueError):
+        return None
+    said = _head(head.replace("\r\n", "\n").split("\n"))
+    globs = tuple(each for each in (part.strip(" \"'") for part in _split(said.get("globs", ""))) if each)
+    always = said.get("alwaysapply", "").lower() == "true"
+    try:
+        spec = pathspec.PathSpec.from_lines("gitignore", globs)
+    except ValueError:
+        return None
+    return CursorRule(path, base, globs, always or not (globs or said.get("description")), spec)
+
+
+def _head(lines: Sequence[str]) -> dict[str, str]:
+    """What the head says by key, in lower case; items of a list are joined with commas. Pure."""
+    said: dict[str, str] = {}
+    if not lines or lines[0].strip() != "---":
+        return said
+    key = ""
+    for line in lines[1:]:
+        if line.strip() == "---":
+            return said
+        if line.lstrip().startswith("- ") and key:
+            said[key] = f"{said[key]},{line.lstrip()[2:]}"
+        elif match := _KEY.fullmatch(line.strip()):
+            key = match[1].lower()
+            said[key] = match[2].strip().removeprefix("[").removesuffix("]")
+    # No end: all of it is text.
+    return {}
+
+
+def _split(text: str) -> list[str]:
+    """Patterns between commas, each of `{a,b}` by itself. Pure."""
+    parts: list[str] = []
+    depth, part = 0, ""
+    for character in text:
+        depth += (character == "{") - (character == "}")
+        if character == "," and depth <= 0:
+            parts.append(part)
+            part = ""
+        else:
+            part += character
+    return [one for each in [*parts, part] for one in _spelled_out(each)]
+
+
+_MOST_SPELLED = 64
+
+
+def _spelled_out(glob: str) -> list[str]:
+    found, waiting = [], [glob]
+    while waiting and len(found) + len(waiting) <= _MOST_SPELLED:
+        each = waiting.pop()
+        if (braces := re.search(r"\{([^{}]*)\}", each)) is None:
+            found.append(each)
+        else:
+            waiting += [each[: braces.start()] + one + each[braces.end() :] for one in braces[1].split(",")]
+    return found
+
 
 PROJECT_NAMES = (
     (".hermes.md", "HERMES.md"),

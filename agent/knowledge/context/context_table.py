@@ -8,20 +8,45 @@ of the layers are estimates at the ratio learned from its last count.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from agent.core.messages import Message
 from agent.core.store.nodes import Node
-from agent.knowledge.context.folders_in_view import folders_shown
 from agent.knowledge.context.layer import Part
-from agent.knowledge.context.message_history import MessageHistory, conversation
+from agent.knowledge.context.message_history import MessageHistory, conversation, elided_up_to, masked_nodes
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage, passages_of
 from agent.model.protocol import ToolSpec
 from agent.model.wire_format import Wire
+
+KEY = "project_files"
+"""Where a result carries them, and where its node names them."""
+
+
+def in_view(path: Sequence[Node]) -> frozenset[Path]:
+    """The folders whose files stand in a result that is still sent whole."""
+    return frozenset(Path(about["folder"]) for _node, abouts in folders_shown(path) for about in abouts)
+
+
+def folders_shown(path: Sequence[Node]) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
+    """Results that are still sent whole and hold such files, and what their nodes keep of each file."""
+    start, masked = elided_up_to(path), masked_nodes(path)
+    for node in path:
+        kept = node.data.get(KEY)
+        if node.kind == "tool" and node.id >= start and node.id not in masked and isinstance(kept, list):
+            abouts = [each for each in kept if isinstance(each, Mapping) and _is_whole(each)]
+            if abouts:
+                yield node.id, abouts
+
+
+def _is_whole(about: Mapping[str, Any]) -> bool:
+    kinds = {"folder": str, "name": str, "chars": int}
+    return all(isinstance(about.get(name), kind) for name, kind in kinds.items())
+
 
 SYSTEM = "System prompt"
 """Name of a prompt that was stored without its parts."""

@@ -7,17 +7,30 @@ opened again knows what the agent has in view.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agent.knowledge.context.context_files import files_of_folders, folders_between, rule_file
+from agent.core.home import Home
+from agent.knowledge.context.context_files import (
+    PROJECT_NAMES,
+    CursorRule,
+    files_of_folders,
+    folders_between,
+    project_files,
+    repository_root,
+    rule_file,
+    soul_file,
+)
 from agent.knowledge.context.context_table import recorded
-from agent.knowledge.context.cursor_rules import CursorRule
-from agent.knowledge.context.fitting import fitted
-from agent.knowledge.context.layer import Part
+from agent.knowledge.context.layer import Part, fitted
 from agent.knowledge.context.layers.project import LAYER, part_of
+from agent.knowledge.context.quarantine import KeptPassage
+from tools.files.searching import SearchEnding, SearchRequest, records
+from tools.results import ToolError
 
 FOREIGN = frozenset({"node_modules", "site-packages"})
 """Folders of other people's programs; those that begin with a dot are left out too."""
@@ -59,7 +72,7 @@ class FolderFiles:
         return "\n\n".join(part.text for part in self.parts)
 
     def data(self) -> list[dict[str, Any]]:
-        """As the node of the result keeps it; `agent.knowledge.context.folders_in_view` reads it."""
+        """As the node of the result keeps it; `agent.knowledge.context.context_table` reads it."""
         folders = map(str, self.folders)
         return [{**about, "folder": next(folders, "")} for about in recorded(self.parts)]
 
@@ -103,3 +116,37 @@ def read_folders(
     parts = fitted([part for _folder, part in found], {LAYER.name: room.layer}, None)
     by_source = {part.source: folder for folder, part in found}
     return FolderFiles(parts, tuple(by_source[part.source] for part in parts))
+
+
+MOST_FOLDERS = 2_000
+"""Folders with project files that are looked into."""
+
+
+def passages_here(home: Home, workspace: Path, limit: int) -> tuple[KeptPassage, ...]:
+    """Those of SOUL.md and of the project, each once, whether a person let them in or not.
+
+    `limit` is in characters of one file. Searches the repository for project files.
+    """
+    soul = soul_file(home.soul, limit)
+    root = repository_root(workspace)
+    below = files_of_folders(_folders_with_files(root), root, limit)
+    files = [*([soul] if soul is not None else []), *project_files(workspace, limit), *below]
+    return tuple({each.digest: each for file in files for each in file.passages}.values())
+
+
+def _folders_with_files(root: Path) -> list[Path]:
+    names = [PurePosixPath(name) for kind in PROJECT_NAMES for name in kind]
+    found: dict[Path, None] = {}
+    listing = records(SearchRequest(root, None, (".git",)), SearchEnding(), threading.Event())
+    try:
+        with closing(listing) as paths:
+            for raw in paths:
+                path = PurePosixPath(raw.decode("utf-8", "surrogateescape"))
+                for name in names:
+                    if path.parts[-len(name.parts) :] == name.parts:
+                        found[root.joinpath(*path.parts[: -len(name.parts)])] = None
+                if len(found) >= MOST_FOLDERS:
+                    break
+    except ToolError:
+        pass  # what was found by then is what there is to choose from
+    return sorted(found)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
+from agent.core.store.nodes import Node
 from agent.knowledge.context.context_files import ContextFile
+from agent.knowledge.context.message_history import (
+    CHARACTERS,
+    SHOWN,
+    elided_up_to,
+    is_persons,
+    masked_arguments,
+    masked_nodes,
+    newest_fold,
+)
 from agent.knowledge.context.quarantine import KeptPassage
 from agent.knowledge.memory.service import MemoryBlock
+from tools.parts import PartKind
 
 CHARACTERS_PER_TOKEN = 4
 """How budgets of the prompt are counted: before the first request nobody knows better."""
@@ -126,3 +139,170 @@ class Layer:
 def of_file(name: str, file: ContextFile, text: str) -> Part:
     """A part whose text was read from a file."""
     return Part(name, text, str(file.path), file.truncated, notes=file.notes, passages=file.passages)
+
+
+BEGINNING = 60
+"""Characters by which an entry that was left out is named."""
+
+
+def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None) -> tuple[Part, ...]:
+    """The parts with as many entries as their layers, and all together, have room for. Pure.
+
+    `parts` name their layers and stand in the order of the prompt. Texts without entries are never cut.
+    What comes back has no entries any more: they are part of the text, or named in `left_out`.
+    """
+    kept = [_Shrinking(part) for part in parts]
+    for name in dict.fromkeys(part.layer for part in parts):
+        if name in budgets:
+            _shrink([each for each in kept if each.part.layer == name], budgets[name])
+    if whole is not None:
+        _shrink(kept, whole)
+    shown = (each.rendered(budgets.get(each.part.layer)) for each in kept)
+    return tuple(part for part in shown if part.text)
+
+
+def _shrink(parts: Sequence[_Shrinking], budget: int) -> None:
+    """Leave entries out, those of the last part first, until the parts have no more than `budget` tokens."""
+    over = sum(each.tokens for each in parts) - budget
+    for group in reversed(_neighbours(parts)):
+        while over > 0 and (left := [each for each in group if each.items]):
+            longest = max(left, key=lambda each: each.tokens)
+            before = longest.tokens
+            longest.leave_one_out()
+            over -= before - longest.tokens
+
+
+def _neighbours(parts: Sequence[_Shrinking]) -> list[list[_Shrinking]]:
+    """Parts that shrink together, in order: neighbours that share the room of their layer evenly."""
+    groups: list[list[_Shrinking]] = []
+    for each in parts:
+        last = groups[-1][-1].part if groups else None
+        if last is not None and last.layer == each.part.layer and each.shares and groups[-1][-1].shares:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+class _Shrinking:
+    """A part, and which of its entries are still in."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.items = list(part.entries.items) if part.entries is not None else []
+        self._left: list[str] = []
+        self._stays = part.entries is None or part.entries.head_stays
+        self._characters = len(self._text())
+
+    @property
+    def shares(self) -> bool:
+        """Whether it shares the room of its layer evenly with its neighbours."""
+        return self.part.entries is not None and self.part.entries.evenly
+
+    @property
+    def tokens(self) -> int:
+        return math.ceil(self._characters / CHARACTERS_PER_TOKEN)
+
+    def leave_one_out(self) -> None:
+        entries = self.part.entries
+        assert entries is not None
+        gone = self.items.pop(0 if entries.newest_last else -1)
+        self._left.insert(len(self._left) if entries.newest_last else 0, gone)
+        # Counted by what went: rendering again for each of thousands would be quadratic.
+        is_gone = not self.items and not self._stays
+        mark = len(self._mark()) + len(entries.between) if len(self._left) == 1 else 0
+        less = len(gone) + len(entries.between) - mark
+        self._characters = 0 if is_gone else self._characters - less
+
+    def rendered(self, budget: int | None) -> Part:
+        named = tuple(" ".join(each.split())[:BEGINNING] for each in self._left)
+        return replace(self.part, text=self._text(), entries=None, budget=budget, left_out=named)
+
+    def _text(self) -> str:
+        part, entries = self.part, self.part.entries
+        if entries is None:
+            return part.text
+        if not self.items and not self._stays:
+            return ""
+        pieces = [*self.items]
+        if self._left:
+            pieces.insert(0 if entries.newest_last else len(pieces), self._mark())
+        return part.text + entries.between.join(pieces) + entries.end
+
+    def _mark(self) -> str:
+        """What stands for the entries that were left out."""
+        hint = f"; {self.part.entries.hint}" if self.part.entries and self.part.entries.hint else ""
+        return f"[{len(self._left):,} more left out for want of room{hint}]"
+
+
+_KEPT = ("call", "kind", "model", "origin", "outcome", "state", "tool", SHOWN, CHARACTERS)
+"""Short facts that stay of every node."""
+
+
+def trimmed(path: Sequence[Node]) -> list[Node]:
+    """The path with nodes that are no longer sent reduced to what is still asked of them.
+
+    The conversation that follows from it is the same. The newest system prompt, task list, question and
+    answer stay whole, whether they are sent or not.
+    """
+    start, masked = elided_up_to(path), masked_nodes(path)
+    whole = _newest(path) | _carried(path)
+    return [node if node.id in whole else _lightened(node, start, masked) for node in path]
+
+
+def _lightened(node: Node, start: int, masked: frozenset[int]) -> Node:
+    if node.kind == "compaction":
+        return node
+    if node.id < start or (node.id in masked and node.kind == "tool"):
+        facts: dict[str, Any] = {name: node.data[name] for name in _KEPT if name in node.data}
+        return replace(node, content="", data={CHARACTERS: len(node.content), **facts})
+    if node.id in masked and node.kind == "assistant":
+        calls = [{**call, "arguments": masked_arguments(call["arguments"])} for call in node.data["calls"]]
+        return replace(node, data={**node.data, "calls": calls})
+    return node
+
+
+def _carried(path: Sequence[Node]) -> frozenset[int]:
+    """The nodes whose text a fold reads: what the person wrote, and results that are carried whole."""
+    if (folded := newest_fold(path)) is None:
+        return frozenset()
+    fold = folded[1]
+    words = (node.id for node in path if is_persons(node) and node.id not in fold.shortened)
+    return frozenset((*words, *fold.pinned))
+
+
+def _newest(path: Sequence[Node]) -> frozenset[int]:
+    """The nodes that are asked for by what they are."""
+    backwards = path[::-1]
+    wanted: tuple[Iterable[Node], ...] = (
+        (node for node in backwards if node.kind == "system"),
+        (node for node in backwards if node.kind == "user" and node.data.get("origin") != "engine"),
+        (node for node in backwards if node.kind == "assistant" and node.content.strip()),
+        (node for node in backwards if str(node.data.get("tool", "")).startswith("todo_")),
+    )
+    return frozenset(node.id for nodes in wanted if (node := next(iter(nodes), None)) is not None)
+
+
+log = logging.getLogger(__name__)
+
+LAYERS = PartKind("layers", "agent.knowledge.context.layers")
+
+
+def system_prompt(facts: Facts) -> tuple[Part, ...]:
+    """The prompt of a session, in order and within its budgets; `joined` makes one text of it.
+
+    Imports the layers.
+    """
+    parts = [replace(part, layer=layer.name) for layer in layers() for part in layer.parts(facts)]
+    return fitted(parts, facts.budgets, facts.whole)
+
+
+def layers() -> list[Layer]:
+    """All layers in their order; one that cannot be loaded is logged and left out."""
+    found: list[Layer] = [module.LAYER for module in LAYERS.load_all()[0]]
+    return sorted(found, key=lambda layer: layer.place)
+
+
+def joined(parts: Sequence[Part]) -> str:
+    """The parts as the one text the model gets."""
+    return "\n\n".join(part.text for part in parts)

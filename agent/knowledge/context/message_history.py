@@ -7,14 +7,463 @@ session sends the bytes it sent before.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from agent.core.attachments import attachments_of
 from agent.core.messages import Image, Message, Sealed, SealedPart, ToolCall
 from agent.core.store.nodes import Node
-from agent.knowledge.context.fold import fold_text, newest_fold
+from tools.context import SeenFile
+from tools.text.safe_text import clean
+from tools.text.words import shorten
+
+ORIGINS = frozenset({"prompt", "queue", "steer"})
+"""Where a message of the person comes from; others are the engine's own."""
+
+PASTE = 600
+"""Characters from which on a paragraph or a block of code counts as pasted."""
+LONG = 1_200
+"""Characters from which on a message counts as long."""
+EXCERPT = 200
+"""Characters that stay of the beginning of what is given up."""
+
+BEGINNING = 60
+"""Characters that stay of a long line."""
+MARK = "characters left out here; recall_folded shows them"
+
+_FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonsWords:
+    """One message of the person as it is carried."""
+
+    node: int
+    text: str
+    shortened: bool = False
+
+
+def is_persons(node: Node) -> bool:
+    """Whether a node is a message that the person wrote."""
+    return node.kind == "user" and node.data.get("origin", "prompt") in ORIGINS
+
+
+def carried(
+    nodes: Sequence[Node], room: int, shortened: Mapping[int, str] | None = None
+) -> list[PersonsWords]:
+    """The person's messages among `nodes`, oldest first, in at most `room` characters if that is possible.
+
+    `shortened` are texts of messages that stand for them already. Pure. Even without any
+    room a message leaves its beginning and a mark.
+    """
+    before = shortened or {}
+    words = [
+        PersonsWords(node.id, before.get(node.id, node.content), node.id in before)
+        for node in nodes
+        if is_persons(node)
+    ]
+    over = sum(len(each.text) for each in words) - room
+    steps: tuple[tuple[Callable[[str], bool], Callable[[PersonsWords], str]], ...] = (
+        (_has_paste, _without_pastes),
+        (_has_long_line, _without_long_lines),
+        (lambda text: len(text) > LONG, _beginning),
+        (lambda text: len(text) > 2 * EXCERPT, _beginning),
+    )
+    for applies, shortened_text in steps:
+        for at, each in enumerate(words):
+            if over <= 0:
+                return words
+            if applies(each.text):
+                text = shortened_text(each)
+                if len(text) < len(each.text):
+                    over -= len(each.text) - len(text)
+                    words[at] = PersonsWords(each.node, text, shortened=True)
+    return words
+
+
+def mark(characters: int, node: int) -> str:
+    """What stands for a text that is not carried."""
+    return f"[{characters:,} {MARK}: id {node}]"
+
+
+def _blocks(text: str) -> list[str]:
+    """The text in paragraphs and blocks of code, with what stands between them; joined it is the text."""
+    blocks: list[str] = []
+    current: list[str] = []
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        opening = _FENCE.match(line.lstrip())
+        if opening and not fence:
+            if current:
+                blocks.append("".join(current))
+            current, fence = [line], opening[1]
+            continue
+        current.append(line)
+        closes = fence and line.strip() == fence
+        if closes or (not fence and not line.strip()):
+            blocks.append("".join(current))
+            current, fence = [], ""
+    if current:
+        blocks.append("".join(current))
+    return blocks
+
+
+def _has_paste(text: str) -> bool:
+    return len(text) > PASTE and any(len(block) > PASTE for block in _blocks(text))
+
+
+def _without_pastes(words: PersonsWords) -> str:
+    """The message with a mark in place of each pasted piece; pieces next to each other share one."""
+    kept: list[str] = []
+    gone = 0
+    for block in _blocks(words.text):
+        if len(block) > PASTE:
+            if not gone:
+                kept.append(_start(block))
+            gone += len(block)
+            continue
+        if gone:
+            kept.append(f"{mark(gone, words.node)}\n")
+            gone = 0
+        kept.append(block)
+    if gone:
+        kept.append(mark(gone, words.node))
+    return "".join(kept)
+
+
+def _start(block: str) -> str:
+    """The beginning of a pasted piece, by which it is known again."""
+    start = block[:EXCERPT]
+    return f"{start[: start.rfind(' ') + 1] if ' ' in start[EXCERPT // 2 :] else start}… "
+
+
+def _has_long_line(text: str) -> bool:
+    return any(len(line) > EXCERPT for line in text.split("\n"))
+
+
+def _without_long_lines(words: PersonsWords) -> str:
+    """The message with the beginnings of its long lines: instructions are short ones."""
+    lines = words.text.split("\n")
+    shown = [line if len(line) <= EXCERPT or MARK in line else f"{line[:BEGINNING]}…" for line in lines]
+    gone = len(words.text) - len("\n".join(shown))
+    return "\n".join([*shown, mark(gone, words.node)]) if gone else words.text
+
+
+def _beginning(words: PersonsWords) -> str:
+    """The beginning of a message and a mark for the rest of it."""
+    start = words.text[:EXCERPT]
+    return f"{start}… {mark(len(words.text) - len(start), words.node)}"
+
+
+SHOWN = "shown"
+"""Where the node of a result names the lines of files that are in it."""
+
+WHY = 80
+"""Characters of a reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLines:
+    """Lines of a file in one result."""
+
+    path: str
+    digest: str
+    """SHA-256 of the whole file, in hex."""
+    first: int
+    last: int
+    limit: int
+    """Lines that were asked for, which may be more than there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFile:
+    """One file as it was read last."""
+
+    path: str
+    digest: str
+    ranges: tuple[tuple[int, int], ...]
+    """First and last line of each part, in order."""
+    why: str
+    node: int
+    """The result that shows it."""
+    reads: int = 1
+    """How often its unchanged content was read."""
+
+
+def lines_shown(seen: Mapping[Path, SeenFile], count: int) -> list[dict[str, Any]]:
+    """What a node keeps of the lines in its result, of which there are `count`."""
+    return [
+        {
+            "path": str(path),
+            "sha256": each.digest,
+            "first": each.offset,
+            "last": each.offset + max(count, 1) - 1,
+            "limit": each.limit,
+        }
+        for path, each in seen.items()
+        if each.offset and not each.repeats
+    ]
+
+
+def shown_in(node: Node) -> tuple[FileLines, ...]:
+    """The lines of files in a result."""
+    kept = node.data.get(SHOWN)
+    if node.kind != "tool" or not isinstance(kept, list):
+        return ()
+    try:
+        return tuple(
+            FileLines(
+                path=str(each["path"]),
+                digest=str(each["sha256"]),
+                first=int(each["first"]),
+                last=int(each["last"]),
+                limit=int(each["limit"]),
+            )
+            for each in kept
+        )
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def read_files(path: Sequence[Node], known: Iterable[ReadFile] = ()) -> list[ReadFile]:
+    """The files that were read, the one read last at the end. Pure.
+
+    `known` are those of an earlier compaction: it knows why, where the nodes do not say it any more.
+    """
+    reasons = {each.path: each.why for each in known}
+    found: dict[str, ReadFile] = {}
+    why = asked = ""
+    for node in path:
+        if is_persons(node):
+            asked = _line(node.content)
+        elif node.kind == "assistant" and node.data.get("calls"):
+            why = _line(node.content) or asked or why
+        for lines in shown_in(node):
+            before = found.pop(lines.path, None)
+            reason = why or reasons.get(lines.path, "")
+            found[lines.path] = _with(before, lines, reason, node.id)
+    return list(found.values())
+
+
+def _with(before: ReadFile | None, lines: FileLines, why: str, node: int) -> ReadFile:
+    here = (lines.first, lines.last)
+    if before is None or before.digest != lines.digest:
+        return ReadFile(path=lines.path, digest=lines.digest, ranges=(here,), why=why, node=node)
+    again = here in before.ranges
+    ranges = before.ranges if again else tuple(sorted((*before.ranges, here)))
+    return replace(
+        before, ranges=ranges, node=node, reads=before.reads + again, why=before.why if again else why
+    )
+
+
+def recorded_files(files: Iterable[ReadFile]) -> list[dict[str, Any]]:
+    """Files as JSON; `files_of` reads it."""
+    return [
+        {
+            "path": each.path,
+            "sha256": each.digest,
+            "ranges": [list(lines) for lines in each.ranges],
+            "why": each.why,
+            "node": each.node,
+            "reads": each.reads,
+        }
+        for each in files
+    ]
+
+
+def files_of(data: Mapping[str, Any]) -> tuple[ReadFile, ...]:
+    """The files a compaction carries; none where they cannot be read."""
+    try:
+        return tuple(
+            ReadFile(
+                path=str(each["path"]),
+                digest=str(each["sha256"]),
+                ranges=tuple((int(first), int(last)) for first, last in each["ranges"]),
+                why=str(each["why"]),
+                node=int(each["node"]),
+                reads=int(each["reads"]),
+            )
+            for each in data.get("files", ())
+        )
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def ledger_line(file: ReadFile) -> str:
+    """One file as the model reads it."""
+    parts = ", ".join(f"{first}–{last}" for first, last in file.ranges)
+    why = f": {file.why}" if file.why else ""
+    return f"- {file.path} (lines {parts}; sha256 {file.digest[:12]}; id {file.node}){why}"
+
+
+def _line(text: str) -> str:
+    line = next((line for line in clean(text).splitlines() if line.strip()), "")
+    line = " ".join(line.split())
+    return shorten(line, WHY)
+
+
+STAGE = "fold"
+
+MAX_LEDGER = 2_400
+"""Characters of the ledger of files that the model reads; about 600 tokens."""
+
+HEAD = (
+    "[To make room, the conversation up to here was folded. This is what is kept of it. Only what stands "
+    "between <user> marks was written by the user, word for word, and it holds; where the summary says "
+    "otherwise, the user's words count. Any message is shown in full by recall_folded with its id.]"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextFold:
+    """What is kept of the nodes before `start`."""
+
+    start: int
+    """The first node that is still sent whole."""
+    summary: str = ""
+    """By a model; empty if none gave a usable one."""
+    outline: str = ""
+    """What happened in single lines, made without a model, where there is no summary."""
+    decisions: tuple[str, ...] = ()
+    """In the words of those who made them."""
+    shortened: Mapping[int, str] = field(default_factory=dict)
+    """Messages of the person that are not carried whole, by node."""
+    files: tuple[ReadFile, ...] = ()
+    pinned: tuple[int, ...] = ()
+    """Results that are carried whole: files that did not change since."""
+    focus: str = ""
+    """What the person asked the summary to dwell on."""
+    automatic: bool = True
+    before: int = 0
+    after: int = 0
+    """Tokens of the request before and after, estimated."""
+
+    def data(self) -> dict[str, Any]:
+        """What the compaction node keeps; `fold_of` reads it."""
+        return {
+            "stage": STAGE,
+            "from": self.start,
+            "summary": self.summary,
+            "outline": self.outline,
+            "decisions": list(self.decisions),
+            "shortened": {str(node): text for node, text in self.shortened.items()},
+            "files": recorded_files(self.files),
+            "pinned": list(self.pinned),
+            "focus": self.focus,
+            "automatic": self.automatic,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+def fold_of(node: Node) -> ContextFold | None:
+    """The fold that a node keeps; None if it keeps none."""
+    data = node.data
+    if node.kind != "compaction" or data.get("stage") != STAGE:
+        return None
+    try:
+        return ContextFold(
+            start=int(data["from"]),
+            summary=str(data.get("summary", "")),
+            outline=str(data.get("outline", "")),
+            decisions=tuple(map(str, data.get("decisions", ()))),
+            shortened={int(number): str(text) for number, text in data.get("shortened", {}).items()},
+            files=files_of(data),
+            pinned=tuple(map(int, data.get("pinned", ()))),
+            focus=str(data.get("focus", "")),
+            automatic=bool(data.get("automatic", True)),
+            before=int(data.get("before", 0)),
+            after=int(data.get("after", 0)),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def newest_fold(path: Sequence[Node]) -> tuple[Node, ContextFold] | None:
+    """The compaction in force, and what it keeps."""
+    for node in reversed(path):
+        if node.kind == "compaction" and (fold := fold_of(node)) is not None:
+            return node, fold
+    return None
+
+
+def words_of(fold: ContextFold, path: Sequence[Node]) -> list[PersonsWords]:
+    """The person's messages before the fold, as they are carried."""
+    return [
+        PersonsWords(node.id, fold.shortened.get(node.id, _with_images(node)), node.id in fold.shortened)
+        for node in path
+        if node.id < fold.start and is_persons(node)
+    ]
+
+
+def _with_images(node: Node) -> str:
+    """A message with the names of the images that came with it, which are not sent any more."""
+    names = [f"[image: {each.name}, sent earlier]" for each in attachments_of(node.data)]
+    return "\n".join([node.content, *names])
+
+
+def fold_text(fold: ContextFold, path: Sequence[Node]) -> str:
+    """What the model reads in place of everything before the fold. Pure."""
+    parts = [HEAD]
+    if fold.summary:
+        parts.append(f"# Summary, written by a model\n{fold.summary}")
+    if fold.outline:
+        parts.append(f"# What happened\n{fold.outline}")
+    if fold.decisions:
+        parts.append("# Decisions\n" + "\n".join(f"- {each}" for each in fold.decisions))
+    if words := words_of(fold, path):
+        said = "\n".join(f'<user id="{each.node}">\n{each.text}\n</user>' for each in words)
+        parts.append(f"# What the user wrote\n{said}")
+    if ledger := _ledger(fold.files):
+        parts.append(
+            "# Files that were read\nTheir content was as given here when they were read; read one again "
+            f"only for lines you need and do not have.\n{ledger}"
+        )
+    nodes = {node.id: node for node in path}
+    pins = [_pinned(nodes[number]) for number in fold.pinned if number in nodes]
+    if pins:
+        parts.append("# Lines of files that are as they were read\n" + "\n\n".join(pins))
+    return "\n\n".join(parts)
+
+
+def folded_into(node: Node, path: Sequence[Node]) -> str:
+    """What the model reads in place of what the compaction of a node folded; empty if it folded nothing.
+
+    `path` are the nodes before it.
+    """
+    fold = fold_of(node)
+    return fold_text(fold, path) if fold is not None else ""
+
+
+def _ledger(files: Sequence[ReadFile]) -> str:
+    """The files read last first, in detail as far as there is room, then by their paths."""
+    lines: list[str] = []
+    used = 0
+    rest: list[str] = []
+    for file in reversed(files):
+        line = ledger_line(file)
+        if not rest and used + len(line) <= MAX_LEDGER * 3 // 4:
+            lines.append(line)
+            used += len(line) + 1
+        elif used + len(file.path) <= MAX_LEDGER:
+            rest.append(file.path)
+            used += len(file.path) + 2
+    if rest:
+        lines.append(f"- earlier: {', '.join(rest)}")
+    return "\n".join(lines)
+
+
+def _pinned(node: Node) -> str:
+    """The lines of a file in a result, without what is around them."""
+    try:
+        result = json.loads(node.content)
+        return f"{result['path']} (id {node.id})\n{result['content']}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return node.content
+
 
 LOST_RESULT = '{"error": "Interrupted: no result of this call was recorded; its effects may be partial."}'
 CHARACTERS = "content_characters"

@@ -9,20 +9,246 @@ file between the reading and the writing makes the write begin anew.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import HermesError
-from agent.knowledge.memory.entries import Entries, MemoryOperation, applied, parse, render
-from agent.knowledge.memory.origins import Origin, Origins, dump, load
-from agent.knowledge.memory.placing import leftovers, put
+from agent.knowledge.memory.scopes import leftovers, put
 from tools.kit.files import lock_file, open_lock, read_plain, write_atomically
+from tools.text.safe_text import clean
+from tools.text.words import shorten
+
+SEPARATOR = "§"
+DELIMITER = f"\n{SEPARATOR}\n"
+
+PREVIEW = 80
+"""Characters of an entry that an error quotes."""
+
+Action = Literal["add", "replace", "remove"]
+Entries = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOperation:
+    """One change. `old_text` is a part of the entry that is meant, or all of it; `add` needs none."""
+
+    action: Action
+    content: str = ""
+    old_text: str = ""
+
+
+class MemoryWriteError(Exception):
+    """A write that was refused; nothing has changed. The message is one sentence with the mend."""
+
+
+def parse(text: str) -> Entries:
+    """The entries of a file, stripped, in order; of equal ones the first stays."""
+    entries: list[str] = []
+    lines: list[str] = []
+    for line in [*text.splitlines(), SEPARATOR]:
+        if line.strip() == SEPARATOR:
+            entries.append("\n".join(lines).strip())
+            lines = []
+        else:
+            lines.append(line)
+    return tuple(dict.fromkeys(entry for entry in entries if entry))
+
+
+def render(entries: Entries) -> str:
+    """The text of a file that holds these entries."""
+    return DELIMITER.join(entries) + "\n" if entries else ""
+
+
+def size(entries: Entries) -> int:
+    """Characters that count against the limit: the entries and what stands between them."""
+    return len(DELIMITER.join(entries))
+
+
+def usage(entries: Entries, limit: int) -> str:
+    """How full the file is: `1,474/2,200`."""
+    return f"{size(entries):,}/{limit:,}"
+
+
+def applied(entries: Entries, operations: Sequence[MemoryOperation], limit: int) -> Entries:
+    """The entries after all operations, in order. Raises `MemoryWriteError`, and then none of them counts.
+
+    An entry that is already there is accepted without a change. Only the size at the end counts, and a
+    write that makes an overfull file smaller is accepted.
+    """
+    if not operations:
+        raise MemoryWriteError("There is nothing to write; give an action, or at least one operation.")
+    result = list(entries)
+    for number, operation in enumerate(operations, 1):
+        try:
+            _apply(result, operation)
+        except MemoryWriteError as error:
+            if len(operations) == 1:
+                raise
+            raise MemoryWriteError(
+                f"Operation {number} of {len(operations)}: {error} None of the operations was applied."
+            ) from None
+    changed = tuple(result)
+    if size(changed) > limit and size(changed) > size(entries):
+        raise MemoryWriteError(
+            f"Memory holds at most {limit:,} characters; this write would make it {size(changed):,} "
+            f"({size(changed) - limit:,} too many). Replace or remove entries in the same batch."
+        )
+    return changed
+
+
+def _apply(entries: list[str], operation: MemoryOperation) -> None:
+    content = _content(operation.content)
+    if operation.action == "add":
+        if not content:
+            raise MemoryWriteError("An entry needs content; nothing was added.")
+        if content not in entries:
+            entries.append(content)
+        return
+    index = _find(entries, operation.old_text)
+    if operation.action == "remove":
+        del entries[index]
+        return
+    if not content:
+        raise MemoryWriteError("A replacement needs content; use remove to delete the entry.")
+    if content in entries and entries.index(content) != index:
+        del entries[index]
+    else:
+        entries[index] = content
+
+
+def _content(text: str) -> str:
+    content = clean(text).strip()
+    if any(line.strip() == SEPARATOR for line in content.splitlines()):
+        raise MemoryWriteError(
+            f"An entry cannot hold a line with only {SEPARATOR}, which parts entries; add each by itself."
+        )
+    return content
+
+
+def _find(entries: Sequence[str], old_text: str) -> int:
+    """Where the one entry is that is `old_text` or contains it."""
+    wanted = clean(old_text).strip()
+    if not wanted:
+        raise MemoryWriteError("old_text is empty; give a part of the entry that only it contains.")
+    if wanted in entries:
+        return list(entries).index(wanted)
+    found = [index for index, entry in enumerate(entries) if wanted in entry]
+    if not found:
+        raise MemoryWriteError(
+            f"No entry contains {preview(wanted)!r}; the entries are listed in current_entries."
+        )
+    if len(found) > 1:
+        quoted = "; ".join(repr(preview(entries[index])) for index in found[:5])
+        raise MemoryWriteError(
+            f"{len(found)} entries contain {preview(wanted)!r}: {quoted}. Be more specific in old_text."
+        )
+    return found[0]
+
+
+def preview(text: str) -> str:
+    """The beginning of an entry on one line."""
+    line = " ".join(text.split())
+    return shorten(line, PREVIEW)
+
+
+VERSION = 1
+MOST_VERSIONS = 64
+"""Versions that are remembered; an undo may bring any of them back."""
+MOST_ENTRIES = 2_000
+"""Entries whose origin is kept, also of removed ones: an undo brings them back with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """When, where and on what evidence an entry was written."""
+
+    created: float
+    """Seconds since the epoch."""
+    session: str = ""
+    """Empty if a person wrote it by hand or on the command line."""
+    node: int | None = None
+    """The message of that session at which it was written."""
+    by: str = "agent"
+    """`agent`, `person`, or `file` if it was found in a file that a person edited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """What is known beside one memory file."""
+
+    versions: tuple[str, ...] = ()
+    """SHA-256 of the contents that Hermes wrote, oldest first."""
+    entries: Mapping[str, Origin] = field(default_factory=dict)
+    """By SHA-256 of the entry's text."""
+
+    def of(self, entry: str) -> Origin | None:
+        """Where an entry came from; None if nobody knows."""
+        return self.entries.get(digest(entry))
+
+    def wrote(self, content: bytes) -> bool:
+        """Whether Hermes wrote exactly this file."""
+        return hashlib.sha256(content).hexdigest() in self.versions
+
+    def with_version(self, content: bytes) -> Origins:
+        """These origins, and a further version that Hermes writes."""
+        new = hashlib.sha256(content).hexdigest()
+        versions = [*(each for each in self.versions if each != new), new]
+        return Origins(tuple(versions[-MOST_VERSIONS:]), self.entries)
+
+    def with_entries(self, texts: tuple[str, ...], origin: Origin) -> Origins:
+        """These origins, with `origin` for each of the texts that has none yet."""
+        new = {key: origin for text in texts if (key := digest(text)) not in self.entries}
+        entries = dict([*self.entries.items(), *new.items()][-MOST_ENTRIES:])
+        return Origins(self.versions, entries)
+
+
+def digest(entry: str) -> str:
+    """SHA-256 of an entry's text."""
+    return hashlib.sha256(entry.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def dump(origins: Origins) -> bytes:
+    """The file of these origins."""
+    data = {
+        "version": VERSION,
+        "versions": list(origins.versions),
+        "entries": {key: asdict(origin) for key, origin in origins.entries.items()},
+    }
+    return json.dumps(data, ensure_ascii=False, indent=1).encode()
+
+
+def load(content: bytes) -> Origins | None:
+    """The origins in a file; None if it holds no such thing. Single broken entries are left out."""
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or data.get("version") != VERSION:
+        return None
+    versions, entries = data.get("versions"), data.get("entries")
+    if not isinstance(versions, list) or not isinstance(entries, dict):
+        return None
+    read = {key: origin for key, value in entries.items() if (origin := _origin(value)) is not None}
+    return Origins(tuple(each for each in versions if isinstance(each, str))[-MOST_VERSIONS:], read)
+
+
+def _origin(value: Any) -> Origin | None:
+    if not isinstance(value, dict) or not isinstance(created := value.get("created"), int | float):
+        return None
+    session, node, by = value.get("session", ""), value.get("node"), value.get("by", "agent")
+    if not isinstance(session, str) or not isinstance(by, str) or not isinstance(node, int | None):
+        return None
+    return Origin(float(created), session, node, by)
+
 
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 

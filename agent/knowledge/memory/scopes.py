@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from tools.files.atomic_swap import exchange, move_new
+from tools.kit.files import open_folder, sync_folder, write_new
 
 Scope = Literal["memory", "user", "project"]
 SCOPES: tuple[Scope, ...] = ("memory", "user", "project")
@@ -68,3 +73,65 @@ def block(scope: Scope, entries: tuple[str, ...], used: int, limit: int) -> str:
     share = round(100 * used / limit)
     body = "\n§\n".join(entries)
     return f"{RULE}\n{TITLES[scope]} [{share}% — {used:,}/{limit:,} chars]\n{RULE}\n{body}"
+
+
+_WHOLE, _PART = ".tmp", ".part"
+"""Ends of the names of a version that is beside the file as a whole, and of one that is being written."""
+_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def put(path: Path, content: bytes, seen: bytes | None) -> bool:
+    """Replace the file, on disk before this returns; False if it is not what was `seen` any more.
+
+    `seen` is what was read before, None where there was no file. Raises `OSError`.
+    """
+    beside = f".{path.name}.{secrets.token_hex(8)}{_WHOLE}"
+    with open_folder(path.parent) as folder:
+        try:
+            _write(folder, f"{beside}{_PART}", content)
+            os.rename(f"{beside}{_PART}", beside, src_dir_fd=folder, dst_dir_fd=folder)
+            if seen is not None and not os.access(path.name, os.W_OK, dir_fd=folder):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            if seen is None:
+                move_new(folder, beside, path.name)
+            else:
+                exchange(folder, beside, path.name)
+                if _read(folder, beside, len(seen) + 1) != seen:
+                    exchange(folder, beside, path.name)
+                    return False
+        except (FileExistsError, FileNotFoundError):
+            return False  # it came, or went, between reading and writing
+        finally:
+            # After a change back this holds our version, and else the one that was read; unless somebody
+            # wrote twice within the two steps, and then it stays for `leftovers` to find.
+            _discard(folder, beside, (content, seen))
+        sync_folder(folder)
+    return True
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Whole versions beside the file, of writes that were killed; parts go. Call it under the lock."""
+    try:
+        for part in path.parent.glob(f".{path.name}.*{_WHOLE}{_PART}"):
+            part.unlink(missing_ok=True)
+        return sorted(path.parent.glob(f".{path.name}.*{_WHOLE}"))
+    except OSError:
+        return []
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    write_new(name, content, folder=folder, durable=True)
+
+
+def _read(folder: int, name: str, limit: int) -> bytes:
+    with os.fdopen(os.open(name, _OLD, dir_fd=folder), "rb") as file:
+        return file.read(limit)
+
+
+def _discard(folder: int, name: str, known: tuple[bytes | None, ...]) -> None:
+    try:
+        longest = max(len(each) for each in known if each is not None)
+        if _read(folder, name, longest + 1) in known:
+            os.unlink(name, dir_fd=folder)
+    except OSError:
+        pass  # it has become the file itself

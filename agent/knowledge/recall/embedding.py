@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
+from agent.core.net.door import Door, DoorError, DoorLimits, DoorRequest
 from agent.errors import HermesError
+from agent.knowledge.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER, WEIGHTS, unit
+from agent.model.addresses import below, is_loopback
+from agent.model.transport.failures import Failures
+from tools.extras import add_hint
+from tools.kit.children import IDLE, WorkerError, WorkerProcess
+from tools.text.redact import redact
 
 if TYPE_CHECKING:
-    import numpy
-
-    Vectors = numpy.ndarray
-    """A row for each text, of length 1 or 0, as 32-bit numbers."""
+    from agent.knowledge.recall.static_child import Vectors
+    from agent.model.providers import Target
 
 
 class EmbeddingError(HermesError):
@@ -49,10 +59,192 @@ def as_kept(vectors: Vectors) -> Sequence[bytes]:
     return [row.astype("<f2").tobytes() for row in vectors]
 
 
-def unit(vectors: Vectors) -> Vectors:
-    """The same directions with length 1; what has no direction stays 0. Pure."""
-    import numpy
+TIME_LIMIT = 20.0
+"""Seconds a provider has to answer."""
+_LIMITS = DoorLimits(size=32 << 20, unpacked=32 << 20, seconds=TIME_LIMIT, redirects=0)
+_AT_ONCE = 64
+"""Texts of one request."""
+_CHARS_SENT = 4_000
+"""Characters of a text that are sent."""
+_DIMENSIONS = 8_192
 
-    lengths = numpy.linalg.norm(vectors, axis=1, keepdims=True)
-    lengths[lengths == 0] = 1
-    return (vectors / lengths).astype(numpy.float32)
+
+class EndpointEmbedder:
+    """Asks one model of one provider. Secrets are masked in what is sent."""
+
+    is_remote = True
+
+    def __init__(self, target: Target, secrets: Mapping[str, str]) -> None:
+        self._target = target
+        self._secrets = secrets
+        self.space = f"{target.provider}/{target.model}"
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
+        import numpy
+
+        found: list[list[float]] = []
+        for start in range(0, len(texts), _AT_ONCE):
+            some = [
+                redact(text, self._secrets)[:_CHARS_SENT] or " " for text in texts[start : start + _AT_ONCE]
+            ]
+            found += await self._asked(some)
+            if len({len(row) for row in found}) > 1:
+                raise self._nonsense("vectors of different lengths")
+        if not found:
+            return numpy.zeros((0, 1), numpy.float32)
+        vectors = numpy.asarray(found, numpy.float32)
+        if not numpy.isfinite(vectors).all():
+            raise self._nonsense("numbers that are none")
+        return unit(vectors)
+
+    async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        return as_kept(await self.embed(texts))
+
+    async def _asked(self, texts: Sequence[str]) -> list[list[float]]:
+        target = self._target
+        failures = Failures(
+            provider=target.provider,
+            base_url=target.base_url,
+            key_hint=target.key_hint,
+            api_key=target.api_key,
+            secrets=target.secrets,
+            stall_timeout=TIME_LIMIT,
+        )
+        body = {"model": target.model, "input": list(texts), "encoding_format": "float"}
+        headers = {**target.request_headers(), "Content-Type": "application/json"}
+        request = DoorRequest(
+            url=below(target.base_url, "embeddings"),
+            method="POST",
+            headers=headers,
+            body=json.dumps(body).encode(),
+            own=target.base_url,
+            kept=False,
+        )
+        try:
+            answer = await self._door().fetch(request)
+        except DoorError as error:
+            raise EmbeddingError(f"{self.space} makes no vectors: {error}") from error
+        if answer.status >= 300:
+            raise EmbeddingError(str(failures.refused(answer.status, answer.headers, answer.body)))
+        try:
+            return _vectors(json.loads(answer.body), len(texts))
+        except (ValueError, RecursionError) as error:
+            raise self._nonsense(str(error)) from error
+
+    def _door(self) -> Door:
+        if not is_loopback(self._target.base_url) and not self._target.base_url.startswith("https://"):
+            raise EmbeddingError(
+                f"{self._target.base_url} is not encrypted; texts are only sent to https:// addresses "
+                "and to this machine."
+            )
+        return Door(secrets=self._secrets, limits=_LIMITS)
+
+    def _nonsense(self, what: str) -> EmbeddingError:
+        return EmbeddingError(
+            f"{self.space} answered with no usable vectors ({what}); choose a model for embeddings "
+            "in recall.embeddings."
+        )
+
+    async def aclose(self) -> None:
+        """Nothing stays open between two requests."""
+
+
+def _vectors(answer: Any, count: int) -> list[list[float]]:
+    """The vectors in the order of the texts. Raises `ValueError`. Pure."""
+    rows = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or len(rows) != count:
+        raise ValueError("not one vector for each text")
+    found: dict[int, list[float]] = {}
+    for place, row in enumerate(rows):
+        vector = row.get("embedding") if isinstance(row, dict) else None
+        at = row.get("index", place) if isinstance(row, dict) else place
+        if not isinstance(vector, list) or not 0 < len(vector) <= _DIMENSIONS:
+            raise ValueError("a vector of no usable length")
+        if not all(isinstance(each, int | float) for each in vector):
+            raise ValueError("numbers that are none")
+        found[at] = vector
+    if sorted(found) != list(range(count)):
+        raise ValueError("not one vector for each text")
+    return [found[at] for at in range(count)]
+
+
+PACKAGE = "wordllama"
+INSTALL_MEANING = add_hint("semantic")
+"""What sets it up."""
+
+_CHARS = 2_000
+"""Characters of a text that count: further ones hardly move a mean."""
+_SECONDS = 20.0
+"""For one order; reading the weights takes a quarter of one."""
+
+
+def folder() -> Path | None:
+    """Where the package is installed; None if it is not, or lacks one of the files."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(place) / WEIGHTS).is_file() and (Path(place) / TOKENIZER).is_file():
+            return Path(place)
+    return None
+
+
+class StaticEmbedder:
+    """Takes half a second once, then 30 µs a text; its process needs 80 MB until it was idle for a minute."""
+
+    space = "wordllama/l2_supercat_256"
+    is_remote = False
+
+    def __init__(self, place: Path, *, idle: float = IDLE) -> None:
+        self._place = place
+        # A pool of threads would compete with what a person types.
+        environ = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self._worker = WorkerProcess(
+            "agent.knowledge.recall.static_child", seconds=_SECONDS, idle=idle, environ=environ
+        )
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
+        # A question keeps its function words: the vectors were made of whole sentences.
+        told = await self._told(texts, "exact")
+        import numpy
+
+        return numpy.frombuffer(told, FORMATS["exact"]).reshape(len(texts), -1)
+
+    async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        if not texts:
+            return ()
+        told = await self._told(texts, "packed")
+        size = len(told) // len(texts)
+        return [told[start : start + size] for start in range(0, len(told), size)]
+
+    async def _told(self, texts: Sequence[str], form: str) -> bytes:
+        data = json.dumps([text[:_CHARS] for text in texts]).encode()
+        try:
+            answer = await self._worker.ask({"place": str(self._place), "format": form}, data)
+        except (TimeoutError, WorkerError) as error:
+            raise EmbeddingError(
+                f"The process that makes vectors failed ({error or 'too slow'}); it starts again."
+            ) from error
+        kind, told = answer[:1], answer[1:]
+        if kind != MADE:
+            reason = told.decode("utf-8", "replace") if kind == FAILED else "no answer"
+            raise EmbeddingError(
+                f"The vectors in {self._place} cannot be read ({reason}); run {INSTALL_MEANING} again."
+            )
+        return told
+
+    async def aclose(self) -> None:
+        await self._worker.close()
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, StaticEmbedder]] = WeakKeyDictionary()
+
+
+def shared_embedder(place: Path) -> StaticEmbedder:
+    """One for all sessions of an event loop, as its process needs 50 MB.
+
+    A session that closes it ends the process between two orders; the next order starts it again.
+    """
+    try:
+        known = _shared.setdefault(asyncio.get_running_loop(), {})
+    except RuntimeError:
+        return StaticEmbedder(place)
+    return known.setdefault(place, StaticEmbedder(place))

@@ -8,19 +8,136 @@ processes that build it help each other.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sqlite3
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from agent.core.store.connection import Database
+from agent.core.store.connection import DamagedStore, Database, address
 from agent.core.store.store import Store
-from agent.knowledge.recall import bits, planning, postings, scoring, stored_messages
+from agent.errors import StoreError
 from agent.knowledge.recall import index_tables as tables
-from agent.knowledge.recall.derived_file import DerivedFile
-from agent.knowledge.recall.question import common_words
-from agent.knowledge.recall.scoring import Known, Scored
+from agent.knowledge.recall import scoring, stored_messages
+from agent.knowledge.recall.scoring import Known, Scored, common_words
+from tools.kit.files import create_file
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class DerivedFile:
+    """The only connection of this process to one such file, opened when it is first needed."""
+
+    def __init__(
+        self,
+        path: Path,
+        application: int,
+        prepare: Callable[[sqlite3.Connection], None],
+        check: Callable[[Database], Awaitable[None]],
+        cache: int = 16_384,
+    ) -> None:
+        """`prepare` makes the tables, in a transaction; `check` sees to what the store no longer has.
+
+        `application` is the id at offset 68 of the file; `cache` KiB of it are kept in memory.
+        """
+        self.path = path
+        self._application = application
+        self._prepare = prepare
+        self._check = check
+        self._cache = cache
+        self._database: Database | None = None
+        self._inode = 0
+        self._opening = asyncio.Lock()
+
+    async def mended(self, work: Callable[[Database], Awaitable[T]]) -> T:
+        """What `work` gives; once more on a new file where this one is damaged, and where it was deleted.
+
+        Raises `StoreError`.
+        """
+        try:
+            return await work(await self._open())
+        except DamagedStore:
+            await self.close()
+            await asyncio.to_thread(_discard, self.path)
+        except StoreError:
+            if await asyncio.to_thread(self._is_there):
+                raise
+            await self.close()
+        return await work(await self._open())
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        if self._database is not None:
+            await self._database.close()
+            self._database = None
+
+    def _is_there(self) -> bool:
+        """Whether the file that is open is the one of that name."""
+        try:
+            return self.path.stat().st_ino == self._inode
+        except OSError:
+            return False
+
+    async def _open(self) -> Database:
+        async with self._opening:
+            if self._database is None:
+                self._database = await self._connect()
+            return self._database
+
+    async def _connect(self) -> Database:
+        await asyncio.to_thread(_prepare_file, self.path, self._application)
+        database = await Database.connect(self.path)
+        try:
+            await database.bare(self._configure)
+            await database.write(self._prepare)
+            await self._check(database)
+            self._inode = (await asyncio.to_thread(self.path.stat)).st_ino
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    def _configure(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA cache_size = -{self._cache}")
+        connection.execute("PRAGMA trusted_schema = OFF")
+
+
+def _prepare_file(path: Path, expected: int) -> None:
+    """Make sure that the file is ours or new, and only its owner can read it. Raises `StoreError`."""
+    try:
+        try:
+            os.close(create_file(path))
+        except FileExistsError:
+            # Opening and closing it here would drop the locks this process holds on it.
+            pass
+        if path.stat().st_size == 0:
+            return
+        with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+    except sqlite3.Error:
+        # Torn or foreign: what it is tells whoever opens it.
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"Cannot use {path}: {reason}; free it or delete it, it is built again.") from error
+    if application not in (0, expected):
+        raise StoreError(f"{path} belongs to another program; move it away, Hermes builds its own.")
+
+
+def _discard(path: Path) -> None:
+    log.warning("the index %s was damaged and is built again", path)
+    for name in (path.name, f"{path.name}-journal"):
+        path.with_name(name).unlink(missing_ok=True)
+
 
 _CLOSE, _CLOSE_NARROWED = 120, 20_000
 """Places that are weighed with what is known of their messages; more where filters drop some of them."""
@@ -52,7 +169,7 @@ class MessageIndex:
         self.path = path
         self._store = store
         self._file = DerivedFile(path, tables.APPLICATION_ID, tables.prepare, self._check)
-        self._remembered = postings.Remembered()
+        self._remembered = scoring.Remembered()
         self._reached = 0
         """The node up to which this process knows all to be indexed."""
         self._stepping = asyncio.Lock()
@@ -124,11 +241,11 @@ class MessageIndex:
             return False
         waited = {each.before for each in messages if each.before is not None}
         ends = await database.read(lambda c: tables.lines_ending(c, waited))
-        starts = planning.waited_for(messages, ends)
+        starts = scoring.waited_for(messages, ends)
         earlier = {
             node: await source.read(lambda c, node=node: stored_messages.up_to(c, node)) for node in starts
         }
-        plan = await asyncio.to_thread(planning.planned, messages, ends, before.lines, earlier)
+        plan = await asyncio.to_thread(scoring.planned, messages, ends, before.lines, earlier)
         after = (messages[-1].node, messages[-1].created)
         await database.write(lambda c: tables.add(c, before, after, plan.rows, plan.lines))
         return True
@@ -176,12 +293,12 @@ class MessageIndex:
         def search(connection: sqlite3.Connection) -> FoundMessages:
             within = None
             if sessions is not None or since is not None or until is not None:
-                within = bits.of_numbers(tables.lines_within(connection, sessions, since, until))
+                within = scoring.of_numbers(tables.lines_within(connection, sessions, since, until))
                 if not within:
                     return FoundMessages((), {}, scoring.possible(words, {}, 1))
             mark = tables.mark(connection)
             self._remembered.as_of(connection, mark)
-            read = postings.read(connection, words, mark.rows, self._remembered)
+            read = scoring.read(connection, words, mark.rows, self._remembered)
             most = _CLOSE_NARROWED if narrowed else _CLOSE
             close = scoring.scored(read, mark.lines, most, within=within, narrowed=narrowed)
             known = tables.places_at(connection, [each.position for each in close])

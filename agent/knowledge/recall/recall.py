@@ -7,12 +7,13 @@ messages that hold all of them come first; a question is answered by the ranking
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
 
 from agent.core.store import search as finding
 from agent.core.store import session_list
@@ -20,18 +21,69 @@ from agent.core.store.branches import BranchPaths
 from agent.core.store.query_line import Filters, Query, parse
 from agent.core.store.search import MAX_HITS, Order, SearchHit, SearchHits, snippet
 from agent.core.store.store import Store
-from agent.errors import StoreError
-from agent.knowledge.recall import fusing, scoring, stored_messages
+from agent.errors import HermesError, StoreError
+from agent.knowledge.recall import scoring, stored_messages
 from agent.knowledge.recall.message_index import FoundMessages, MessageIndex
-from agent.knowledge.recall.question import words_of
+from agent.knowledge.recall.scoring import words_of
 from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
-from agent.knowledge.recall.upkeep import Upkeep
 from tools.extras import add_hint
 from tools.text.redact import redact
 
 if TYPE_CHECKING:
-    from agent.knowledge.recall.embedding import Vectors
     from agent.knowledge.recall.meaning import Meaning
+    from agent.knowledge.recall.static_child import Vectors
+
+
+_PAUSE, _LONG_PAUSE = 2.0, 60.0
+"""Seconds from something new to its place in the index, and until it is tried again after a fault."""
+
+_REST, _SLICE = 0.002, 0.5
+"""Seconds between two steps, in which others get their turn, and for which vectors are made before words
+that are new meanwhile come first again."""
+
+
+class Upkeep:
+    """Indexes what is said soon after it was. Belongs to one event loop."""
+
+    def __init__(self, index: MessageIndex, meaning: Meaning | None) -> None:
+        self._index = index
+        self._meaning = meaning
+        self._task: asyncio.Task[None] | None = None
+        self._stirred = asyncio.Event()
+
+    def stir(self) -> None:
+        """Something may have been said: index it when there is time."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._keep_up())
+        self._stirred.set()
+
+    async def close(self) -> None:
+        """Stop; what is missing follows another time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._stirred.wait()
+            await asyncio.sleep(_PAUSE)
+            self._stirred.clear()
+            try:
+                await self._index.catch_up(seconds=float("inf"), rest=_REST)
+                await self._index.warm_up(rest=_REST)
+                if self._meaning is not None:
+                    await self._add_meaning(self._meaning)
+            except HermesError:
+                log.warning("the index of messages cannot be kept up", exc_info=True)
+                await asyncio.sleep(_LONG_PAUSE)
+
+    async def _add_meaning(self, meaning: Meaning) -> None:
+        """Make vectors, a slice at least, until all are made or something new was said."""
+        while not await meaning.catch_up(seconds=_SLICE, rest=_REST):
+            if self._stirred.is_set():
+                return
+
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +249,7 @@ class Recall:
         found += [each for each in answers.found if each.node not in known or each.passage is not None]
         if by_session:
             found = await self._one_each(found, answers.sure)
-        found = fusing.spaced(found, lambda each: 1 if _is_named(each, question.words) else _every(each))
+        found = spaced(found, lambda each: 1 if _is_named(each, question.words) else _every(each))
         found = found[:MAX_HITS]
         page = found[session_list.bounded(offset) : room]
         note = BY_WORDS if late or answers.late else ""
@@ -252,7 +304,7 @@ class Recall:
         count = len(asked.words)
         possible = possible or float(count)
         telling = [each.score for each in by_words if _every(each) == 1]
-        sure = fusing.confidence(max(telling, default=0.0), possible)
+        sure = confidence(max(telling, default=0.0), possible)
         if asked.mode == "meaning":
             sure = 0.0
         adds = sure < 1 and not only_words
@@ -272,7 +324,7 @@ class Recall:
         likenesses = await meaning.of_texts(vector, told, asked.patience) if told else ()
         by_passage = {id(each.passage): like for each, like in zip(passages, likenesses, strict=True)}
         least = 0.0 if asked.mode == "meaning" else _LIKE if count >= FEW else _LIKE_OF_FEW
-        candidates: list[tuple[_Found, fusing.Contender]] = []
+        candidates: list[tuple[_Found, Contender]] = []
         for each in found:
             like = cosines.get(each.node) if each.passage is None else by_passage[id(each.passage)]
             is_near = like is not None and like >= least and (each.passage is not None or each.node in near)
@@ -280,8 +332,8 @@ class Recall:
                 continue
             own = 0 if each.scored is None else each.scored.own
             told_of = each._replace(by_meaning=adds and is_near)
-            candidates.append((told_of, fusing.Contender(each.score, like, own >= count)))
-        order = fusing.fused([candidate for _, candidate in candidates], sure)
+            candidates.append((told_of, Contender(each.score, like, own >= count)))
+        order = fused([candidate for _, candidate in candidates], sure)
         answers = [candidates[at][0]._replace(score=score) for at, score in order]
         return _Answers(answers, is_complete, sure)
 
@@ -399,7 +451,7 @@ class Recall:
             for session in ranked
             if session in by_words
         }
-        ranked = fusing.ordered_sessions(ranked, sorted(told, key=lambda session: -told[session]), sure)
+        ranked = ordered_sessions(ranked, sorted(told, key=lambda session: -told[session]), sure)
         answers = [
             first[session]._replace(score=score) for session, score in zip(ranked, places, strict=True)
         ]
@@ -463,3 +515,115 @@ def _passage_hit(found: _Found, passage: Passage, query: Query, secrets: Mapping
         source=found.source,
         text=redact(passage.text, secrets)[:_SHOWN],
     )
+
+
+T = TypeVar("T")
+
+SHARE = 0.1
+"""The least that meaning counts."""
+
+_ENOUGH = 0.6
+"""The share of what a question could score at which its words are found."""
+_STEEPNESS = 2
+"""How quickly meaning counts more where less is found."""
+_KEPT = 20
+"""Places of words for which that holds."""
+_FOUND = 0.4
+"""The confidence from which on sessions keep their places."""
+
+
+class Contender(NamedTuple):
+    """Something that may be an answer."""
+
+    words: float
+    """Its score by words, 0 where none led there."""
+    cosine: float | None
+    """How nearly it means the same; None: nobody knows, it stands where words put it."""
+    is_whole: bool = False
+    """Whether it holds each word of the question itself."""
+
+
+def confidence(best: float, possible: float) -> float:
+    """How surely words found what was meant, 0 to 1, by the best score and what a whole answer scores."""
+    if possible <= 0:
+        return 0.0
+    return min(1.0, best / (_ENOUGH * possible)) ** _STEEPNESS
+
+
+def fused(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]]:
+    """The order of contenders: the index of each and its score, which never grows from one to the next.
+
+    `sure` is the `confidence`. Candidates come in the order words alone put them into, those that only
+    meaning found after them.
+    """
+    best = max((each.words for each in contenders), default=0.0) or 1.0
+    share = SHARE + (1 - SHARE) * (1 - sure)
+
+    def score(each: Contender) -> float:
+        by_words = each.words / best
+        if each.cosine is None:
+            return by_words
+        return (1 - share) * by_words + share * max(each.cosine, 0.0)
+
+    scores = [score(each) for each in contenders]
+    order = sorted(range(len(scores)), key=lambda at: -scores[at])
+    kept = list(_kept(order, _latest(contenders)))
+    found: list[tuple[int, float]] = []
+    highest = 0.0
+    for at in reversed(kept):
+        highest = max(highest, scores[at])
+        found.append((at, highest))
+    return found[::-1]
+
+
+def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) -> list[T]:
+    """Sessions as ranked, where of the first of those that words found none falls by more than one place.
+
+    That holds where words found something; `sure` is the `confidence`. A session has many messages, so
+    what some of them mean by chance moves it further than one message.
+    """
+    if sure < _FOUND:
+        return list(ranked)
+    return list(_kept(ranked, {session: at + 1 for at, session in enumerate(by_words[:_KEPT])}))
+
+
+def spaced(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
+    """The order, in which what has `every` n takes each n-th place at most while others are left."""
+    order: list[T] = []
+    waiting: list[T] = []
+    for each in found:
+        if every(each) > 1:
+            waiting.append(each)
+            continue
+        while waiting and (len(order) + 1) % every(waiting[0]) == 0:
+            order.append(waiting.pop(0))
+        order.append(each)
+    return order + waiting
+
+
+def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
+    """The last place that each of the first contenders may take which words found."""
+    return {
+        at: at if each.is_whole else 2 * at + 1
+        for at, each in enumerate(contenders[:_KEPT])
+        if each.words > 0
+    }
+
+
+def _kept(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
+    """The order, in which each of `latest` stands at that place or before."""
+    waiting = list(order)
+    for place in range(len(order)):
+        tight = _tight(latest.values(), place)
+        at = next(each for each in waiting if tight is None or latest.get(each, tight + 1) <= tight)
+        waiting.remove(at)
+        latest.pop(at, None)
+        yield at
+
+
+def _tight(latest: Collection[int], place: int) -> int | None:
+    """The first place up to which only those may stand that have to; None where there is none."""
+    for count, last in enumerate(sorted(latest), 1):
+        if count > last - place:
+            return last
+    return None

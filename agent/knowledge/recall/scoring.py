@@ -5,7 +5,7 @@ BM25). Neighbours on the same path count a part, so that an answer is found by t
 so does the line of the index around them. What covers more of the question counts for more.
 
 That is reckoned for few places only. First the lines are chosen that hold most of the question, then the
-places in them, both with rough whole numbers for all at once (`agent.knowledge.recall.bits`); what is left
+places in them, both with rough whole numbers for all at once (`agent.knowledge.recall.scoring`); what is left
 is rated.
 
 The constants were chosen on every second conversation of LoCoMo; `benchmarks/recall_locomo.py` shows the
@@ -14,15 +14,380 @@ others by themselves.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+import sqlite3
+import time
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
-from agent.knowledge.recall import bits
-from agent.knowledge.recall.bits import WIDTH
-from agent.knowledge.recall.index_tables import PLACES
-from agent.knowledge.recall.postings import Postings, rarity
+from agent.core.store.nodes import fold, storable
+from agent.knowledge.recall import index_tables as tables
+from agent.knowledge.recall.index_tables import LONGEST_LINE, PLACES, Mark, PathLine, Row
+
+WIDTH = 1 << PLACES
+"""Places of a line."""
+
+_ALL_BITS = (1 << WIDTH) - 1
+
+_DENSE = 32
+"""Places for each that is set, below which a set is dense."""
+
+
+def joined(masks: Iterable[int]) -> int:
+    """The masks of some lines as one number, the first line lowest."""
+    return int.from_bytes(array("Q", masks).tobytes(), "little")
+
+
+def moved(places: int, by: int, lines: int) -> int:
+    """All places moved within their lines, those that leave a line left out."""
+    if by > 0:
+        return (places & _kept(lines, by)) << by
+    return (places & _kept(lines, by)) >> -by
+
+
+@cache
+def _kept(lines: int, by: int) -> int:
+    """The places that do not leave their line when they move."""
+    mask = _ALL_BITS >> by if by > 0 else _ALL_BITS & ~((1 << -by) - 1)
+    return joined([mask] * lines)
+
+
+class Sums:
+    """Sums of small whole numbers, one for each bit, all reckoned at once."""
+
+    def __init__(self) -> None:
+        self._planes: list[int] = []
+
+    def add(self, bits: int, value: int) -> None:
+        """Add `value` where `bits` are set."""
+        at = 0
+        while value:
+            if value & 1:
+                self._carry(bits, at)
+            value >>= 1
+            at += 1
+
+    def _carry(self, bits: int, at: int) -> None:
+        planes = self._planes
+        while len(planes) <= at:
+            planes.append(0)
+        while bits:
+            if at == len(planes):
+                planes.append(bits)
+                return
+            bits, planes[at] = planes[at] & bits, planes[at] ^ bits
+            at += 1
+
+    def largest(self, most: int, among: int) -> int:
+        """The `most` bits among these whose sums are largest; of equal ones the highest bits."""
+        sure = 0
+        for plane in reversed(self._planes):
+            higher = among & plane
+            if (sure | higher).bit_count() <= most:
+                sure |= higher
+                among &= ~plane
+            else:
+                among = higher
+        return sure | highest(among, most - sure.bit_count())
+
+
+def highest(bits: int, most: int) -> int:
+    """The `most` highest bits that are set."""
+    spare = bits.bit_count() - most
+    if spare <= 0:
+        return bits
+    low, high = 0, bits.bit_length()
+    while low < high:
+        middle = (low + high) // 2
+        if (bits >> middle).bit_count() > most:
+            low = middle + 1
+        else:
+            high = middle
+    return bits >> low << low
+
+
+def numbers(bits: int) -> Iterator[int]:
+    """The bits that are set, ascending."""
+    size = (bits.bit_length() + 63) // 64
+    for at, word in enumerate(array("Q", bits.to_bytes(size * 8, "little"))):
+        while word:
+            low = word & -word
+            yield (at << 6) + low.bit_length() - 1
+            word ^= low
+
+
+def of_numbers(values: Iterable[int]) -> int:
+    """The number whose bits are these."""
+    listed = values if isinstance(values, (list, set, frozenset, tuple)) else list(values)
+    if not listed:
+        return 0
+    size = max(listed) + 1
+    if len(listed) * _DENSE < size:
+        packed = bytearray((size + 7) // 8)
+        for value in listed:
+            packed[value >> 3] |= 1 << (value & 7)
+        return int.from_bytes(packed, "little")
+    # One digit a place, read as a number of the base two: a third of the work where many are set.
+    digits = bytearray(b"0" * size)
+    for value in listed:
+        digits[-1 - value] = 49
+    return int(digits, 2)
+
+
+def masks_of(positions: Iterable[int]) -> array[int]:
+    """The mask of each line, by its number, up to the last one that has any."""
+    bits = of_numbers(positions)
+    size = (bits.bit_length() + WIDTH - 1) // WIDTH
+    return array("Q", bits.to_bytes(size * (WIDTH // 8), "little"))
+
+
+def of_any(masks: Sequence[int]) -> int:
+    """The lines whose mask is not empty, as bits."""
+    return int("".join(["1" if mask else "0" for mask in reversed(masks)]) or "0", 2)
+
+
+MAX_CHARS = 2_000
+MAX_WORDS = 24
+
+_WORD = re.compile(r"[^\W_]+")
+_FUNCTION_WORDS = frozenset(
+    """
+    a about am an and any are as at be been being but by can could d did do does doing for from had has have
+    having he her him his how i if in into is it its ll m may me might must my no not of on or our s shall she
+    should so such t than that the their them then there these they this those to ve was we were what when
+    where which while who whom whose why will with would you your
+    """.split()  # noqa: SIM905 - a list of words is read as one
+)
+"""English words that stand in every question; those of other languages are rated by how common they are."""
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words that are looked for, folded and in lower case, each once. Pure.
+
+    Function words are left out unless there is nothing else.
+    """
+    folded = fold(storable(text[:MAX_CHARS])).lower()
+    words = list(dict.fromkeys(_WORD.findall(folded)))
+    telling = [word for word in words if word not in _FUNCTION_WORDS]
+    return tuple((telling or words)[:MAX_WORDS])
+
+
+def common_words(texts: Iterable[str], least: int) -> list[str]:
+    """The words that stand in at least so many of the texts, the most common first. Pure."""
+    counts = Counter(word for text in texts for word in {*_WORD.findall(fold(text).lower())})
+    return [word for word, count in counts.most_common() if count >= least and word not in _FUNCTION_WORDS]
+
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DATE_NAMES = frozenset((*_MONTHS, *_DAYS))
+
+
+def date_words(created: float) -> str:
+    """The local day of a moment in the words a question has for it: `2023 may 8 monday`."""
+    try:
+        day = time.localtime(created)
+    except (OverflowError, OSError, ValueError):
+        return ""
+    return f"{day.tm_year} {_MONTHS[day.tm_mon - 1]} {day.tm_mday} {_DAYS[day.tm_wday]}"
+
+
+_ON = "ondate"
+
+
+def indexed_text(text: str, created: float) -> str:
+    """What is indexed of a message: its text, and the words of its day in a form that no text has."""
+    return " ".join((text, *map(date_term, date_words(created).split())))
+
+
+def date_term(word: str) -> str:
+    """What stands in the index for a word of a date. Pure."""
+    return _ON + word
+
+
+def names_a_day(word: str) -> bool:
+    """Whether a word may be one of those that `date_words` has. Pure."""
+    return word in _DATE_NAMES or (word.isascii() and word.isdigit() and len(word) in (1, 2, 4))
+
+
+MOST = 50_000
+"""The newest places of a word that are read. One that stands in more messages tells next to nothing."""
+
+_FREQUENT = 200
+"""Places from which on a word is remembered: reading fewer takes no time."""
+
+_REMEMBERED = 24 << 20
+"""Bytes of all that is remembered; what was not asked for the longest goes first."""
+
+
+@dataclass(slots=True)
+class WordPlaces:
+    """The places of one word."""
+
+    masks: array[int]
+    """Of each line, by its number."""
+    lines: int
+    """The lines that hold it, as bits."""
+    size: int
+    """How many places there are."""
+
+    @classmethod
+    def of(cls, positions: Sequence[int], room: int = 0) -> WordPlaces:
+        """Those at these positions, with room for lines up to this number."""
+        masks = masks_of(positions)
+        if masks and room >= len(masks):
+            masks.frombytes(bytes(8 * (room + 1 - len(masks))))
+        if len(positions) * 8 > len(masks):
+            lines = of_any(masks)
+        else:
+            lines = of_numbers({position >> PLACES for position in positions})
+        return cls(masks, lines, len(positions))
+
+    def within(self, chosen: Sequence[int]) -> list[int]:
+        """The masks of some lines."""
+        masks, end = self.masks, len(self.masks)
+        if not end:
+            return [0] * len(chosen)
+        if len(chosen) > 1 and max(chosen) < end:
+            return list(itemgetter(*chosen)(masks))
+        return [masks[line] if line < end else 0 for line in chosen]
+
+    def take_in(self, positions: Sequence[int]) -> None:
+        """Add places; those that are there already change nothing."""
+        for position in positions:
+            line, bit = position >> PLACES, 1 << (position & (WIDTH - 1))
+            if line >= len(self.masks):
+                self.masks.frombytes(bytes(8 * (line + 1 - len(self.masks))))
+            if not self.masks[line] & bit:
+                self.masks[line] |= bit
+                self.size += 1
+                self.lines |= 1 << line
+
+
+_NOWHERE = WordPlaces.of(())
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """One word: the places of messages that hold it, and of those of a day called so."""
+
+    word: str
+    own: WordPlaces
+    dated: WordPlaces
+    rarity: float
+    """How much it tells (the inverse document frequency of BM25)."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    places: WordPlaces
+    additions: int
+    """How many of the additions it has."""
+
+
+class Remembered:
+    """Places of frequent words, kept between questions. Used on one thread, for one connection."""
+
+    def __init__(self) -> None:
+        self._mark: Mark | None = None
+        self._kept: dict[str, _Kept] = {}
+        self._bytes = 0
+        self._additions: list[tuple[int, int]] = []
+        """The lowest and the highest position of each addition to the index."""
+
+    def as_of(self, connection: sqlite3.Connection, mark: Mark) -> None:
+        """Make sure that what is remembered is true of the index as it is."""
+        before = self._mark
+        if before is None or before.removals != mark.removals or before.node > mark.node:
+            self._kept.clear()
+            self._additions.clear()
+            self._bytes = 0
+        elif before.changes != mark.changes:
+            self._additions.append(tables.added_since(connection, before))
+        self._mark = mark
+
+    def places(self, connection: sqlite3.Connection, word: str) -> WordPlaces:
+        """Where a word stands."""
+        kept = self._kept.pop(word, None)
+        if kept is None:
+            room = 0 if self._mark is None else self._mark.lines
+            kept = _Kept(WordPlaces.of(_positions(connection, word), room), len(self._additions))
+            if kept.places.size < _FREQUENT:
+                return kept.places
+            self._bytes += _size(kept.places)
+        elif kept.additions < len(self._additions):
+            self._bytes -= _size(kept.places)
+            new = self._additions[kept.additions :]
+            between = (min(low for low, _ in new), max(high for _, high in new))
+            kept.places.take_in(_positions(connection, word, between))
+            kept.additions = len(self._additions)
+            self._bytes += _size(kept.places)
+        self._kept[word] = kept
+        while self._bytes > _REMEMBERED and len(self._kept) > 1:
+            oldest = next(iter(self._kept))
+            self._bytes -= _size(self._kept.pop(oldest).places)
+        return kept.places
+
+
+def _size(places: WordPlaces) -> int:
+    return 8 * len(places.masks)
+
+
+def read(
+    connection: sqlite3.Connection, words: Iterable[str], rows: int, remembered: Remembered | None = None
+) -> list[Postings]:
+    """The postings of the words that stand anywhere, the rarest first."""
+    known = Remembered() if remembered is None else remembered
+    found: list[Postings] = []
+    for word in dict.fromkeys(words):
+        own = known.places(connection, word)
+        dated = known.places(connection, date_term(word)) if names_a_day(word) else _NOWHERE
+        if own.size or dated.size:
+            found.append(Postings(word, own, dated, rarity(own.size or dated.size, rows)))
+    return sorted(found, key=lambda each: -each.rarity)
+
+
+def rarity(size: int, rows: int) -> float:
+    """What a word tells that `size` of `rows` messages hold. Pure."""
+    return math.log(1 + (max(rows - size, 0) + 0.5) / (size + 0.5))
+
+
+def _positions(
+    connection: sqlite3.Connection, word: str, between: tuple[int, int] | None = None
+) -> list[int]:
+    narrow = "" if between is None else " AND rowid BETWEEN ? AND ?"
+    values = (f'"{word}"', *(between or ()))
+    try:
+        # As the index has them, which is quicker than the newest first, where that comes to the same.
+        found = _listed(connection, f"SELECT rowid FROM words WHERE words MATCH ?{narrow}", values, MOST + 1)
+        if len(found) <= MOST:
+            return found
+        newest = f"SELECT rowid FROM words WHERE words MATCH ?{narrow} ORDER BY rowid DESC"
+        return _listed(connection, newest, values, MOST)
+    except sqlite3.OperationalError:
+        # What SQLite takes apart further than we do would be a phrase, which this index cannot look for.
+        return []
+
+
+def _listed(
+    connection: sqlite3.Connection, statement: str, values: tuple[str | int, ...], most: int
+) -> list[int]:
+    # As one JSON text: several times as quick as a row each.
+    (text,) = connection.execute(
+        f"SELECT json_group_array(rowid) FROM ({statement} LIMIT ?)", (*values, most)
+    ).fetchone()
+    return json.loads(text)
+
 
 NEIGHBOURS = ((0, 1.0), (1, 0.25), (-1, 0.2), (2, 0.15), (-2, 0.1))
 """What a word counts for messages at this distance after the one that holds it."""
@@ -112,7 +477,7 @@ def scored(
         _Rated(each.own.within(chosen), each.dated.within(chosen), each.rarity, gain, tells)
         for each, gain, tells in told
     ]
-    places = list(bits.numbers(_places(rated, len(chosen), most, alone)))
+    places = list(numbers(_places(rated, len(chosen), most, alone)))
     total = max(missing + sum(each.rarity for each in rated), 1e-9)
     around = {line: _around(rated, line) for line in {place >> PLACES for place in places}}
     found = [_score(rated, chosen, place, around[place >> PLACES], total) for place in places]
@@ -121,35 +486,35 @@ def scored(
 
 def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int | None) -> list[int]:
     """The lines that hold most of a question; of equal ones the newest."""
-    sums = bits.Sums()
+    sums = Sums()
     held = 0
     weights = _whole([gain + _STRETCH * tells for _, gain, tells in told])
     for (each, _, _), weight in zip(told, weights, strict=True):
         anywhere = each.own.lines | each.dated.lines
         sums.add(anywhere, weight)
         held |= anywhere
-    return list(bits.numbers(sums.largest(most, held if within is None else held & within)))
+    return list(numbers(sums.largest(most, held if within is None else held & within)))
 
 
 def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
     """The places in the chosen lines that are worth a closer look."""
-    sums = bits.Sums()
+    sums = Sums()
     reached = 0
     gains = _whole([each.gain for each in rated])
     lasting = _whole([_STRETCH * each.tells for each in rated], max(each.gain for each in rated))
     for each, gain, line in zip(rated, gains, lasting, strict=True):
-        own, dated = bits.joined(each.own), bits.joined(each.dated)
+        own, dated = joined(each.own), joined(each.dated)
         here = own | dated
         if alone:
             sums.add(here, gain)
         else:
-            beside = here | bits.moved(own, 1, lines) | bits.moved(own, -1, lines)
-            near = beside | bits.moved(own, _REACH, lines) | bits.moved(own, -_REACH, lines)
+            beside = here | moved(own, 1, lines) | moved(own, -1, lines)
+            near = beside | moved(own, _REACH, lines) | moved(own, -_REACH, lines)
             # About what saturation makes of a word here, beside, and one further.
             sums.add(here, gain - gain // 2)
             sums.add(beside, gain // 4)
             sums.add(near, gain // 4)
-            sums.add(bits.joined([(1 << WIDTH) - 1 if mask else 0 for mask in each.own]), line)
+            sums.add(joined([(1 << WIDTH) - 1 if mask else 0 for mask in each.own]), line)
             here = near
         reached |= here
     return sums.largest(most, reached)
@@ -249,3 +614,82 @@ def sources(scored: Scored, words: int) -> tuple[str, ...]:
 
 Known = Mapping[int, tuple[int, str, float, int]]
 """Node, kind, moment and characters by position."""
+
+
+class IndexedMessage(NamedTuple):
+    """A node as the index needs it."""
+
+    node: int
+    session: str
+    before: int | None
+    """The nearest message before it on its path that can be searched."""
+    kind: str
+    created: float
+    size: int
+    text: str
+    """What is indexed of it; empty: it is not searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rows to be added, and the lines as they will be."""
+
+    rows: tuple[Row, ...]
+    lines: tuple[PathLine, ...]
+
+
+def waited_for(messages: Sequence[IndexedMessage], ends: Mapping[int, PathLine]) -> list[int]:
+    """The earlier nodes after which a new line may have to begin, whose texts are needed for it."""
+    open_at = {node for node, line in ends.items() if line.next + len(messages) < LONGEST_LINE}
+    found: dict[int, None] = {}
+    for message in messages:
+        if not message.text:
+            continue
+        if message.before is not None:
+            if message.before in open_at:
+                open_at.discard(message.before)
+            elif message.before < messages[0].node:
+                found[message.before] = None
+        open_at.add(message.node)
+    return list(found)
+
+
+def planned(
+    messages: Sequence[IndexedMessage],
+    ends: Mapping[int, PathLine],
+    last: int,
+    earlier: Mapping[int, Sequence[IndexedMessage]],
+) -> Plan:
+    """Places for messages in the order of their ids.
+
+    `ends` are lines by the node they end at, `last` the highest number of a line, `earlier` the last two
+    messages up to each node of `waited_for`.
+    """
+    tips = {node: replace(line) for node, line in ends.items()}
+    lines: dict[int, PathLine] = {}
+    rows: list[Row] = []
+    tails = {node: tuple(found) for node, found in earlier.items()}
+
+    def put(line: PathLine, message: IndexedMessage) -> None:
+        position = (line.line << PLACES) + line.next
+        text = indexed_text(message.text, message.created)
+        rows.append(Row(position, message.node, message.kind, message.created, message.size, text))
+        line.next += 1
+        line.tip = message.node
+        line.first, line.last = min(line.first, message.created), max(line.last, message.created)
+
+    for message in messages:
+        if not message.text:
+            continue
+        tail = tails.get(message.before, ()) if message.before is not None else ()
+        line = tips.pop(message.before, None) if message.before is not None else None
+        if line is None or line.next >= LONGEST_LINE:
+            last += 1
+            line = PathLine(last, message.session, message.node, 0, message.created, message.created)
+            for copied in tail:
+                put(line, copied)
+        put(line, message)
+        tips[message.node] = line
+        tails[message.node] = (*tail[-1:], message)
+        lines[line.line] = line
+    return Plan(tuple(rows), tuple(lines.values()))

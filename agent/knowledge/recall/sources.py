@@ -5,14 +5,24 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from agent.core.store.nodes import fold
+from agent.core.store.store import Store
+from agent.errors import StoreError
+from agent.knowledge.learnings.learning import Learning, Status
+from agent.knowledge.learnings.store import LearningStore
+from agent.knowledge.memory.files import MemoryFileError
+from agent.knowledge.memory.scopes import SCOPES, project_id, project_root
+from agent.knowledge.memory.service import MemoryProvider, vetted
 from agent.knowledge.recall import index_tables as tables
-from agent.knowledge.recall import postings, scoring
-from agent.knowledge.recall.question import indexed_text
+from agent.knowledge.recall import scoring
+from agent.knowledge.recall.scoring import indexed_text
+from agent.knowledge.skills.catalog import SkillCatalog
+from agent.knowledge.skills.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +116,7 @@ def _best(
     rarities: Mapping[str, float],
 ) -> list[tuple[Passage, scoring.Scored]]:
     now, highest = time.time(), max(rarities.values(), default=1.0)
-    read = postings.read(connection, words, len(passages))
+    read = scoring.read(connection, words, len(passages))
     rated = [replace(each, rarity=rarities.get(each.word, highest)) for each in read]
     known = {each.word for each in read}
     missing = sum(rarity for word, rarity in rarities.items() if word not in known)
@@ -117,3 +127,112 @@ def _best(
         score = scoring.weighed(each.score, passage.kind, len(passage.text), age)
         found.append((passage, each._replace(score=score)))
     return sorted(found, key=lambda item: -item[1].score)
+
+
+_TOLD: tuple[Status, ...] = ("learning", "candidate")
+"""Those that were retired or are stale would mislead."""
+
+_MOST_LEARNINGS = 300
+
+
+class RecalledLearnings:
+    """What failed before in this project, or everywhere, and what worked. None of another project."""
+
+    name = "learnings"
+
+    def __init__(self, store: Store, workspace: Path) -> None:
+        self._store = store
+        self._workspace = workspace
+        self._project: str | None = None
+
+    async def passages(self) -> Sequence[Passage]:
+        if self._project is None:
+            self._project = await asyncio.to_thread(lambda: project_id(project_root(self._workspace)))
+        try:
+            found = await LearningStore(self._store.database, self._project).listed(
+                _TOLD, limit=_MOST_LEARNINGS
+            )
+        except StoreError:
+            return ()
+        return [_learning_passage(each) for each in found]
+
+
+def _learning_passage(learning: Learning) -> Passage:
+    texts = (learning.error_type, learning.error, learning.fix, learning.context, *learning.tags)
+    return Passage(
+        title=learning.pattern,
+        text="\n".join(filter(None, texts)),
+        created=learning.updated_at,
+        session=learning.session,
+        node=learning.node or 0,
+        kind=learning.status,
+    )
+
+
+class MemoryNotes:
+    """Notes about the person, the machine and the project one works in."""
+
+    name = "memory"
+
+    def __init__(self, provider: MemoryProvider) -> None:
+        self._provider = provider
+
+    async def passages(self) -> Sequence[Passage]:
+        found: list[Passage] = []
+        for scope in SCOPES:
+            try:
+                memory = await self._provider.read(scope)
+            except MemoryFileError:
+                continue
+            for entry, shown in zip(memory.entries, vetted(memory)[0], strict=True):
+                origin = memory.origins.of(entry)
+                found.append(
+                    Passage(
+                        title=memory.path.name,
+                        text=shown,
+                        created=origin.created if origin else 0.0,
+                        session=origin.session if origin else "",
+                        node=(origin.node or 0) if origin else 0,
+                        kind=scope,
+                    )
+                )
+        return found
+
+
+_FRESH = 2.0
+"""Seconds for which the folders are not looked through again: somebody is typing."""
+
+_EVERY = 5
+"""Thirty bundled skills hold words for anything, and would stand before the messages of a small store."""
+
+
+class RecalledSkills:
+    """Names and descriptions of skills that may be used where one works, none of another project.
+
+    Their texts are long enough to hold any words, and would stand before what was said.
+    """
+
+    name = "skills"
+
+    def __init__(self, opened: Callable[[], SkillCatalog]) -> None:
+        """`opened` touches the disk, so it is called when something is searched first, on another thread."""
+        self._opened = opened
+        self._catalog: SkillCatalog | None = None
+        self._passages: tuple[Passage, ...] = ()
+        self._read = float("-inf")
+
+    async def passages(self) -> Sequence[Passage]:
+        if time.monotonic() - self._read > _FRESH:
+            self._passages = await asyncio.to_thread(self._load)
+            self._read = time.monotonic()
+        return self._passages
+
+    def _load(self) -> tuple[Passage, ...]:
+        if self._catalog is None:
+            self._catalog = self._opened()
+        return tuple(map(_passage, self._catalog.load().skills))
+
+
+def _passage(skill: Skill) -> Passage:
+    text = "\n".join((skill.description, *skill.tags))
+    return Passage(title=skill.name, text=text, kind=skill.scope, every=_EVERY)

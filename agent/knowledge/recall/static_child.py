@@ -1,4 +1,4 @@
-"""The process that makes vectors of pieces of words; see `agent.knowledge.recall.static_embedder` for the
+"""The process that makes vectors of pieces of words; see `agent.knowledge.recall.embedding` for the
 way to it.
 
 Reading the weights holds the interpreter for a tenth of a second, which nobody should notice who types.
@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 from agent.core.worker_child import answer_orders
 
 if TYPE_CHECKING:
-    from agent.knowledge.recall.embedding import Vectors
+    import numpy
+
+    Vectors = numpy.ndarray
+    """A row for each text, of length 1 or 0, as 32-bit numbers."""
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
@@ -56,8 +59,6 @@ def _loaded(place: Path) -> tuple[Any, Any]:
 def _means(weights: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
     import numpy
 
-    from agent.knowledge.recall.embedding import unit
-
     found = numpy.zeros((len(texts), weights.shape[1]), numpy.float32)
     for at, text in enumerate(texts):
         pieces = [
@@ -66,3 +67,12 @@ def _means(weights: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
         if pieces:
             found[at] = weights[pieces].mean(axis=0, dtype=numpy.float32)
     return unit(found)
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """The same directions with length 1; what has no direction stays 0. Pure."""
+    import numpy
+
+    lengths = numpy.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths[lengths == 0] = 1
+    return (vectors / lengths).astype(numpy.float32)

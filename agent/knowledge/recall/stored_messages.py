@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent.core.store.query_line import Filters, conditions_of
-from agent.knowledge.recall.planning import IndexedMessage
-from agent.knowledge.recall.question import indexed_text
+from agent.knowledge.recall.scoring import IndexedMessage, indexed_text
 
 INDEXED_CHARS = 20_000
 """Characters of one message that are indexed here."""

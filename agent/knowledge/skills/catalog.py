@@ -6,20 +6,404 @@ what did not change is not read again, so nothing has to be told to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from agent.core.home import Home
-from agent.knowledge.skills.discover import BUNDLED, SkillIndex, SkillOff, SkillRoot, SkillSet, roots
-from agent.knowledge.skills.hub.approval import SkillApprovals
-from agent.knowledge.skills.originals import SkillOriginals
-from agent.knowledge.skills.project import read_project_skills, state_of
-from agent.knowledge.skills.skill import Skill, for_platform
+from agent.core.config import trust
+from agent.core.home import PRIVATE_FILE, Home, from_home, private_folder
+from agent.knowledge.skills.hub.bundle import HubError, hashes, tree_digest
+from agent.knowledge.skills.hub.lock import SkillApprovals
+from agent.knowledge.skills.skill import Scope, Skill, SkillFormatError, for_platform, load, skill_name
+from tools.kit.files import read_bytes, read_plain, write_atomically
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
+
+
+DEEPEST = 3
+"""Levels of folders below a root in which skills are looked for: category, sub-category, skill."""
+MOST_FOLDERS = 5_000
+"""Folders of one root that are looked at."""
+
+PROJECT_FOLDERS = (".hermes", ".agents", ".claude")
+"""Folders of a project whose `skills` are read, nearest first."""
+
+BUNDLED = Path(__file__).with_name("bundled")
+"""The skills that ship with the program. They are read where they are, never copied."""
+
+_NAMED = 3
+"""Broken skills that are named when a session begins."""
+_PASSED_OVER = frozenset({"node_modules", "__pycache__", ".git", ".hub", ".quarantine"})
+
+
+@dataclass(frozen=True, slots=True)
+class SkillRoot:
+    """A folder that holds skills."""
+
+    path: Path
+    scope: Scope
+    deepest: int = DEEPEST
+    """Levels of folders below it in which skills are looked for; 0: it is itself one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSkill:
+    """A folder that wants to be a skill and is none, and why."""
+
+    folder: Path
+    scope: Scope
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillOff:
+    """A skill that is not used, and why."""
+
+    skill: Skill
+    reason: str
+    """Half a sentence, such as `it is for macos`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSet:
+    """All skills that were found."""
+
+    skills: tuple[Skill, ...] = ()
+    """Those in force, by name."""
+    shadowed: tuple[Skill, ...] = ()
+    """Those that a nearer one of the same name hides."""
+    broken: tuple[BrokenSkill, ...] = ()
+    off: tuple[SkillOff, ...] = ()
+    """Those that would be in force, were they not switched off."""
+    notes: tuple[str, ...] = ()
+    """What a person should hear, a sentence each."""
+    renewed: tuple[str, ...] = ()
+    """Bundled skills with a new version that a changed copy keeps from being used, a sentence each."""
+
+    def troubles(self) -> tuple[str, ...]:
+        """What a person should hear when a session begins, a sentence each."""
+        broken = [
+            f"The skill in {clean(each.folder.name)} ({each.scope}) is not used: {each.reason}."
+            for each in self.broken[:_NAMED]
+        ]
+        if len(self.broken) > _NAMED:
+            broken.append(
+                f"{len(self.broken) - _NAMED} more skills cannot be used; see `hermes skills list`."
+            )
+        return (*self.notes, *broken)
+
+    def get(self, name: str) -> Skill | None:
+        """The skill of that name."""
+        return next((each for each in self.skills if each.name == name), None)
+
+
+def roots(
+    home: Path,
+    user: Path,
+    project: Path | None,
+    bundled: Path = BUNDLED,
+    *,
+    further: Iterable[Path] = (),
+    plugins: Iterable[Path] = (),
+) -> tuple[SkillRoot, ...]:
+    """Where skills are looked for, nearest first.
+
+    `home` is that of Hermes, `user` that of the person; `project` is the root of a project whose skills
+    are trusted, else None; `further` are folders that the person named, `plugins` those of single skills.
+    """
+    found: list[SkillRoot] = []
+    if project is not None:
+        found += [SkillRoot(project / folder / "skills", "project") for folder in PROJECT_FOLDERS]
+    found += [SkillRoot(home / "skills", "user"), SkillRoot(user / ".agents" / "skills", "user")]
+    found += [SkillRoot(path, "user") for path in further]
+    found += [SkillRoot(path, "plugin", 0) for path in plugins]
+    found.append(SkillRoot(bundled, "bundled"))
+    return tuple(found)
+
+
+class SkillIndex:
+    """Reads skills, and remembers what it read."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, int, int], Skill | BrokenSkill]] = {}
+
+    def find(self, places: Iterable[SkillRoot]) -> SkillSet:
+        """The skills in these roots, nearest first. Touches the disk."""
+        chosen: dict[str, Skill] = {}
+        shadowed: list[Skill] = []
+        broken: list[BrokenSkill] = []
+        seen: set[str] = set()
+        for root in places:
+            for folder, real, category in _folders(str(root.path), root.deepest):
+                if real in seen:
+                    continue
+                seen.add(real)
+                found = self._load(folder, root, category)
+                if isinstance(found, BrokenSkill):
+                    broken.append(found)
+                elif found.name in chosen:
+                    shadowed.append(found)
+                else:
+                    chosen[found.name] = found
+        ordered = tuple(chosen[name] for name in sorted(chosen))
+        return SkillSet(ordered, tuple(shadowed), tuple(broken))
+
+    def _load(self, folder: str, root: SkillRoot, category: str) -> Skill | BrokenSkill:
+        status = _status(folder)
+        stamp = (status.st_mtime_ns, status.st_size, status.st_ino) if status is not None else (0, 0, 0)
+        known = self._known.get(folder)
+        if known is not None and known[0] == stamp and status is not None and known[1].scope == root.scope:
+            return known[1]
+        try:
+            found: Skill | BrokenSkill = load(Path(folder), root.scope, category)
+        except SkillFormatError as error:
+            found = BrokenSkill(Path(folder), root.scope, clean(str(error)))
+        self._known[folder] = (stamp, found)
+        return found
+
+
+# Plain text instead of paths from here on: each session looks at some hundred folders as it opens.
+
+
+def _status(folder: str) -> os.stat_result | None:
+    """Time and size of the SKILL.md of a folder; None if it cannot be looked at."""
+    name = skill_name(folder)
+    try:
+        return Path(folder, name).stat() if name else None
+    except OSError:
+        return None
+
+
+def _folders(root: str, deepest: int) -> Iterator[tuple[str, str, str]]:
+    """Folders with a SKILL.md below a root, where they really are, and their category.
+
+    Links that lead out of the root are passed over.
+    """
+    try:
+        real_root = os.path.realpath(root, strict=True)
+    except OSError:
+        return
+    waiting: deque[tuple[str, str, int]] = deque([(root, real_root, 0)])
+    looked = 0
+    while waiting:
+        folder, real, depth = waiting.popleft()
+        looked += 1
+        if looked > MOST_FOLDERS:
+            return
+        if (depth or not deepest) and skill_name(folder):
+            yield folder, real, clean(folder.rpartition("/")[0][len(root) :].strip("/")) if depth else ""
+            continue
+        if depth < deepest:
+            waiting += [(*each, depth + 1) for each in _subfolders(folder, real, real_root)]
+
+
+def _subfolders(folder: str, real: str, root: str) -> list[tuple[str, str]]:
+    """The folders in a folder, by name, each with where it really is."""
+    found: list[tuple[str, str]] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda each: each.name):
+                if entry.name in _PASSED_OVER or not _leads(entry):
+                    continue
+                place = f"{real.rstrip('/')}/{entry.name}"
+                if entry.is_symlink():
+                    place = os.path.realpath(entry.path)
+                    if place != root and not place.startswith(root.rstrip("/") + "/"):
+                        continue
+                found.append((entry.path, place))
+    except OSError:
+        return []
+    return found
+
+
+def _leads(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link to one; a link to itself is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+MOST_FILES = 5_000
+"""Files of all skills of a project."""
+MOST_BYTES = 50_000_000
+"""Bytes of all skills of a project together."""
+
+ProjectState = Literal["none", "trusted", "untrusted", "too_much"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSkills:
+    """What a project brings, read once."""
+
+    root: Path
+    """The root of the project, resolved."""
+    folders: tuple[Path, ...]
+    """Those that hold skills."""
+    digest: str
+    """SHA-256 over names and contents of all files; empty if they cannot be read."""
+    problem: str = ""
+    """Why they cannot be used, in a sentence."""
+
+    def roots(self) -> tuple[SkillRoot, ...]:
+        """Where they are looked for."""
+        return tuple(SkillRoot(each, "project") for each in self.folders)
+
+
+class _TooMuchError(Exception):
+    """There is more than would be read before each session."""
+
+
+def read_project_skills(home: Home, workspace: Path) -> ProjectSkills | None:
+    """The skills of the project around `workspace`; None when it brings none. Touches the disk."""
+    root = trust.project_root(workspace)
+    own = {os.path.realpath(home.skills), os.path.realpath(_user() / ".agents" / "skills")}
+    folders = tuple(
+        path
+        for name in PROJECT_FOLDERS
+        if (path := root / name / "skills").is_dir() and os.path.realpath(path) not in own
+    )
+    if not folders:
+        return None
+    total = hashlib.sha256()
+    try:
+        for path, content in _contents(root, folders):
+            name = path.relative_to(root).as_posix()
+            head = f"{name}\0{len(content)}\0"
+            total.update(head.encode("utf-8", "surrogateescape") + content)
+    except _TooMuchError:
+        most = f"{MOST_FILES:,} files or {MOST_BYTES // 1_000_000} MB"
+        return ProjectSkills(root, folders, "", f"The skills of this project have more than {most}.")
+    return ProjectSkills(root, folders, total.hexdigest())
+
+
+def state_of(home: Home, project: ProjectSkills | None) -> ProjectState:
+    """Whether these skills may be used."""
+    if project is None:
+        return "none"
+    if not project.digest:
+        return "too_much"
+    known = trust.trusted_digest(home, project.root, "skills")
+    return "trusted" if known == project.digest else "untrusted"
+
+
+def trust_skills(home: Home, project: ProjectSkills) -> None:
+    """Use exactly these skills from now on. Raises `ConfigError`."""
+    if project.digest:
+        trust.trust_digest(home, project.root, project.digest, "skills")
+
+
+def _contents(root: Path, folders: tuple[Path, ...]) -> Iterator[tuple[Path, bytes]]:
+    """Every file below the folders with what stands for it, in order. Raises `_TooMuchError`.
+
+    Links to folders, and what cannot be read or leads out of the project, is not used either, so only
+    the fact counts.
+    """
+    total = 0
+    for files, path in enumerate(_walk(folders), 1):
+        real = Path(os.path.realpath(path))
+        try:
+            if not real.is_relative_to(root) or real.is_dir():
+                content = b"link to " + os.fsencode(real)
+            else:
+                content = read_bytes(real, MOST_BYTES)[0]
+        except OSError as error:
+            content = f"unreadable: {error.errno}".encode()
+        total += len(content)
+        if files > MOST_FILES or total > MOST_BYTES:
+            raise _TooMuchError
+        yield path, content
+
+
+def _walk(folders: tuple[Path, ...]) -> Iterator[Path]:
+    for folder in folders:
+        for parent, below, files in os.walk(folder):
+            below.sort()
+            links = [name for name in below if Path(parent, name).is_symlink()]
+            yield from (Path(parent, name) for name in sorted([*files, *links]))
+
+
+def _user() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
+_LARGEST = 1_000_000
+
+
+def digest_of(folder: Path) -> str:
+    """One hash of all files of a skill; empty where one of them cannot be read."""
+    try:
+        found = hashes(folder)
+    except HubError:
+        return ""
+    return tree_digest({path: each for path, each in found.items() if "__pycache__" not in path.split("/")})
+
+
+class SkillOriginals:
+    """What bundled skills were when they were copied. Every method touches the disk."""
+
+    def __init__(self, home: Home) -> None:
+        self._skills = home.skills
+        self._path = home.skills / ".hub" / "originals.json"
+
+    def remember(self, folder: Path, digest: str) -> None:
+        """A copy of a bundled skill with this digest lies in `folder` from now on. Raises `OSError`."""
+        known = {**self._read(), self._key(folder): digest}
+        kept = {key: each for key, each in known.items() if (self._skills / key).is_dir()}
+        private_folder(self._path.parent)
+        write_atomically(self._path, json.dumps(kept, indent=1).encode(), PRIVATE_FILE)
+
+    def settled(self, found: SkillSet) -> SkillSet:
+        """The skills, where copies that nobody changed give way, and notes on those that were changed."""
+        known = self._read()
+        if not known:
+            return found
+        bundled = {each.name: each for each in found.shadowed if each.scope == "bundled"}
+        skills, shadowed, notes = list(found.skills), list(found.shadowed), list(found.renewed)
+        for at, skill in enumerate(found.skills):
+            original = bundled.get(skill.name)
+            if skill.scope != "user" or original is None or not (was := known.get(self._key(skill.folder))):
+                continue
+            if digest_of(original.folder) == was:
+                continue
+            if digest_of(skill.folder) == was:
+                skills[at] = original
+                shadowed[shadowed.index(original)] = skill
+            else:
+                notes.append(_note(skill))
+        return replace(found, skills=tuple(skills), shadowed=tuple(shadowed), renewed=tuple(notes))
+
+    def _key(self, folder: Path) -> str:
+        try:
+            return folder.relative_to(self._skills).as_posix()
+        except ValueError:
+            return ""
+
+    def _read(self) -> Mapping[str, str]:
+        try:
+            told = json.loads(read_plain(self._path, _LARGEST))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        found = told.items() if isinstance(told, dict) else ()
+        return {key: each for key, each in found if key and isinstance(each, str)}
+
+
+def _note(skill: Skill) -> str:
+    return (
+        f"The bundled skill {skill.name} has a new version; yours, which you changed, stays in force. "
+        f"Delete {from_home(skill.folder)} to use the new one."
+    )
+
 
 _INDEX = SkillIndex()
 """What was read once in this process is not read again while it stays as it is."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.core.store.nodes import Node
-from agent.knowledge.context.fold import newest_fold
-from agent.knowledge.context.message_history import elided_up_to, masked_nodes
+from agent.knowledge.context.message_history import elided_up_to, masked_nodes, newest_fold
 from agent.session.conversation.live_session import LiveSession
 from tools.found import FoundMessage
 from tools.results import ToolError

@@ -19,7 +19,7 @@ from agent.core.store.received import RECEIVED
 from agent.core.store.store import Store
 from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
 from agent.knowledge.context.compaction import CompactionPlan
-from agent.knowledge.context.memory_trimming import trimmed
+from agent.knowledge.context.layer import trimmed
 from agent.knowledge.context.message_history import MessageHistory, conversation
 from tools.context import Todo
 from tools.services.canvases import Canvas, canvases_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.core.messages import Mode
 from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged, WorkspaceMoved
-from agent.knowledge.canvas.events import CanvasChanged
+from agent.knowledge.canvas.documents import CanvasChanged
 from agent.session.conversation.live_session import LiveSession
 from agent.session.stream import EventStream
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from agent.core.home import Home
 from agent.core.store.nodes import Node
 from agent.integrations.plugins.session_plugins import SessionPlugins
-from agent.integrations.plugins.skill_catalog import catalog_for
+from agent.integrations.plugins.shelf import catalog_for
 from agent.knowledge.context.context_table import recorded
-from agent.knowledge.context.layer import Facts, Part, SkillEntry
+from agent.knowledge.context.layer import Facts, Part, SkillEntry, joined
 from agent.knowledge.context.quarantine import kept_back_notices, passages_of
-from agent.knowledge.context.system_prompt import joined
 from agent.knowledge.memory.scopes import Scope, project_id, project_root
 from agent.knowledge.memory.service import MemoryBlock, MemoryFiles, MemoryProvider
 from agent.knowledge.skills.skill import SCOPES
@@ -107,9 +106,9 @@ def _prompt(
     if profile.system_prompt is not None:
         text = profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
         return (Part("System prompt", text),)
-    from agent.knowledge.context.allowed_passages import allowed_passages
     from agent.knowledge.context.context_files import project_files, soul_file
-    from agent.knowledge.context.system_prompt import system_prompt
+    from agent.knowledge.context.layer import system_prompt
+    from agent.knowledge.context.quarantine import allowed_passages
     from agent.workspace.git import branch
 
     limit = settings.context.file_chars

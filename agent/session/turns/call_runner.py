@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.messages import ToolCall
 from agent.core.store.nodes import Node
 from agent.events import Event, StepTaken, ToolFinished, ToolStarted
-from agent.knowledge.context.read_ledger import SHOWN, lines_shown
+from agent.knowledge.context.message_history import SHOWN, lines_shown
 from agent.session.conversation.live_session import LiveSession
 from agent.session.further_tools import FurtherTools
 from agent.session.turns.hooked_call import CallHooks, hooked_call

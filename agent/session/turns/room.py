@@ -19,26 +19,22 @@ from agent.events import Event, Noticed
 from agent.knowledge.context.compaction import (
     KEPT_RESULTS,
     CompactionPlan,
-    FoldRoom,
-    applied,
-    fold_plan,
-    plan_fold,
-    plan_mask,
-    sent_whole,
-    size_of,
-)
-from agent.knowledge.context.fold import ContextFold, newest_fold
-from agent.knowledge.context.persons_words import is_persons
-from agent.knowledge.context.read_ledger import ReadFile, read_files
-from agent.knowledge.context.summary import (
     CompactionSummary,
+    FoldRoom,
     UnusableSummaryError,
     answers_of,
+    applied,
+    fold_plan,
     merged_decisions,
     outline_of,
+    plan_fold,
+    plan_mask,
     read_summary,
+    sent_whole,
+    size_of,
     summary_task,
 )
+from agent.knowledge.context.message_history import ContextFold, ReadFile, is_persons, newest_fold, read_files
 from agent.model.usage import Meter
 from agent.session.conversation.live_session import LiveSession
 from tools.files.scanning import digest_of, stat_digest

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.core.messages import Message
 from agent.errors import HermesError
-from agent.knowledge.context.summary import SYSTEM, UnusableSummaryError
+from agent.knowledge.context.compaction import SYSTEM, UnusableSummaryError
 from agent.model.codecs import codec_for
 from agent.model.protocol import Delta, ModelRequest
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply

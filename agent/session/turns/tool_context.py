@@ -50,7 +50,7 @@ from tools.terminal.terminals import Terminals
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.integrations.mcp.forms import FormField
+    from agent.integrations.mcp.server_requests import FormField
     from agent.integrations.web.services import WebServices
 
 log = logging.getLogger(__name__)

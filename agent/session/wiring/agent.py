@@ -17,18 +17,17 @@ from agent.core.store.store import Store
 from agent.events import Event, TurnEnded
 from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.integrations.web.services import WebServices
-from agent.knowledge.canvas.board import LiveCanvases
-from agent.knowledge.canvas.documents import CanvasDocuments
-from agent.knowledge.context.allowed_passages import allowed_passages
+from agent.knowledge.canvas.documents import CanvasDocuments, LiveCanvases
 from agent.knowledge.context.compaction import still_shown
 from agent.knowledge.context.folder_files import FolderRoom
 from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN
+from agent.knowledge.context.quarantine import allowed_passages
 from agent.knowledge.memory.service import MemoryProvider
 from agent.knowledge.recall.recall import Recall
 from agent.knowledge.recall.tool_search import ToolSearch
-from agent.knowledge.skills.capabilities import CapabilitiesInForce
 from agent.knowledge.skills.catalog import SkillCatalog
 from agent.knowledge.skills.keeper import SessionSkills
+from agent.knowledge.skills.viewing import CapabilitiesInForce
 from agent.model.effort import SessionEffort
 from agent.model.protocol import COMPACT, STANDARD, Profile, Thinking, ToolSpec
 from agent.model.transport.reply import ModelRoute

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError
-from agent.integrations.mcp.stand_ins import stand_ins
+from agent.integrations.mcp.tools import stand_ins
 from agent.model.protocol import Profile, ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.session.conversation.event_numbers import EventNumbers

@@ -10,9 +10,9 @@ from agent.core.config.known_secrets import known_secrets
 from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.integrations.plugins.consent import ConsentFile
-from agent.integrations.plugins.enabling import PluginEnvironment
+from agent.integrations.plugins.installing import PluginEnvironment
 from agent.integrations.plugins.session_plugins import SessionPlugins, found_plugins
-from agent.integrations.senses.dictation import Dictation
+from agent.integrations.senses.service import Dictation
 from agent.session.wiring.plugin_senses import plugin_services
 
 if TYPE_CHECKING:

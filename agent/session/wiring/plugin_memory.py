@@ -9,13 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import Home
-from agent.integrations.plugins.deadlines import HOOK
-from agent.integrations.plugins.problem import PluginFailedError
-from agent.integrations.plugins.runner import PluginRunner
-from agent.integrations.plugins.session_plugins import SessionPlugins
-from agent.knowledge.memory.entries import DELIMITER, Entries, MemoryOperation, applied, parse, size
-from agent.knowledge.memory.files import LARGEST, MemoryContents, MemoryFileError
-from agent.knowledge.memory.origins import Origin, Origins
+from agent.integrations.plugins.files import PluginFailedError
+from agent.integrations.plugins.process import HOOK
+from agent.integrations.plugins.session_plugins import PluginRunner, SessionPlugins
+from agent.knowledge.memory.files import (
+    DELIMITER,
+    LARGEST,
+    Entries,
+    MemoryContents,
+    MemoryFileError,
+    MemoryOperation,
+    Origin,
+    Origins,
+    applied,
+    parse,
+    size,
+)
 from agent.knowledge.memory.scopes import SCOPES, Scope, block, project_id, project_root
 from agent.knowledge.memory.service import MemoryBlock, MemoryProvider, MemoryWrite, refuse_injection, vetted
 from agent.session.conversation.session_prompt import memory_files, memory_limits

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.core.net.door import Permit
-from agent.integrations.plugins.runner import PluginRunner
-from agent.integrations.plugins.session_plugins import SessionPlugins
+from agent.integrations.plugins.session_plugins import PluginRunner, SessionPlugins
 from agent.integrations.web.search.service import WebHit, hits, within
 
 HERE = "this machine"

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.home import private_folder
-from agent.integrations.plugins.deadlines import MAKING
-from agent.integrations.plugins.problem import PluginFailedError
-from agent.integrations.plugins.runner import PluginRunner
-from agent.integrations.plugins.session_plugins import SessionPlugins
-from agent.integrations.senses.brought import Brought
+from agent.integrations.plugins.files import PluginFailedError
+from agent.integrations.plugins.process import MAKING
+from agent.integrations.plugins.session_plugins import PluginRunner, SessionPlugins
+from agent.integrations.senses.kinds import Brought
 from tools.kit.files import write_new
 from tools.results import ToolError
 from tools.text.words import brief

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.core.home import Home
-from agent.integrations.mcp.declared import DeclaredServer, DeclaredServers
-from agent.integrations.mcp.server_config import ServerConfig, Transport
+from agent.integrations.mcp.server_config import DeclaredServer, DeclaredServers, ServerConfig, Transport
 from agent.integrations.plugins.session_plugins import BroughtServer, brought_servers
 from agent.integrations.plugins.shelf import find
 

@@ -14,9 +14,8 @@ from agent.core.store.store import Store
 from agent.errors import ConfigError
 from agent.knowledge.memory.service import MemoryFiles, MemoryProvider
 from agent.knowledge.recall.embedding import Embedder
-from agent.knowledge.recall.memory_source import MemoryNotes
 from agent.knowledge.recall.recall import Recall
-from agent.knowledge.recall.sources import RecallSource
+from agent.knowledge.recall.sources import MemoryNotes, RecallSource
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -32,9 +31,8 @@ def recall_sources(
     store: Store, home: Home, workspace: Path, settings: Settings, notes: MemoryProvider
 ) -> list[RecallSource]:
     """What is ranked beside messages in a workspace, as the settings have it."""
-    from agent.integrations.plugins.skill_catalog import skill_catalog
-    from agent.knowledge.recall.learnings_source import RecalledLearnings
-    from agent.knowledge.recall.skills_source import RecalledSkills
+    from agent.integrations.plugins.shelf import skill_catalog
+    from agent.knowledge.recall.sources import RecalledLearnings, RecalledSkills
 
     found: list[RecallSource] = []
     if settings.memory.enabled:
@@ -71,11 +69,11 @@ def embedder_of(
     if wanted == OFF:
         return None
     if wanted == AUTO:
-        from agent.knowledge.recall.static_embedder import folder, shared_embedder
+        from agent.knowledge.recall.embedding import folder, shared_embedder
 
         place = folder()
         return None if place is None else shared_embedder(place)
-    from agent.knowledge.recall.endpoint_embedder import EndpointEmbedder
+    from agent.knowledge.recall.embedding import EndpointEmbedder
     from agent.model.providers import resolve
 
     target = resolve(settings, environ, wanted)[0]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from agent.core.home import Home
 from agent.events import Event, Noticed
-from agent.integrations.plugins.commands import PluginCommand
-from agent.integrations.plugins.failure import PluginFailure
+from agent.integrations.plugins.process import PluginFailure
+from agent.integrations.plugins.registrations import PluginCommand
 from agent.integrations.plugins.session_plugins import SessionPlugins
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ async def open_plugins(
     """The plugins of a workspace that are on. Never raises for what is wrong with a plugin."""
 
     def found() -> SessionPlugins:
-        from agent.integrations.plugins.enabling import PluginEnvironment
+        from agent.integrations.plugins.installing import PluginEnvironment
         from agent.integrations.plugins.session_plugins import found_plugins
 
         around = PluginEnvironment.of(home, workspace, loaded.environ, loaded.settings.sandbox.mode, secrets)

@@ -42,7 +42,7 @@ def session_references(
 async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
     """A page as text, by the gate and the door like a page that the model asks for. Raises `ToolError`."""
     from agent.integrations.web.extracting import fetch_page
-    from agent.integrations.web.gate import CallGate
+    from agent.integrations.web.services import CallGate
 
     async def ask(action: Action) -> None:
         await gate.permit(action)

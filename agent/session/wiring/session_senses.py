@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from agent.core.attachments import AttachmentStore
-from agent.integrations.senses.readiness import readiness
-from agent.integrations.senses.service import AgentSenses
+from agent.integrations.senses.service import AgentSenses, readiness
 from agent.model.catalog import ModelInfo
 from agent.session.spending.request_log import RequestLog, request_log_of
 from agent.session.spending.request_table import MAIN, Payer
@@ -55,8 +54,8 @@ class SessionSenses:
         """What an agent sees and speaks by, that asks `routes` and reads what is in `turn_queue`."""
         # The door and its libraries are read when something is reached.
         from agent.integrations.gateways.outgoing import OutgoingMessages
-        from agent.integrations.senses.looking import Eyes
         from agent.integrations.senses.messages import Chats
+        from agent.integrations.senses.pictures import Eyes
         from agent.session.spending.services import ServiceAccount
 
         base, metering = self._base, self._talk.metering

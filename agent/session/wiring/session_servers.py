@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from agent.core.home import private_folder
 from agent.errors import HermesError
 from agent.events import Noticed
-from agent.integrations.mcp.declared import declared_servers, given_servers
-from agent.integrations.mcp.elicitation import FormAsker, asked_of_person
-from agent.integrations.mcp.host_process import RefusedError
-from agent.integrations.mcp.sampling import Sampling
+from agent.integrations.mcp.server import RefusedError
+from agent.integrations.mcp.server_config import LaunchEnvironment, declared_servers, given_servers
+from agent.integrations.mcp.server_requests import FormAsker, Sampling, asked_of_person
 from agent.integrations.mcp.service import McpService
-from agent.integrations.mcp.starting import LaunchEnvironment
 from agent.integrations.mcp.tools import register_servers
 from agent.integrations.server_events import ServerLogged
 from agent.session.turns.attaching import ResourceReader

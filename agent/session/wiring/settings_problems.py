@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home
-from agent.integrations.plugins.skill_catalog import catalog_for
+from agent.integrations.plugins.shelf import catalog_for
 from agent.session.conversation.session_prompt import tone_of
 from agent.session.wiring.routes import RoutePlan
 from tools.discovery import discover

@@ -26,9 +26,9 @@ async def transcribed(
     engine: Engine, settings: Settings, environ: Mapping[str, str], data: bytes, name: str
 ) -> str:
     """What a recording says. Raises `HermesError`."""
-    from agent.integrations.senses.brought import heard as heard_by
     from agent.integrations.senses.hearing import checked
-    from agent.integrations.senses.readiness import readiness
+    from agent.integrations.senses.kinds import heard as heard_by
+    from agent.integrations.senses.service import readiness
     from agent.session.wiring.plugin_senses import plugin_services
 
     if engine.mode in ("plan", "deny"):

@@ -43,7 +43,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from agent.integrations.gateways.kinds import gateway_kinds
+    from agent.integrations.gateways.adapter import gateway_kinds
 
     home = Home.locate()
     loaded = load_settings(home)
@@ -106,8 +106,8 @@ async def _work(home: Home, loaded: LoadedSettings, args: argparse.Namespace) ->
 
 
 async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
+    from agent.integrations.gateways.adapter import gateway_kinds
     from agent.integrations.gateways.checking import lacks, missing
-    from agent.integrations.gateways.kinds import gateway_kinds
     from app.running_service import running_service
 
     is_running = running_service(home.root / "serve") is not None
@@ -148,7 +148,7 @@ async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json
 
 
 async def _list(loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
-    from agent.integrations.gateways.kinds import gateway_kinds
+    from agent.integrations.gateways.adapter import gateway_kinds
 
     people = await book.people()
     named = [

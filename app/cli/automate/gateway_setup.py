@@ -45,7 +45,7 @@ def declare(actions: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Carry it out. Raises `HermesError`; then nothing has changed."""
     from agent.core.config.edit import set_setting
-    from agent.integrations.gateways.kinds import gateway_kind
+    from agent.integrations.gateways.adapter import gateway_kind
 
     home = Home.locate()
     if not args.name:
@@ -169,8 +169,8 @@ def _field(settings: Any, name: str, asked: str) -> str:
 
 
 def _list(home: Home, as_json: bool) -> None:
+    from agent.integrations.gateways.adapter import gateway_kinds
     from agent.integrations.gateways.checking import missing
-    from agent.integrations.gateways.kinds import gateway_kinds
 
     rows: list[dict[str, Any]] = []
     for name, kind in gateway_kinds().items():

@@ -10,7 +10,7 @@ from agent.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent.core.home import Home
-    from agent.integrations.mcp.declared import DeclaredServers
+    from agent.integrations.mcp.server_config import DeclaredServers
 
 KEY_VALUE = "NAME=VALUE"
 
@@ -18,7 +18,7 @@ KEY_VALUE = "NAME=VALUE"
 def servers_of(home: Home) -> DeclaredServers:
     """All servers as this folder sees them."""
     from agent.core.config.loader import load
-    from agent.integrations.mcp.declared import declared_servers
+    from agent.integrations.mcp.server_config import declared_servers
     from agent.session.wiring.plugin_servers import with_plugin_servers
 
     here = Path.cwd()

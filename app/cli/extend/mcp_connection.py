@@ -21,8 +21,8 @@ from tools.text.safe_text import reveal
 
 if TYPE_CHECKING:
     from agent.core.home import Home
-    from agent.integrations.mcp.declared import DeclaredServer
     from agent.integrations.mcp.server import Server
+    from agent.integrations.mcp.server_config import DeclaredServer
 
 
 def run_probe(home: Home, args: argparse.Namespace) -> None:
@@ -118,8 +118,7 @@ def probed(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> di
 
 def _declared(home: Home, which: str) -> DeclaredServer:
     """A server by its name, or by an address. Raises `ConfigError`."""
-    from agent.integrations.mcp.declared import DeclaredServer
-    from agent.integrations.mcp.server_config import address_config
+    from agent.integrations.mcp.server_config import DeclaredServer, address_config
 
     if which.startswith(("http://", "https://")):
         return DeclaredServer(config=address_config(which), origin="settings")
@@ -138,10 +137,9 @@ def _with_server(
 ) -> Any:
     """Connect to a server, do something, and let go of it."""
     from agent.core.config.loader import load
-    from agent.integrations.mcp.elicitation import with_defaults
-    from agent.integrations.mcp.host_process import RefusedError
-    from agent.integrations.mcp.server import Server
-    from agent.integrations.mcp.starting import LaunchEnvironment, launch_of
+    from agent.integrations.mcp.server import RefusedError, Server
+    from agent.integrations.mcp.server_config import LaunchEnvironment, launch_of
+    from agent.integrations.mcp.server_requests import with_defaults
 
     here, environ = Path.cwd(), dict(os.environ)
     loaded = load(home, environ, here)

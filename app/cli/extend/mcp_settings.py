@@ -13,9 +13,8 @@ from tools.text.safe_text import clean, reveal
 
 if TYPE_CHECKING:
     from agent.core.home import Home
-    from agent.integrations.mcp.catalog import ServerCatalog
-    from agent.integrations.mcp.declared import DeclaredServer
-    from agent.integrations.mcp.tool_definition import ToolDefinition
+    from agent.integrations.mcp.catalog import ServerCatalog, ToolDefinition
+    from agent.integrations.mcp.server_config import DeclaredServer
 
 MOST_LINES = 400
 """Lines of a tool that nobody agreed to yet that are shown."""
@@ -102,8 +101,8 @@ def run_remove(home: Home, args: argparse.Namespace) -> None:
 
 def run_trust(home: Home, args: argparse.Namespace) -> int:
     """Agree to a server of the project, or to tools of a server that wait."""
-    from agent.integrations.mcp.agreement import ServerAgreement
     from agent.integrations.mcp.catalog import load_catalog, save_catalog
+    from agent.integrations.mcp.server_config import ServerAgreement
 
     server = servers_of(home).named(args.name)
     catalog = load_catalog(home.servers, server.config)
@@ -141,8 +140,8 @@ def run_logout(home: Home, args: argparse.Namespace) -> None:
 
 
 def _tokens(home: Home, server: DeclaredServer) -> Any:
-    from agent.integrations.mcp.starting import token_path
-    from agent.integrations.mcp.tokens import TokenFile
+    from agent.integrations.mcp.private_files import TokenFile
+    from agent.integrations.mcp.server_config import token_path
 
     return TokenFile(token_path(home.servers, server.config))
 

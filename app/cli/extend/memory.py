@@ -20,8 +20,7 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from agent.knowledge.memory.files import MemoryContents
-    from agent.knowledge.memory.origins import Origin
+    from agent.knowledge.memory.files import MemoryContents, Origin
     from agent.knowledge.memory.scopes import Scope
     from agent.knowledge.memory.service import MemoryFiles
 
@@ -87,8 +86,7 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 def _list(files: MemoryFiles, args: argparse.Namespace) -> int:
-    from agent.knowledge.memory.entries import usage
-    from agent.knowledge.memory.files import MemoryFileError
+    from agent.knowledge.memory.files import MemoryFileError, usage
     from agent.knowledge.memory.scopes import SCOPES
 
     chosen = [args.scope] if args.scope else list(SCOPES)
@@ -146,7 +144,7 @@ def _show(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> None:
 
 
 def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argparse.Namespace) -> None:
-    from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError, usage
+    from agent.knowledge.memory.files import MemoryOperation, MemoryWriteError, usage
 
     operation = MemoryOperation(action, text if action == "add" else "", "" if action == "add" else text)
     try:
@@ -169,7 +167,7 @@ def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argpa
 
 def _refused(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
     """A refused write as the tool's result gives it: the sentence, the entries and how full the file is."""
-    from agent.knowledge.memory.entries import usage
+    from agent.knowledge.memory.files import usage
 
     memory = files.file(scope).read()
     used = usage(memory.entries, memory.limit)
@@ -177,7 +175,7 @@ def _refused(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
 
 
 def _origin() -> Origin:
-    from agent.knowledge.memory.origins import Origin
+    from agent.knowledge.memory.files import Origin
 
     return Origin(time.time(), by="person")
 
@@ -208,7 +206,7 @@ def _find(memory: MemoryContents, wanted: str) -> str:
 
 
 def _edit(files: MemoryFiles, scope: Scope) -> None:
-    from agent.knowledge.memory.entries import usage
+    from agent.knowledge.memory.files import usage
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not editor.strip():

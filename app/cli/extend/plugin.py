@@ -16,7 +16,7 @@ from agent.errors import ConfigError, ExitCode
 from app.cli.frame import add_action, add_actions, say, say_json
 
 if TYPE_CHECKING:
-    from agent.integrations.plugins.enabling import Agreement, PluginEnvironment
+    from agent.integrations.plugins.installing import Agreement, PluginEnvironment
     from agent.integrations.plugins.package import PluginPackage
     from agent.integrations.plugins.registrations import RegisteredProvider, Registrations
     from agent.integrations.plugins.shelf import ShelvedPlugin
@@ -91,8 +91,7 @@ def _tested(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.integrations.plugins.differences import differences
-    from agent.integrations.plugins.shelf import find
+    from agent.integrations.plugins.shelf import differences, find
 
     home = Home.locate()
     found = find(home, Path.cwd())
@@ -130,7 +129,7 @@ def _skipped(registered: Registrations) -> list[str]:
 
 
 def _inspect(args: argparse.Namespace) -> None:
-    from agent.integrations.plugins.enabling import card
+    from agent.integrations.plugins.installing import card
     from agent.integrations.plugins.package import read_plugin
 
     home = Home.locate()
@@ -143,9 +142,8 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _install(args: argparse.Namespace) -> None:
+    from agent.integrations.plugins.files import PluginError, is_name
     from agent.integrations.plugins.installing import put_in_place, staged
-    from agent.integrations.plugins.manifest import is_name
-    from agent.integrations.plugins.problem import PluginError
     from agent.integrations.plugins.shelf import find
 
     home = Home.locate()
@@ -188,8 +186,8 @@ def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None
 
 def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, what: str) -> None:
     """Show what a person says yes to. Raises `ConfigError` when they do not."""
-    from agent.integrations.plugins.differences import differences, lines_of
-    from agent.integrations.plugins.enabling import card
+    from agent.integrations.plugins.installing import card
+    from agent.integrations.plugins.shelf import differences, lines_of
 
     around = _environment(home)
     for line in card(shelved, around):
@@ -217,7 +215,7 @@ class _DeclinedError(ConfigError):
 
 
 def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None:
-    from agent.integrations.plugins.enabling import Agreement, enable, taken_names
+    from agent.integrations.plugins.installing import Agreement, enable, taken_names
 
     agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
 
@@ -237,7 +235,7 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
 
 
 def _disable(args: argparse.Namespace) -> None:
-    from agent.integrations.plugins.enabling import withdraw
+    from agent.integrations.plugins.installing import withdraw
 
     home = Home.locate()
     shelved = _one(home, args.name)
@@ -257,7 +255,7 @@ def _uninstall(args: argparse.Namespace) -> None:
 
 
 def _create(args: argparse.Namespace) -> None:
-    from agent.integrations.plugins.creating import create
+    from agent.integrations.plugins.installing import create
 
     folder = Path(args.path).absolute()
     for name in create(folder):
@@ -267,8 +265,8 @@ def _create(args: argparse.Namespace) -> None:
 
 def _test(args: argparse.Namespace) -> int:
     from agent.integrations.plugins.cases import read_cases, run_cases
+    from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.package import read_plugin
-    from agent.integrations.plugins.problem import PluginError
 
     home = Home.locate()
     path = Path(args.plugin)
@@ -299,7 +297,7 @@ def _test(args: argparse.Namespace) -> int:
 
 def _one(home: Home, name: str) -> ShelvedPlugin:
     """The plugin of a name. Raises `PluginError`."""
-    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.shelf import find
 
     found = [each for each in find(home, Path.cwd()) if name == each.name]
@@ -326,7 +324,7 @@ def _lying(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
 
 
 def _standing(home: Home, folder: Path) -> ShelvedPlugin:
-    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.shelf import find
 
     found = next((each for each in find(home, Path.cwd()) if each.folder == folder), None)
@@ -337,7 +335,7 @@ def _standing(home: Home, folder: Path) -> ShelvedPlugin:
 
 def _environment(home: Home) -> PluginEnvironment:
     from agent.core.config.loader import load
-    from agent.integrations.plugins.enabling import PluginEnvironment
+    from agent.integrations.plugins.installing import PluginEnvironment
 
     loaded = load(home, dict(os.environ), Path.cwd())
     environ: Mapping[str, str] = loaded.environ

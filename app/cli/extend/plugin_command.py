@@ -35,9 +35,9 @@ def add_registered(subparsers: Any, name: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out; the exit code is that of the plugin. Raises `HermesError`."""
-    from agent.integrations.plugins.enabling import PluginEnvironment
-    from agent.integrations.plugins.problem import PluginError
-    from agent.integrations.plugins.runner import PluginRunner
+    from agent.integrations.plugins.files import PluginError
+    from agent.integrations.plugins.installing import PluginEnvironment
+    from agent.integrations.plugins.session_plugins import PluginRunner
     from agent.integrations.plugins.shelf import find_agreed
 
     home = Home.locate()

@@ -19,12 +19,11 @@ from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.catalog import SkillCatalog
-    from agent.knowledge.skills.hub.lock import LockedSkill
-    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.hub.installing import Side
+    from agent.knowledge.skills.hub.lock import LockedSkill, SnapshotRow
+    from agent.knowledge.skills.hub.opening import Candidate
     from agent.knowledge.skills.hub.service import AuditedSkill, SkillHub, UpdatePlan
-    from agent.knowledge.skills.hub.snapshot import SnapshotRow
     from agent.knowledge.skills.hub.source import SkillOffer
-    from agent.knowledge.skills.hub.updating import Side
     from agent.knowledge.skills.skill import Skill
 
 IDENTIFIER = (
@@ -36,7 +35,7 @@ _FORCE = "take what the scan calls caution; never what it calls dangerous"
 
 def open_catalog(args: argparse.Namespace) -> SkillCatalog:
     """The skills of the folder that is worked in."""
-    from agent.integrations.plugins.skill_catalog import skill_catalog
+    from agent.integrations.plugins.shelf import skill_catalog
     from app.cli.safety.folder import workspace
 
     home, here = Home.locate(), workspace(getattr(args, "cwd", None))
@@ -142,7 +141,7 @@ def _identifier(offer: SkillOffer) -> str:
 
 
 def _offer_record(offer: SkillOffer) -> dict[str, Any]:
-    from agent.knowledge.skills.trust import trust_of
+    from agent.knowledge.skills.skill import trust_of
 
     return {
         "identifier": _identifier(offer),
@@ -182,8 +181,8 @@ def _declare_install(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(args: argparse.Namespace) -> int:
+    from agent.knowledge.skills.hub.bundle import HubRefusedError
     from agent.knowledge.skills.hub.installing import require_allowed
-    from agent.knowledge.skills.hub.problems import HubRefusedError
 
     hub = open_skill_hub()
     with hub.candidate(args.skill, args.version, force=args.force) as candidate:
@@ -255,8 +254,8 @@ def _update(args: argparse.Namespace) -> int:
 def _updated(
     hub: SkillHub, row: LockedSkill, args: argparse.Namespace, side: Side | None = None
 ) -> dict[str, Any]:
+    from agent.knowledge.skills.hub.bundle import HubRefusedError
     from agent.knowledge.skills.hub.installing import require_allowed
-    from agent.knowledge.skills.hub.problems import HubRefusedError
 
     side = side or args.side
     with hub.update(row, args.version, side=side, force=args.force) as plan:
@@ -522,7 +521,7 @@ def _declare_snapshot(parser: argparse.ArgumentParser) -> None:
 
 
 def _snapshot(args: argparse.Namespace) -> int:
-    from agent.knowledge.skills.hub.snapshot import parse_snapshot, render_snapshot
+    from agent.knowledge.skills.hub.lock import parse_snapshot, render_snapshot
 
     hub = open_skill_hub()
     if args.what == "import":

@@ -15,7 +15,7 @@ from app.cli.frame import add_action, add_actions, say, say_json
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.knowledge.skills.discover import SkillSet
+    from agent.knowledge.skills.catalog import SkillSet
     from agent.knowledge.skills.skill import Skill
 
 DESCRIPTION = "List, check, install, update and hand on skills: written-down ways of doing a task."
@@ -133,8 +133,7 @@ def _declare_validate(parser: argparse.ArgumentParser) -> None:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from agent.knowledge.skills.frontmatter import SkillFormatError, validate
-    from agent.knowledge.skills.skill import read_text, skill_file
+    from agent.knowledge.skills.skill import SkillFormatError, read_text, skill_file, validate
 
     folder = _folder(args.path)
     try:
@@ -167,7 +166,7 @@ def _declare_scan(parser: argparse.ArgumentParser) -> None:
 
 def _scan(args: argparse.Namespace) -> None:
     from agent.knowledge.skills.scanner import scan_folder
-    from agent.knowledge.skills.trust import decide, trust_of
+    from agent.knowledge.skills.skill import decide, trust_of
 
     folder = _folder(args.path)
     trust = trust_of(args.source or str(folder))

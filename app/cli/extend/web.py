@@ -18,7 +18,7 @@ from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.integrations.web.person import PersonsWeb
+    from agent.integrations.web.services import PersonsWeb
 
 _MOST_RESULTS = 100
 
@@ -59,11 +59,9 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 async def _run(home: Home, args: argparse.Namespace) -> ExitCode | None:
-    from agent.integrations.web.batch import batch
     from agent.integrations.web.crawl.crawling import crawl
-    from agent.integrations.web.extracting import extract
-    from agent.integrations.web.person import persons_web
-    from agent.integrations.web.searching import search
+    from agent.integrations.web.extracting import batch, extract, search
+    from agent.integrations.web.services import persons_web
 
     async with persons_web(home, Path.cwd()) as web:
         if args.action == "search":

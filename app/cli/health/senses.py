@@ -9,7 +9,7 @@ from app.cli.health.check import HealthFinding, HealthSubject
 def senses(subject: HealthSubject) -> HealthFinding:
     """By what each works, and the mend of one that cannot; warns of what the settings ask for only."""
     from agent.core.config.loader import load
-    from agent.integrations.senses.readiness import readiness
+    from agent.integrations.senses.service import readiness
     from agent.model.providers import resolve
     from agent.session.wiring.outside_services import service_names
 

@@ -46,7 +46,7 @@ def meaning(subject: HealthSubject) -> HealthFinding:
     """Searches can go by meaning: what that needs is installed, or the settings name a model for it."""
     from agent.core.config.loader import load
     from agent.errors import ConfigError
-    from agent.knowledge.recall.static_embedder import INSTALL_MEANING
+    from agent.knowledge.recall.embedding import INSTALL_MEANING
     from agent.session.wiring.recall import embedder_of
 
     loaded = load(subject.home, subject.environ, subject.workspace)

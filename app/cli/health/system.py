@@ -87,7 +87,7 @@ def git(subject: HealthSubject) -> HealthFinding:
 
 def language_servers(subject: HealthSubject) -> HealthFinding:
     """Which language servers are installed; without one edits are not checked by it."""
-    from agent.integrations.diagnostics.languages import LANGUAGES, installed
+    from agent.integrations.diagnostics.server_process import LANGUAGES, installed
 
     find = partial(shutil.which, path=subject.environ.get("PATH", ""))
     kinds = {each.name: installed(each, {}, find) for each in LANGUAGES}

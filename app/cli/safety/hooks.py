@@ -14,7 +14,7 @@ from tools.text.words import one_line
 
 if TYPE_CHECKING:
     from agent.core.config.hook_list import Hook
-    from agent.integrations.hooks.consent import HookConsent
+    from agent.integrations.hooks.session_hooks import HookConsent
 
 
 DESCRIPTION = (
@@ -32,7 +32,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def _hooks() -> tuple[list[Hook], HookConsent]:
     """The hooks of the settings and what was agreed to; what is wrong with one is said."""
-    from agent.integrations.hooks.consent import HookConsent
+    from agent.integrations.hooks.session_hooks import HookConsent
 
     home = Home.locate()
     loaded = load_settings(home)

@@ -42,8 +42,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _allow(args: argparse.Namespace) -> None:
-    from agent.knowledge.context.allowed_passages import let_in
-    from agent.knowledge.context.passages_here import passages_here
+    from agent.knowledge.context.folder_files import passages_here
+    from agent.knowledge.context.quarantine import let_in
 
     home, here = Home.locate(), workspace(None)
     limit = load_settings(home, here).settings.context.file_chars
@@ -55,7 +55,7 @@ def _allow(args: argparse.Namespace) -> None:
 
 
 def _forbid(args: argparse.Namespace) -> None:
-    from agent.knowledge.context.allowed_passages import allowed_places, keep_back
+    from agent.knowledge.context.quarantine import allowed_places, keep_back
 
     home = Home.locate()
     places = allowed_places(home)

@@ -17,7 +17,7 @@ from app.cli.frame import ONE_OBJECT, add_json, agreed_by, say, say_json
 from tools.text.safe_text import clean, truncate
 
 if TYPE_CHECKING:
-    from agent.integrations.migration.found import Findings, Part
+    from agent.integrations.migration.reading import Findings, Part
     from agent.integrations.migration.taking_over import Taken
 
 SHOWN = 8
@@ -55,7 +55,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what there is, ask, and take it over. Raises `HermesError`."""
-    from agent.integrations.migration.places import look
+    from agent.integrations.migration.taking_over import look
 
     parts = _parts(args.only)
     home = Home.locate()
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parts(text: str) -> list[Part]:
-    from agent.integrations.migration.found import PARTS
+    from agent.integrations.migration.reading import PARTS
 
     names = [name.strip() for name in text.split(",") if name.strip()]
     if wrong := [name for name in names if name not in PARTS]:
@@ -96,7 +96,7 @@ def _parts(text: str) -> list[Part]:
 
 async def _take(home: Home, findings: Findings, parts: list[Part], *, quiet: bool) -> list[Taken]:
     from agent.core.config.known_secrets import secrets_of_home
-    from agent.integrations.migration.opening import open_takeover
+    from agent.integrations.migration.taking_over import open_takeover
 
     taken = []
     async with open_takeover(home, os.environ, Path.cwd(), secrets_of_home()) as takeover:

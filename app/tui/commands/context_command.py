@@ -31,7 +31,7 @@ def _standing(client: SessionClient) -> object:
 async def let_in_passage(client: SessionClient, passage: KeptPassage) -> str:
     """Have a passage count; a sentence on from when. Raises `HermesError`."""
     from agent.core.home import Home
-    from agent.knowledge.context.allowed_passages import let_in
+    from agent.knowledge.context.quarantine import let_in
 
     await asyncio.to_thread(lambda: let_in(Home.locate(), passage))
     if client.busy:

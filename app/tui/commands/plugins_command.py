@@ -13,8 +13,8 @@ from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
     from agent.core.home import Home
-    from agent.integrations.plugins.enabling import PluginEnvironment
-    from agent.integrations.plugins.failure import PluginFailure
+    from agent.integrations.plugins.installing import PluginEnvironment
+    from agent.integrations.plugins.process import PluginFailure
     from agent.integrations.plugins.registrations import RegisteredProvider
     from agent.integrations.plugins.shelf import ShelvedPlugin
     from app.tui.app_context import AppContext
@@ -43,8 +43,8 @@ class DiskPlugins:
         return [self._row(each, around) for each in find(self.home, self.workspace)]
 
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
-        from agent.integrations.plugins.enabling import Agreement, enable, taken_names
-        from agent.integrations.plugins.problem import PluginError
+        from agent.integrations.plugins.files import PluginError
+        from agent.integrations.plugins.installing import Agreement, enable, taken_names
         from agent.integrations.plugins.shelf import find
 
         def found() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
@@ -65,20 +65,20 @@ class DiskPlugins:
         return f"{row.name} is enabled from the next session on.{wrong}"
 
     def disable(self, row: PluginRow) -> None:
-        from agent.integrations.plugins.enabling import withdraw
+        from agent.integrations.plugins.installing import withdraw
 
         withdraw(self.home, row.folder)
 
     def _around(self) -> PluginEnvironment:
         from agent.core.config.loader import load
-        from agent.integrations.plugins.enabling import PluginEnvironment
+        from agent.integrations.plugins.installing import PluginEnvironment
 
         loaded = load(self.home, dict(os.environ), self.workspace)
         return PluginEnvironment.of(self.home, self.workspace, loaded.environ, loaded.settings.sandbox.mode)
 
     def _row(self, each: ShelvedPlugin, around: PluginEnvironment) -> PluginRow:
-        from agent.integrations.plugins.differences import differences, lines_of
-        from agent.integrations.plugins.enabling import card
+        from agent.integrations.plugins.installing import card
+        from agent.integrations.plugins.shelf import differences, lines_of
         from app.tui.screens.plugins import PluginRow
 
         plugin = each.plugin
@@ -128,8 +128,7 @@ class DiskPlugins:
 
 def _seen(each: ShelvedPlugin) -> str:
     """One hash of all files as they are; empty where they cannot be read. Reads all of them."""
-    from agent.integrations.plugins.files import digest, hashes
-    from agent.integrations.plugins.problem import PluginError
+    from agent.integrations.plugins.files import PluginError, digest, hashes
 
     if each.plugin is None:
         return ""

@@ -13,7 +13,7 @@ from app.tui.conversation import active_conversation
 
 if TYPE_CHECKING:
     from agent.core.home import Home
-    from agent.knowledge.skills.discover import SkillSet
+    from agent.knowledge.skills.catalog import SkillSet
     from agent.knowledge.skills.scanner import SkillScan
     from agent.knowledge.skills.skill import Skill
     from app.tui.commands.skill_names import SkillNamesPort
@@ -28,7 +28,7 @@ class DiskShelf:
 
     def load(self) -> SkillSet:
         from agent.core.config.loader import load
-        from agent.integrations.plugins.skill_catalog import skill_catalog
+        from agent.integrations.plugins.shelf import skill_catalog
 
         settings = load(self.home, dict(os.environ), self.workspace).settings
         return skill_catalog(self.home, self.workspace, settings).load()

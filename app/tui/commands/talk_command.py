@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from app.tui.commands.command_kind import AppCommand
 
 if TYPE_CHECKING:
-    from agent.integrations.senses.recording import Recording
+    from agent.integrations.senses.hearing import Recording
     from app.tui.app_context import AppContext
 
 

@@ -12,7 +12,7 @@ from app.tui.commands.command_kind import AppCommand
 from tools.senses.spoken import SentenceStream
 
 if TYPE_CHECKING:
-    from agent.integrations.senses.reading_aloud import ReadingAloud
+    from agent.integrations.senses.speaking import ReadingAloud
     from app.tui.app_context import AppContext
 
 
@@ -64,7 +64,7 @@ async def _voice(app: AppContext, wanted: str) -> None:
     plays, problem = await asyncio.to_thread(_ready, app)
     if problem:
         raise HermesError(problem)
-    from agent.integrations.senses.reading_aloud import ReadingAloud
+    from agent.integrations.senses.speaking import ReadingAloud
 
     reading = ReadingAloud(plays, os.environ.get("PATH", ""), app.complain)
     app.bridge.listeners.append(AnswersAloud(reading))
@@ -75,7 +75,7 @@ def _ready(app: AppContext) -> tuple[tuple[str, ...], str]:
     """The command that plays sound, or why nothing can be read. Reads the settings."""
     from agent.core.config.loader import load
     from agent.core.home import Home
-    from agent.integrations.senses.reading_aloud import missing, player
+    from agent.integrations.senses.speaking import missing, player
 
     environ = dict(os.environ)
     own = load(Home.locate(environ), environ, app.message_sender.workspace).settings.speech.player

@@ -94,7 +94,7 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
 
 def _compaction(node: Node, before: Sequence[Node]) -> NoticeItem:
     """The line of a compaction, with what the model reads since then behind it."""
-    from agent.knowledge.context.fold import folded_into
+    from agent.knowledge.context.message_history import folded_into
 
     return NoticeItem("compaction", clean(node.content), clean(folded_into(node, before)))
 

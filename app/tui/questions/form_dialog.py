@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.core.event_data import FormReply
-from agent.integrations.mcp.forms import filled_form
+from agent.integrations.mcp.server_requests import filled_form
 from agent.integrations.server_events import FormAsked
 from app.tui.screens.choices import Choices
 from app.tui.screens.dialog import Dialog, Hints
@@ -25,7 +25,7 @@ from app.tui.screens.wording import LINE_CHARS, line, words
 from widgets.rows.reader import Reader
 
 if TYPE_CHECKING:
-    from agent.integrations.mcp.forms import FormField
+    from agent.integrations.mcp.server_requests import FormField
 
 SEND, DECLINE = "Send it", "Decline"
 UNCHOSEN = "–"

@@ -9,7 +9,7 @@ from agent.integrations.server_events import FormAsked
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
 
 if TYPE_CHECKING:
-    from agent.integrations.mcp.forms import FormField
+    from agent.integrations.mcp.server_requests import FormField
     from app.tui.screens.dialog import Dialog
 
 NO = "!"
@@ -17,7 +17,7 @@ NO = "!"
 
 
 async def _plain(request: FormAsked, terminal: PlainTerminal) -> FormReply:
-    from agent.integrations.mcp.forms import filled_form
+    from agent.integrations.mcp.server_requests import filled_form
 
     terminal.say(f"\n◆ The MCP server {request.server} asks you: {request.message}")
     texts: dict[str, str] = {}

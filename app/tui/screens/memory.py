@@ -15,9 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
-from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError, usage
-from agent.knowledge.memory.files import MemoryFileError
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin, usage
 from agent.knowledge.memory.scopes import SCOPES
 from agent.knowledge.memory.service import vetted
 from app.tui.screens.confirm import TextDialog

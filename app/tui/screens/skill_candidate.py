@@ -19,7 +19,7 @@ from tools.text.safe_text import reveal
 from tools.text.words import plural
 
 if TYPE_CHECKING:
-    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.hub.opening import Candidate
 
 
 class CandidateScreen(ClosableModal[bool]):

@@ -23,7 +23,7 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.hub.opening import Candidate
     from agent.knowledge.skills.hub.service import SearchResult
     from agent.knowledge.skills.hub.source import SkillOffer
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.knowledge.skills.hub.quarantine import Candidate
+    from agent.knowledge.skills.hub.opening import Candidate
     from agent.knowledge.skills.scanner import SkillScan
 
 MOST_FINDINGS = 40

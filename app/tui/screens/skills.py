@@ -23,7 +23,7 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
-    from agent.knowledge.skills.discover import SkillSet
+    from agent.knowledge.skills.catalog import SkillSet
     from agent.knowledge.skills.scanner import SkillFinding, SkillScan
     from agent.knowledge.skills.skill import Skill
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.knowledge.skills.discover import BUNDLED
+from agent.knowledge.skills.catalog import BUNDLED
 from app.main import main
 from tests.support.skills import write_skill
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.errors import HermesError
-from agent.integrations.senses.recording import Recording, RecordingError, mended, recorder
+from agent.integrations.senses.hearing import Recording, RecordingError, mended, recorder
 from agent.session.wiring.outside_services import begin_dictation
 from tests.app.tui.skin_stage import dressed, running
 from tests.support.services import KEYS, Services

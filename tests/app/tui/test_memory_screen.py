@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agent.knowledge.memory.entries import MemoryOperation
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.files import MemoryOperation, Origin
 from agent.knowledge.memory.scopes import Scope
 from agent.knowledge.memory.service import MemoryFiles
 from app.tui.screens import dialog as dialogs

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.core.home import Home
-from agent.integrations.plugins.problem import PluginError
+from agent.integrations.plugins.files import PluginError
 from agent.integrations.plugins.shelf import find
 from app.tui.commands.plugins_command import DiskPlugins
 from app.tui.screens import dialog as dialogs

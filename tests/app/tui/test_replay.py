@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.store.nodes import Node
-from agent.knowledge.context.fold import ContextFold
+from agent.knowledge.context.message_history import ContextFold
 from app.tui.conversation.replay import CUT_OFF, call_in_full, newest_first
 from tools.registry import Registry
 from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, ReasoningItem, UserItem

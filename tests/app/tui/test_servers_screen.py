@@ -13,9 +13,8 @@ from textual.widgets import Input
 
 from agent.core.event_data import FormReply
 from agent.errors import HermesError
-from agent.integrations.mcp.forms import form_fields
-from agent.integrations.mcp.health import Health
-from agent.integrations.mcp.server_state import ServerState, ToolState
+from agent.integrations.mcp.server_requests import form_fields
+from agent.integrations.mcp.server_state import Health, ServerState, ToolState
 from agent.integrations.server_events import FormAsked, ServerLogged
 from app.tui.questions.form_dialog import FormDialog
 from app.tui.questions.form_question import QUESTION

@@ -12,8 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.core.home import Home
-from agent.knowledge.skills.hub.opening import SkillSources, SourcePlace
-from agent.knowledge.skills.hub.quarantine import Candidate
+from agent.knowledge.skills.hub.opening import Candidate, SkillSources, SourcePlace
 from agent.knowledge.skills.hub.service import SearchResult, SkillHub
 from agent.knowledge.skills.hub.source import SkillOffer
 from app.tui.commands.skill_market import HubMarket

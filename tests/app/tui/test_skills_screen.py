@@ -38,8 +38,7 @@ class OwnShelf(DiskShelf):
     def load(self) -> Any:
         from dataclasses import replace
 
-        from agent.knowledge.skills.catalog import skill_catalog
-        from agent.knowledge.skills.discover import SkillIndex
+        from agent.knowledge.skills.catalog import SkillIndex, skill_catalog
 
         settings = load(self.home, {}, self.workspace).settings
         catalog = skill_catalog(self.home, self.workspace, settings)

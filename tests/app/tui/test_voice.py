@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import AssistantMessageAdded, TextAdded, TurnEnded, TurnStarted
-from agent.integrations.senses.reading_aloud import ReadingAloud, missing, player
+from agent.integrations.senses.speaking import ReadingAloud, missing, player
 from app.tui.commands.voice_command import AnswersAloud
 
 

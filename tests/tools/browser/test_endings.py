@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent.integrations.browser.local import LocalBrowser
-from agent.integrations.browser.remote import open_browserbase
+from agent.integrations.browser.service import open_browserbase
 from tests.support.browser_stage import MISSING, Asked, BrowserStage, Reply, Site
 from tests.support.waiting import PATIENCE
 from tools.browser.actions import KeepProfile

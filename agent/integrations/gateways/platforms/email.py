@@ -40,9 +40,9 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    file_kind,
 )
 from agent.integrations.gateways.markup import translated
-from agent.integrations.gateways.media import file_kind
 
 SECONDS = 30.0
 """An answer of a server takes at most."""

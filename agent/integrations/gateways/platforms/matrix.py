@@ -31,11 +31,12 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    bounded,
+    file_kind,
+    http_client,
 )
-from agent.integrations.gateways.http import bounded, http_client
-from agent.integrations.gateways.kept_place import keep_place, kept_place
 from agent.integrations.gateways.markup import translated
-from agent.integrations.gateways.media import file_kind
+from agent.integrations.gateways.people import keep_place, kept_place
 
 log = logging.getLogger(__name__)
 

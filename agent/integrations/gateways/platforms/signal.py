@@ -30,10 +30,12 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    http_client,
+    json_call,
+    talking,
 )
-from agent.integrations.gateways.http import http_client, json_call, talking
-from agent.integrations.gateways.kept_place import keep_place, kept_place
 from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.people import keep_place, kept_place
 
 DAEMON = "http://127.0.0.1:8080"
 GROUP = "group:"

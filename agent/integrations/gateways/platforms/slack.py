@@ -26,10 +26,12 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    bounded,
+    file_kind,
+    http_client,
+    require_host,
 )
-from agent.integrations.gateways.http import bounded, http_client
 from agent.integrations.gateways.markup import translated
-from agent.integrations.gateways.media import file_kind, require_host
 
 if TYPE_CHECKING:
     from slack_sdk.socket_mode.request import SocketModeRequest

@@ -25,8 +25,10 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    bounded,
+    http_client,
+    json_call,
 )
-from agent.integrations.gateways.http import bounded, http_client, json_call
 from agent.integrations.gateways.markup import translated
 
 if TYPE_CHECKING:

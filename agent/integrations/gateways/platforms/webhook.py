@@ -32,8 +32,9 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    http_client,
+    json_call,
 )
-from agent.integrations.gateways.http import http_client, json_call
 
 LIMITS = PlatformLimits(
     text=20_000,

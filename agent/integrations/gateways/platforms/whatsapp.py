@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from agent.errors import ConfigError
 from agent.integrations.gateways.adapter import (
+    ANSWER,
     Adapter,
     BadCredentialsError,
     CallAnswer,
@@ -32,10 +33,13 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
+    bounded,
+    file_kind,
+    http_client,
+    require_host,
+    talking,
 )
-from agent.integrations.gateways.http import ANSWER, bounded, http_client, talking
 from agent.integrations.gateways.markup import translated
-from agent.integrations.gateways.media import file_kind, require_host
 
 if TYPE_CHECKING:
     import httpx2

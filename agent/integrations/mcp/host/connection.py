@@ -5,34 +5,89 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import mcp_types as types
 from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
+from agent.integrations.mcp.catalog import FAULT, MOST_TOOLS
 from agent.integrations.mcp.host import results
-from agent.integrations.mcp.host.calling import call_as_task, tools_run_as_tasks, with_addresses
-from agent.integrations.mcp.host.confined import own_places, wrapped
-from agent.integrations.mcp.host.faults import CallFaultError, words
-from agent.integrations.mcp.host.listing import ListingFilter
-from agent.integrations.mcp.host.stdio import LARGEST_MESSAGE, Complaints, resolved_command, stdio_streams
-from agent.integrations.mcp.host.web import http_client
+from agent.integrations.mcp.host.results import (
+    CallFaultError,
+    ListingFilter,
+    call_as_task,
+    tools_run_as_tasks,
+    with_addresses,
+    words,
+)
+from agent.integrations.mcp.host.stdio import (
+    LARGEST_MESSAGE,
+    Complaints,
+    own_places,
+    resolved_command,
+    stdio_streams,
+    wrapped,
+)
 from agent.integrations.mcp.launch import ServerLaunch
-from agent.integrations.mcp.log_pace import LogPace
-from agent.integrations.mcp.tool_definition import FAULT, MOST_TOOLS
+from agent.integrations.mcp.server import LogPace
 from agent.model.tool_schemas import sound
 
 if TYPE_CHECKING:
-    import httpx2
-
     from agent.integrations.mcp.host.oauth import SignInProvider
+
+
+_STREAM = "text/event-stream"
+
+
+class TooLargeError(httpx2.HTTPError):
+    """An answer had more bytes than a message may have."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count = 0
+        async for chunk in self._inner:
+            count += len(chunk)
+            if count > LARGEST_MESSAGE:
+                raise TooLargeError(f"it sent a message of more than {LARGEST_MESSAGE // 1_000_000} MB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Streams of events have their limit per event; everything else has it as a whole."""
+    if not response.headers.get("content-type", "").startswith(_STREAM):
+        response.stream = _Bounded(response.stream)
+
+
+def http_client(
+    headers: Mapping[str, str] | None = None,
+    timeout: Any = None,
+    auth: Any = None,
+    *,
+    reading: float = 300.0,
+) -> httpx2.AsyncClient:
+    """A client for one server. `reading` are the seconds without a byte that it waits."""
+    return httpx2.AsyncClient(
+        headers=dict(headers or {}),
+        timeout=timeout or httpx2.Timeout(30.0, read=reading),
+        auth=auth,
+        event_hooks={"response": [_bound]},
+    )
+
 
 Tell = Callable[[str, dict[str, Any]], None]
 """Takes an event by its name."""

@@ -12,8 +12,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from agent.integrations.mcp.frames import packed, read_frame
-from agent.integrations.mcp.launch import ServerLaunch
+from agent.integrations.mcp.launch import ServerLaunch, packed, read_frame
 from tools.kit.children import FrameError
 
 _TURNS = 5
@@ -87,7 +86,7 @@ class _Host:
             await self._connection.close()
 
     async def _carry_out(self, number: int, method: str, arguments: Mapping[str, Any]) -> None:
-        from agent.integrations.mcp.host.faults import CallFaultError, words
+        from agent.integrations.mcp.host.results import CallFaultError, words
 
         try:
             value = await self._called(number, method, arguments)
@@ -110,7 +109,7 @@ class _Host:
 
     async def _called(self, number: int, method: str, arguments: Mapping[str, Any]) -> Any:
         from agent.integrations.mcp.host.connection import ServerConnection
-        from agent.integrations.mcp.host.faults import CallFaultError
+        from agent.integrations.mcp.host.results import CallFaultError
 
         if method in ("ping", "warm_up"):
             return {}
@@ -155,7 +154,7 @@ class _Host:
         self._send({"event": event, **fields})
 
     async def _ask(self, kind: str, params: Any) -> Any:
-        from agent.integrations.mcp.host.faults import CallFaultError
+        from agent.integrations.mcp.host.results import CallFaultError
 
         number = next(self._numbers)
         future = self._asked[number] = asyncio.get_running_loop().create_future()

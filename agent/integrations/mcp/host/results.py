@@ -6,17 +6,31 @@ what crosses to Hermes is small.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
 import json
 import mimetypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import mcp_types as types
+from mcp import Client
+from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, methods
+from mcp_types.jsonrpc import URL_ELICITATION_REQUIRED
+from pydantic import ValidationError
+
+from agent.integrations.mcp.catalog import FAULT, SCALARS
+from agent.model.tool_schemas import sound
 from tools.text.safe_text import clean
+from tools.text.words import one_line
 
 _DEEPEST = 100
 """Levels of data that are read."""
@@ -149,3 +163,297 @@ def _write(data: bytes, ending: str, files: Path) -> Path:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
     return path
+
+
+LONGEST = 600
+_FORGOTTEN = (INVALID_REQUEST, "Session terminated")
+"""What the package makes of a session that the server answers with 404."""
+
+
+class CallFaultError(Exception):
+    """Something a server was asked failed. The text is a clause after its name."""
+
+    def __init__(
+        self, text: str, *, gone: bool = False, sign_in: bool = False, forgotten: bool = False
+    ) -> None:
+        super().__init__(text)
+        self.forgotten = forgotten
+        """Whether the server no longer knows the session, so that nothing was done."""
+        self.gone = gone
+        """Whether the server is no longer there."""
+        self.sign_in = sign_in
+        """Whether a person has to sign in first."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"text": str(self), "gone": self.gone, "sign_in": self.sign_in}
+
+
+class SignInNeededError(Exception):
+    """A person has to sign in, and nobody is there who could."""
+
+
+def words(error: BaseException) -> CallFaultError:
+    """An error of the package as a fault."""
+    inner = _innermost(error)
+    match inner:
+        case CallFaultError():
+            return inner
+        case SignInNeededError():
+            return CallFaultError("it asks for a sign-in", sign_in=True)
+        case OAuthFlowError() | OAuthRegistrationError() | OAuthTokenError():
+            return CallFaultError(f"signing in failed: {_oauth_words(str(inner))}")
+        case MCPError() if (inner.code, inner.error.message) == _FORGOTTEN:
+            return CallFaultError("it has forgotten the session", gone=True, forgotten=True)
+        case MCPError() if inner.code == CONNECTION_CLOSED:
+            return CallFaultError(f"the connection ended: {_short(inner)}", gone=True)
+        case MCPError():
+            return CallFaultError(f"it answered with error {inner.code}: {_short(inner)}")
+        case httpx2.HTTPStatusError():
+            return CallFaultError(f"it answered with HTTP {inner.response.status_code}")
+        case httpx2.TimeoutException() | TimeoutError():
+            return CallFaultError("it did not answer in time", gone=True)
+        case httpx2.ConnectError():
+            return CallFaultError(f"it cannot be reached ({_short(inner)})", gone=True)
+        case httpx2.HTTPError():
+            return CallFaultError(_short(inner) or type(inner).__name__, gone=True)
+        case OSError():
+            return CallFaultError(f"it cannot be started: {inner.strerror or _short(inner)}", gone=True)
+        case ValueError():
+            return CallFaultError(f"it answered with what is no valid answer ({_short(inner, 200)})")
+        case _:
+            return CallFaultError(f"{type(inner).__name__}: {_short(inner)}".rstrip(": "))
+
+
+def _oauth_words(text: str) -> str:
+    """What a server said in a refusal, in words where it is the JSON that the protocol asks for."""
+    start = text.find("{")
+    try:
+        said = json.loads(text[start:]) if start >= 0 else None
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict) or not isinstance(said.get("error"), str):
+        return _short(Exception(text), 300)
+    described = said.get("error_description")
+    more = f" ({described})" if isinstance(described, str) and described else ""
+    return _short(Exception(f"{text[:start]}{said['error']}{more}"), 300)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The first error of a group, however deep."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return error
+
+
+def _short(error: BaseException, limit: int = LONGEST) -> str:
+    return one_line(str(error))[:limit].rstrip(".")
+
+
+Ask = Callable[[str, Any], Awaitable[Any]]
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+MOST_ADDRESSES = 5
+"""Addresses that one call may ask a person to open."""
+KEPT_FOR = 3_600_000
+"""Milliseconds a server is asked to keep a task."""
+_PACE = (0.2, 5.0)
+"""Seconds between two looks at a task, at least and at most."""
+
+
+def tools_run_as_tasks(client: Client, tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Which of the tools in a list can only be called as a task."""
+    if client.server_capabilities.tasks is None:
+        return frozenset()
+    wanted = [tool for tool in tools if (tool.get("execution") or {}).get("taskSupport") == "required"]
+    return frozenset(str(tool.get("name")) for tool in wanted)
+
+
+async def with_addresses(call: Callable[[], Awaitable[Any]], ask: Ask) -> Any:
+    """Call; where the server wants addresses opened first, have that done and call once more."""
+    try:
+        return await call()
+    except MCPError as error:
+        if error.code != URL_ELICITATION_REQUIRED:
+            raise
+        wanted = _addresses(error)
+    for each in wanted:
+        answer = await ask("elicit", {**each, "mode": "url"})
+        if answer.get("action") != "accept":
+            raise CallFaultError("it wants an address to be opened first, and nobody did that")
+    return await call()
+
+
+async def call_as_task(
+    client: Client, name: str, arguments: Mapping[str, Any], told_of: Progress
+) -> dict[str, Any]:
+    """Call a tool that works as a task, and wait for its result. Cancelling cancels the task."""
+    # The package's own check of answers does not know tasks.
+    send = client.session._dispatcher.send_raw_request
+    params = {"name": name, "arguments": dict(arguments), "task": {"ttl": KEPT_FOR}}
+    started = types.CreateTaskResult.model_validate(await send("tools/call", params, {}), by_name=False)
+    task = started.task
+    watching = asyncio.create_task(_watch(client, task, told_of))
+    try:
+        # The answer comes when the task has ended, and questions of the task on the way.
+        return dict(await send("tasks/result", {"taskId": task.task_id}, {}))
+    except asyncio.CancelledError:
+        with suppress(Exception):
+            async with asyncio.timeout(1.0):
+                await send("tasks/cancel", {"taskId": task.task_id}, {})
+        raise
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _watch(client: Client, task: types.Task, told_of: Progress) -> None:
+    """Tell what a task says of itself, until it is cancelled."""
+    request = types.GetTaskRequest(params=types.GetTaskRequestParams(task_id=task.task_id))
+    said, count = "", 0
+    while True:
+        least, most = _PACE
+        await asyncio.sleep(min(max((task.poll_interval or 1_000) / 1_000, least), most))
+        try:
+            task = await client.session.send_request(request, types.GetTaskResult)
+        except MCPError:
+            return
+        if task.status_message and task.status_message != said:
+            said, count = task.status_message, count + 1
+            await told_of(count, None, said)
+
+
+def _addresses(error: MCPError) -> list[dict[str, Any]]:
+    """The addresses an error asks for. Raises `CallFaultError` where it names none."""
+    data = error.error.data
+    listed = data.get("elicitations") if isinstance(data, Mapping) else None
+    found = [dict(each) for each in listed or [] if isinstance(each, Mapping) and each.get("url")]
+    if not found or len(found) > MOST_ADDRESSES:
+        raise CallFaultError("it wants addresses to be opened first, and does not say which")
+    return found
+
+
+LAST_WITH_HANDSHAKE = "2025-11-25"
+_METHOD = "tools/list"
+_CALL = "tools/call"
+_LONGEST_PART = 20_000
+"""Characters shown of a part of a kind that is not known."""
+_MOST_PARTS = 1_000
+
+
+class ListingFilter:
+    """Stands before the package's own check of lists. `refused` are the tools taken out of the last ones,
+    `schemas` those of the others by their names, as the server listed them."""
+
+    def __init__(self) -> None:
+        self.refused: list[dict[str, Any]] = []
+        self.schemas: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Forget the last list."""
+        self.refused.clear()
+        self.schemas.clear()
+
+    def put_before(self, client: Client) -> None:
+        """Look at lists of this client from now on."""
+        # The package has no place for that; what it hands on is the plain answer of the server.
+        dispatcher = client.session._dispatcher
+        send = dispatcher.send_raw_request
+
+        async def filtered(method: str, *arguments: Any, **named: Any) -> dict[str, Any]:
+            raw = await send(method, *arguments, **named)
+            if client.protocol_version > LAST_WITH_HANDSHAKE:
+                # A result that does not say what it is counts as complete, by the protocol.
+                raw = {"resultType": "complete", **raw}
+            match method:
+                case "tools/list":
+                    return self._without_faulty(raw, client.protocol_version)
+                case "tools/call":
+                    return readable_result(raw, client.protocol_version)
+            return raw
+
+        dispatcher.send_raw_request = filtered  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _without_faulty(self, raw: dict[str, Any], version: str) -> dict[str, Any]:
+        tools = raw.get("tools")
+        if not isinstance(tools, list):
+            return raw
+        kept = []
+        for tool in tools:
+            if isinstance(tool, Mapping) and isinstance(schema := tool.get("inputSchema", {}), Mapping):
+                self.schemas.setdefault(str(tool.get("name")), schema)
+                tool = {**tool, "inputSchema": _readable_schema(schema)}
+            if reason := _why(raw, [tool], version):
+                name = tool.get("name") if isinstance(tool, Mapping) else ""
+                self.refused.append({"name": name, FAULT: reason})
+            else:
+                kept.append(tool)
+        return {**raw, "tools": kept}
+
+
+def _readable_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema as the package takes it; one that is for no object stays, and is refused."""
+    try:
+        return schema if schema.get("type") in SCALARS else sound(schema)
+    except RecursionError:
+        return schema
+
+
+def _why(raw: Mapping[str, Any], tools: Sequence[Any], version: str) -> str:
+    """Why a list with these tools is refused, as a clause; empty if it is not."""
+    try:
+        methods.validate_server_result(_METHOD, version, {**raw, "tools": tools})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][2:]) or "description"
+        return f"its {where} is wrong ({first['msg'][:120]})"
+    except KeyError:
+        return ""
+    return ""
+
+
+def readable_result(raw: dict[str, Any], version: str) -> dict[str, Any]:
+    """A result of a call as the package takes it; as it came where it is right, or no result at all. Pure."""
+    if _is_result(raw, version) or "task" in raw:
+        return raw
+    content = raw.get("content", raw.get("toolResult"))
+    if content is not None and not isinstance(content, str | Mapping | list):
+        return raw
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    data = raw.get("structuredContent")
+    if data is not None and not isinstance(data, Mapping):
+        data = {"result": data}
+    return {
+        **({"resultType": raw["resultType"]} if "resultType" in raw else {}),
+        "content": [_readable_part(part, version) for part in parts[:_MOST_PARTS]],
+        **({"structuredContent": data} if data is not None else {}),
+        "isError": raw.get("isError") is True,
+    }
+
+
+def _readable_part(part: Any, version: str) -> Any:
+    """One part of a result as the package takes it."""
+    if _is_result({"content": [part]}, version):
+        return part
+    if isinstance(part, Mapping):
+        kind, data = part.get("type"), part.get("data")
+        if kind in ("image", "audio") and isinstance(data, str):
+            media = part.get("mimeType")
+            kept = {"type": kind, "data": data, "mimeType": media if isinstance(media, str) else f"{kind}/*"}
+            if _is_result({"content": [kept]}, version):
+                return kept
+        if isinstance(part.get("text"), str):
+            return {"type": "text", "text": part["text"]}
+    text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
+    if len(text) > _LONGEST_PART:
+        text = f"{text[:_LONGEST_PART]} [… {len(text) - _LONGEST_PART:,} characters left out]"
+    return {"type": "text", "text": text}
+
+
+def _is_result(raw: Mapping[str, Any], version: str) -> bool:
+    try:
+        methods.validate_server_result(_CALL, version, {"resultType": "complete", **raw})
+    except ValidationError:
+        return False
+    except KeyError:
+        return True
+    return True

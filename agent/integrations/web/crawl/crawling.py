@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import os
 import re
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from agent.core.net.door import AddressError, DoorAnswer, DoorError, DoorRequest, WebAddress, web_address
-from agent.errors import HermesError
-from agent.integrations.web.crawl.log import CrawledPage, CrawlLog
-from agent.integrations.web.crawl.robots import Robots, read_robots, read_sitemaps
+from agent.errors import ExitCode, HermesError
 from agent.integrations.web.extracting import PageError, fetch_page, save
-from agent.integrations.web.gate import CallGate, same_site
-from agent.integrations.web.services import WebServices
+from agent.integrations.web.services import CallGate, WebServices, same_site
 from tools.kit.files import write_atomically
 from tools.results import DeniedError
 from tools.services.actions import Fetch
@@ -26,6 +26,170 @@ from tools.services.web_reader import CrawlOrder
 from tools.text.outside_text import fenced
 from tools.text.safe_text import clean
 from tools.text.words import one_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawledPage:
+    """One address that was dealt with."""
+
+    url: str
+    depth: int
+    file: str = ""
+    """Its text, below the folder of the crawl; empty where there is none."""
+    title: str = ""
+    characters: int = 0
+    size: int = 0
+    """Bytes that came in."""
+    digest: str = ""
+    """Of its text, by which copies are told."""
+    why: str = ""
+    """Why there is no text."""
+    links: Sequence[str] = field(default=(), repr=False)
+    """Where it leads to, as far as that may be followed."""
+
+
+class CrawlLog:
+    """The file `crawl.jsonl` of a folder. Blocks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / "crawl.jsonl"
+
+    def read(self) -> tuple[list[CrawledPage], bool]:
+        """The pages so far, and whether the crawl is complete. A line that was cut off does not count."""
+        pages: list[CrawledPage] = []
+        is_complete = False
+        for data in self._lines():
+            if data.get("complete"):
+                is_complete = True
+            else:
+                try:
+                    pages.append(CrawledPage(**data))
+                except TypeError:
+                    continue
+        return pages, is_complete
+
+    def add(self, page: CrawledPage) -> None:
+        """Write a page down. Raises `OSError`."""
+        self._write(asdict(page))
+
+    def end(self) -> None:
+        """Write down that nothing is left."""
+        self._write({"complete": True})
+
+    def begin_anew(self) -> None:
+        """Forget what was."""
+        self._path.unlink(missing_ok=True)
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        try:
+            text = self._path.read_text("utf-8", "replace")
+        except FileNotFoundError:
+            return
+        for line in text.splitlines():
+            try:
+                data = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(data, dict):
+                yield data
+
+    def _write(self, data: dict[str, object]) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        line = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        opened = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            # What was cut off before ends here, so that it spoils no line after it.
+            if os.fstat(opened).st_size and not self._ends():
+                line = b"\n" + line
+            os.write(opened, line)
+        finally:
+            os.close(opened)
+
+    def _ends(self) -> bool:
+        with self._path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+
+ROBOT = "hermes-tui"
+LEAST_PAUSE, MOST_PAUSE = 1.0, 10.0
+"""Seconds between two requests to a host."""
+MOST_SITEMAPS = 5
+MOST_PLACES = 5_000
+_LOC = re.compile(r"<(?:\w+:)?loc>\s*(?:<!\[CDATA\[)?\s*([^<\]\s]{1,2000})", re.IGNORECASE)
+
+Get = Callable[[str], Awaitable[DoorAnswer]]
+
+
+class RobotsError(HermesError):
+    """A site that says nothing about robots, so that nothing is fetched."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """The rules of one host. `rules` None: it has none, and everything may be fetched."""
+
+    rules: Any = None
+
+    def lets(self, url: str) -> bool:
+        """Whether an address may be fetched."""
+        return self.rules is None or bool(self.rules.can_fetch(url, ROBOT))
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two requests."""
+        wanted = None if self.rules is None else self.rules.crawl_delay(ROBOT)
+        return min(MOST_PAUSE, max(LEAST_PAUSE, float(wanted or 0)))
+
+    @property
+    def sitemaps(self) -> list[str]:
+        return [] if self.rules is None else list(self.rules.sitemaps)[:MOST_SITEMAPS]
+
+
+async def read_robots(origin: str, get: Get) -> Robots:
+    """The rules at `origin`. Raises `RobotsError` where they cannot be read: then nothing may be fetched."""
+    try:
+        answer = await get(f"{origin}/robots.txt")
+    except DoorError as error:
+        if error.kind in ("address", "secret"):
+            raise
+        raise RobotsError(
+            f"The robots.txt of {origin} cannot be read, so nothing is fetched there: {error}"
+        ) from error
+    if answer.status >= 500:
+        raise RobotsError(
+            f"The robots.txt of {origin} cannot be read (status {answer.status}), so nothing is fetched "
+            "there; try again later."
+        )
+    if answer.status != 200:
+        return Robots()
+    from protego import Protego
+
+    return Robots(Protego.parse(answer.body[:500_000].decode("utf-8", "replace")))
+
+
+async def read_sitemaps(origin: str, robots: Robots, get: Get) -> list[str]:
+    """Addresses of pages that the site lists; none where it lists none."""
+    left = robots.sitemaps or [f"{origin}/sitemap.xml"]
+    found: dict[str, None] = {}
+    for number, place in enumerate(left):
+        if number >= MOST_SITEMAPS or len(found) >= MOST_PLACES:
+            break
+        try:
+            answer = await get(place)
+        except HermesError:
+            continue
+        text = answer.body.decode("utf-8", "replace") if answer.status == 200 else ""
+        places = [each.replace("&amp;", "&") for each in _LOC.findall(text)[:MOST_PLACES]]
+        if "<sitemapindex" in text:
+            left += places
+        else:
+            found |= dict.fromkeys(places)
+    return list(found)[:MOST_PLACES]
+
 
 SUMMARY = 5_000
 """Characters of a summary, which are well below 2,000 tokens."""

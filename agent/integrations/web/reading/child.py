@@ -24,7 +24,7 @@ def main() -> None:
 
 def _answer(order: dict[str, object], data: bytes) -> dict[str, object]:
     from agent.integrations.web.reading.documents import read_document
-    from agent.integrations.web.reading.page import UnreadableError
+    from agent.integrations.web.reading.passages import UnreadableError
 
     try:
         page = read_document(

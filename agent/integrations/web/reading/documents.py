@@ -8,10 +8,9 @@ import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from agent.integrations.web.reading.charset import decode
-from agent.integrations.web.reading.html import read_html
+from agent.integrations.web.reading.html import decode, read_html
 from agent.integrations.web.reading.markdown import headings
-from agent.integrations.web.reading.page import ReadPage, UnreadableError
+from agent.integrations.web.reading.passages import ReadPage, UnreadableError
 
 MOST_PAGES = 2_000
 _MOST_ENTRIES = 200

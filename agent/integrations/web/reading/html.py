@@ -2,17 +2,309 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from agent.integrations.web.reading.code_blocks import CodeBlocks
-from agent.integrations.web.reading.hidden import drop_hidden
-from agent.integrations.web.reading.main_part import main_part
-from agent.integrations.web.reading.markdown import headings, whole_text, without_marks
-from agent.integrations.web.reading.page import ReadPage, UnreadableError
+import lxml.etree as etree
+
+from agent.integrations.web.reading.markdown import CodeBlocks, headings, whole_text, without_marks
+from agent.integrations.web.reading.passages import ReadPage, UnreadableError
+
+_STYLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?:px|pt|em|rem|%)?\s*(?:;|!|$)"
+    r"|opacity\s*:\s*0?\.?0+\s*(?:;|!|$)|text-indent\s*:\s*-\d{3,}|(?:left|top|right)\s*:\s*-\d{4,}"
+    r"|clip\s*:\s*rect\(\s*0|clip-path\s*:\s*inset\(\s*(?:50|100)%|transform\s*:\s*scale\(\s*0\s*\)",
+    re.IGNORECASE,
+)
+_NO_SIZE = re.compile(r"(?<![\w-])(?:max-)?(?:width|height)\s*:\s*[01](?:px)?\s*(?:;|!|$)", re.IGNORECASE)
+_CLIPPED = re.compile(r"overflow(?:-[xy])?\s*:\s*(?:hidden|clip)", re.IGNORECASE)
+_COLOUR = re.compile(r"(?<![\w-])color\s*:\s*([^;!]+)", re.IGNORECASE)
+_BACKGROUND = re.compile(r"background(?:-color)?\s*:\s*([^;!]+)", re.IGNORECASE)
+_RULES = re.compile(r"([^{}]{1,400})\{([^{}]{1,2000})\}")
+_SIMPLE = re.compile(r"\s*[A-Za-z0-9]*([.#][A-Za-z_][\w-]*)\s*")
+_TABS = re.compile(
+    r"(?:^|[\s_-])(?:tab|tabs|tabbed|tabpanel|accordion|collapse|collapsible|dropdown-content|details)"
+)
+_NAMED = {"white": "ffffff", "black": "000000", "red": "ff0000", "transparent": "transparent"}
+_MOST_RULES = 5_000
+_WITHOUT_TEXT = frozenset(
+    ["script", "style", "noscript", "template", "head", "title", "meta", "link", "svg", "iframe"]
+)
+_ZERO_SIZE = ["sr-only", "visually-hidden", "visuallyhidden", "screen-reader-text", "screenreader-only"]
+
+
+def drop_hidden(root: Any) -> tuple[int, int]:
+    """Take out of the tree `root` what is hidden; the pieces and characters of it.
+
+    Tags without text of their own (scripts, styles) are taken out uncounted.
+    """
+    hiding = _hiding_names(root)
+    gone: list[tuple[Any, bool]] = []
+    for element in root.iter():
+        if element.tag is etree.Comment:
+            gone.append((element, bool((element.text or "").strip()) and not _is_condition(element.text)))
+        elif not isinstance(element.tag, str):
+            gone.append((element, False))
+        elif element.tag in _WITHOUT_TEXT:
+            if element.tag not in ("head", "title", "noscript"):
+                gone.append((element, False))
+        elif _is_hidden(element, hiding):
+            gone.append((element, True))
+    pieces = characters = 0
+    for element, counts in gone:
+        if element.getparent() is None or not _is_below(element, root):
+            continue
+        if counts:
+            text = element.text if element.tag is etree.Comment else "".join(_texts(element))
+            length = len(" ".join((text or "").split()))
+            pieces += bool(length)
+            characters += length
+        _remove(element)
+    return pieces, characters
+
+
+def _texts(element: Any) -> Any:
+    for each in element.iter():
+        if isinstance(each.tag, str) and each.tag not in ("script", "style"):
+            yield each.text or ""
+        if each is not element:
+            yield each.tail or ""
+
+
+def _is_condition(text: str | None) -> bool:
+    return (text or "").lstrip().startswith("[if ")
+
+
+def _is_below(element: Any, root: Any) -> bool:
+    while element is not None:
+        if element is root:
+            return True
+        element = element.getparent()
+    return False
+
+
+def _is_hidden(element: Any, hiding: frozenset[str]) -> bool:
+    if element.tag in ("html", "body"):
+        return False
+    given = element.attrib
+    classes = (given.get("class") or "").lower()
+    names = classes.split()
+    style = given.get("style") or ""
+    is_folded = (
+        ("hidden" in given and given["hidden"] != "until-found")
+        or ("display" in style.lower() and re.search(r"display\s*:\s*none", style, re.IGNORECASE) is not None)
+        or any(f".{name}" in hiding for name in names)
+        or f"#{given.get('id')}" in hiding
+    )
+    if is_folded:
+        return not (given.get("role") == "tabpanel" or _TABS.search(classes) is not None)
+    if any(name in _ZERO_SIZE for name in names):
+        return True
+    if style and (_STYLE.search(style) or _is_tiny(style) or _is_invisible(element, style)):
+        return True
+    return element.tag == "input" and given.get("type") == "hidden"
+
+
+def _is_tiny(style: str) -> bool:
+    return _NO_SIZE.search(style) is not None and _CLIPPED.search(style) is not None
+
+
+def _is_invisible(element: Any, style: str) -> bool:
+    """Whether text has the colour of what it stands on; a page without a colour is white."""
+    found = _COLOUR.search(style)
+    if found is None:
+        return False
+    colour = _colour(found[1])
+    if colour == "transparent":
+        return True
+    while element is not None:
+        if behind := _BACKGROUND.search(element.get("style") or ""):
+            return _colour(behind[1]) == colour
+        if element.get("bgcolor"):
+            return _colour(element.get("bgcolor")) == colour
+        if element.get("class") and element.tag not in ("p", "span", "font", "b", "i", "em", "a"):
+            return False  # a style sheet may give it any ground
+        element = element.getparent()
+    return colour == "ffffff"
+
+
+def _colour(text: str) -> str:
+    word = text.strip().lower().split("!")[0].strip()
+    if match := re.match(r"rgba?\(\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)(?:[\s,/]+([\d.]+))?", word):
+        if match[4] is not None and float(match[4].rstrip(".") or 0) == 0:
+            return "transparent"
+        return "".join(f"{min(255, int(match[n])):02x}" for n in (1, 2, 3))
+    word = word.split()[0].lstrip("#") if word else ""
+    if len(word) == 3 and re.fullmatch(r"[0-9a-f]{3}", word):
+        word = "".join(each * 2 for each in word)
+    return _NAMED.get(word, word)
+
+
+def _hiding_names(root: Any) -> frozenset[str]:
+    """Classes and ids that a style sheet of the page itself hides, as far as single names do."""
+    found: set[str] = set()
+    count = 0
+    for sheet in root.iter("style"):
+        if "media" in sheet.attrib and "screen" not in sheet.get("media") and "all" not in sheet.get("media"):
+            continue
+        text = re.sub(
+            r"/\*.*?\*/|@media[^{]*print[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}",
+            "",
+            sheet.text or "",
+            flags=re.DOTALL,
+        )
+        for match in _RULES.finditer(text):
+            count += 1
+            if count > _MOST_RULES:
+                return frozenset(found)
+            if re.search(r"display\s*:\s*none|visibility\s*:\s*hidden", match[2], re.IGNORECASE):
+                for each in match[1].split(","):
+                    if name := _SIMPLE.fullmatch(each):
+                        found.add(name[1] if name[1].startswith("#") else name[1].lower())
+    return frozenset(found)
+
+
+def _remove(element: Any) -> None:
+    """Take an element out and leave the text behind it."""
+    parent = element.getparent()
+    if tail := element.tail:
+        before = element.getprevious()
+        if before is None:
+            parent.text = (parent.text or "") + tail
+        else:
+            before.tail = (before.tail or "") + tail
+    parent.remove(element)
+
+
+_PLACES = (
+    "//main",
+    "//*[@role='main']",
+    "//*[contains(concat(' ', @class, ' '), ' markdown-body ')]",
+    "//div[contains(concat(' ', @class, ' '), ' md-content ')]",
+    "//div[contains(concat(' ', @class, ' '), ' theme-doc-markdown ')]",
+    "//div[contains(concat(' ', @class, ' '), ' rst-content ')]",
+    "//div[contains(concat(' ', @class, ' '), ' bodywrapper ')]",
+    "//*[@id='main-content']",
+    "//article",
+    "//*[@id='content']",
+    "//*[@id='main']",
+)
+_AROUND = frozenset(
+    ["nav", "footer", "form", "button", "dialog", "select", "textarea", "audio", "video", "canvas"]
+)
+_ROLES = frozenset(
+    ["navigation", "search", "contentinfo", "banner", "complementary", "menu", "menubar", "toolbar"]
+)
+_NAMES = re.compile(
+    r"(?:^|\s)(?:headerlink|anchor-link|hash-link|anchor|anchorjs-link|permalink|copybtn|copy-button|clipboard|"
+    r"breadcrumbs?|theme-doc-breadcrumbs|sidebar|sphinxsidebar|toc|table-of-contents|md-nav|md-sidebar|"
+    r"edit-this-page|md-source|md-feedback|page-nav|pagination|prev-next|prevnext|related|skip-link|"
+    r"announcement|cookie[\w-]*|share[\w-]*|social[\w-]*|newsletter[\w-]*|advert[\w-]*|ad|ads|linenos|lineno|"
+    r"line-numbers-rows|md-clipboard|sub-heading-link|doc-anchor|src|toggle-wrapper|theme-toggle)(?:\s|$)",
+    re.IGNORECASE,
+)
+_GENERATORS = re.compile(
+    r"sphinx|mkdocs|docusaurus|rustdoc|docfx|javadoc|doxygen|hugo.*docs|jekyll.*docs|pdoc|vitepress|mdbook|gitbook|"
+    r"read the docs|typedoc|antora|asciidoctor",
+    re.IGNORECASE,
+)
+_SHARE = 0.12
+"""The share of code, tables and definitions from which on a page is read whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class MainPart:
+    """Where the matter of a page stands."""
+
+    element: Any
+    text: str
+    is_reference: bool
+    """Whether what matters may be code, tables or definitions, which an extractor of articles loses."""
+
+
+def main_part(tree: Any) -> MainPart:
+    """Find it. The tree stays as it is; the part is a copy without what merely surrounds it."""
+    from copy import deepcopy
+
+    body = tree.find("body")
+    body = tree if body is None else body
+    whole = len(_text(body))
+    chosen = body
+    for place in _PLACES:
+        found = [each for each in tree.xpath(place) if each is not body]
+        if not found:
+            continue
+        best = max(found, key=lambda each: len(_text(each)))
+        if len(_text(best)) >= 0.2 * whole:
+            chosen = best
+            break
+    part = deepcopy(chosen)
+    part.tail = None
+    _prune(part)
+    text = _text(part)
+    return MainPart(part, text, _is_reference(tree, part, len(text)))
+
+
+def _prune(part: Any) -> None:
+    for each in list(part.iter()):
+        if each is part or not isinstance(each.tag, str) or each.getparent() is None:
+            continue
+        is_around = (
+            each.tag in _AROUND
+            or each.get("role") in _ROLES
+            or (_NAMES.search(each.get("class") or "") is not None and not _holds_matter(each))
+            or (
+                each.tag == "aside"
+                and "admonition" not in (each.get("class") or "")
+                and not _holds_matter(each)
+            )
+            or (each.tag == "header" and each.find(".//h1") is None)
+        )
+        if is_around:
+            _remove(each)
+
+
+def _holds_matter(element: Any) -> bool:
+    """Whether something called like a frill holds code or a table after all."""
+    return (
+        element.tag in ("pre", "table", "code", "tr", "td") and "linenos" not in (element.get("class") or "")
+    ) or (element.find(".//pre") is not None and "linenos" not in (element.get("class") or ""))
+
+
+def _is_reference(tree: Any, part: Any, length: int) -> bool:
+    generator = " ".join(
+        each.get("content") or ""
+        for each in tree.iter("meta")
+        if (each.get("name") or "").lower() == "generator"
+    )
+    if _GENERATORS.search(generator):
+        return True
+    blocks = [len(_text(each)) for each in part.iter("pre")]
+    tables = [_table(each) for each in part.iter("table")]
+    lists = [len(_text(each)) for each in part.iter("dl")]
+    if len(blocks) >= 2 or any(each >= 200 for each in blocks):
+        return True
+    return length > 0 and sum(blocks) + sum(tables) + sum(lists) > _SHARE * length
+
+
+def _table(table: Any) -> int:
+    """Characters of a table of data; 0 for one that only lays out."""
+    if table.find(".//table") is not None or table.get("role") in ("presentation", "none"):
+        return 0
+    rows = [len(row.findall("td")) + len(row.findall("th")) for row in table.iter("tr")]
+    if len(rows) < 2 or max(rows, default=0) < 2 or sum(rows) < 4:
+        return 0
+    return len(_text(table))
+
+
+def _text(element: Any) -> str:
+    return " ".join("".join(element.itertext()).split())
+
 
 MOST_LINKS = 5_000
 NEEDS_BROWSER = (
@@ -205,3 +497,79 @@ def _visible(element: Any) -> Iterator[str]:
         yield " "
         if each is not element:
             yield each.tail or ""
+
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
+_XML = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{2,40})")
+_HEADER = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
+_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874"}
+"""Names that browsers read as a wider set (WHATWG Encoding Standard)."""
+_TAIWAN_KOREA_CHINA = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+}
+_LOOKED_AT = 4_096
+_GUESSED_BY = 64_000
+
+
+def decode(data: bytes, content_type: str = "") -> tuple[str, str]:
+    """A document as text, and the name of its character set."""
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(name, "replace"), name
+    head = data[:_LOOKED_AT]
+    declared = [match[1] for match in (_HEADER.search(content_type),) if match]
+    declared += [match[1].decode() for match in (_XML.search(head), _META.search(head)) if match]
+    for name in declared:
+        known = _known(name)
+        if known is None:
+            continue
+        if known.startswith("utf-16") and b"\0" not in head:
+            known = "utf-8"  # it says so in bytes that prove otherwise
+        text = data.decode(known, "replace")
+        if known == "utf-8" and text.count("\N{REPLACEMENT CHARACTER}") > max(3, len(text) // 200):
+            break
+        return text, known
+    try:
+        return data.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        guessed = _guess(data[:_GUESSED_BY])
+        return data.decode(guessed, "replace"), guessed
+
+
+def _known(name: str) -> str | None:
+    try:
+        found = codecs.lookup(name.strip().lower()).name
+    except LookupError:
+        return None
+    if found in (
+        "hex",
+        "base64",
+        "zlib",
+        "bz2",
+        "rot13",
+        "uu",
+        "quopri",
+        "idna",
+        "punycode",
+        "unicode_escape",
+    ):
+        return None
+    return _BROWSERS.get(found) or _TAIWAN_KOREA_CHINA.get(found, found)
+
+
+def _guess(data: bytes) -> str:
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data, steps=5, chunk_size=512).best()
+    return "cp1252" if best is None else best.encoding

@@ -7,7 +7,224 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
-from agent.integrations.web.reading.code_blocks import CodeBlocks
+_LANGUAGE = re.compile(
+    r"(?:^|\s)(?:(?:language|lang|brush:?\s*|sourceCode)[-_ ]?|highlight(?:-source)?[-_ ])([A-Za-z0-9+#_-]+)"
+)
+_NO_LANGUAGE = frozenset(
+    ["default", "text", "none", "plaintext", "notranslate", "source", "plain", "code", "console-output"]
+)
+_NUMBERS = ("linenos", "lineno", "ln", "gutter", "line-numbers-rows", "line-number", "hljs-ln-numbers")
+"""Classes of what holds the numbers of lines."""
+_LISTINGS = re.compile(
+    r"highlighttable|rouge-table|lntable|hljs-ln|js-file-line-container|codehilitetable|syntaxhighlighter"
+)
+_DIGITS = re.compile(r"[\d\s.:|]*\d[\d\s.:|]*")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """The lines of a block without its end, and its language as the page tells it."""
+
+    text: str
+    language: str
+
+
+class CodeBlocks:
+    """The blocks that were taken out of one page, by the words that stand for them."""
+
+    def __init__(self, text: str) -> None:
+        self._word = "codeblock"
+        while self._word in text:
+            self._word += "x"
+        self._blocks: list[CodeBlock] = []
+
+    def take_out(self, part: Any) -> None:
+        """Put a word in the place of every block below `part`, numbers of lines and marks of colour gone."""
+        import lxml.etree as etree
+
+        for table in reversed(list(part.iter("table"))):
+            if table is not part and table.getparent() is None:
+                continue
+            if _is_listing(table):
+                _replace(table, self._paragraph(etree, _listing(table)))
+            elif any(_lines(pre) > 1 for pre in table.iter("pre")):
+                _unfold(etree, table)
+        for block in list(part.iter("pre")):
+            if block.getparent() is None and block is not part:
+                continue
+            found = CodeBlock(_code_text(block).strip("\n"), _language(block))
+            if _is_in_cell(block):
+                inline = etree.Element("code")
+                inline.text = found.text.strip()
+                _replace(block, inline)
+            elif block is part:
+                for child in list(block):
+                    block.remove(child)
+                block.tag, block.text = "div", None
+                block.append(self._paragraph(etree, found))
+            else:
+                _replace(block, self._paragraph(etree, found))
+
+    def put_back(self, text: str, plain: bool = False) -> str:
+        """The text with each block in the place of its word: between fences, or with `plain` as it is."""
+
+        def block_at(match: re.Match[str]) -> str:
+            number = int(match[1])
+            if number >= len(self._blocks):
+                return match[0]
+            block = self._blocks[number]
+            before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+            indent = before[: len(before) - len(before.lstrip(" \t"))]
+            lines = block.text.split("\n")
+            if not plain:
+                ticks = "`" * (max((len(run) for run in re.findall(r"`{3,}", block.text)), default=2) + 1)
+                lines = [ticks + block.language, *lines, ticks]
+            body = f"\n{indent}".join(lines) if indent else "\n".join(lines)
+            # Text in the same line, such as the mark of a list, stays in a line of its own.
+            start = f"\n\n{indent}" if before.strip() else ""
+            end = "" if match.end() == len(text) or text[match.end()] == "\n" else f"\n\n{indent}"
+            return f"{start}{body}{end}"
+
+        return re.sub(rf"{self._word}(\d+)z", block_at, text)
+
+    def _paragraph(self, etree: Any, block: CodeBlock) -> Any:
+        paragraph = etree.Element("p")
+        paragraph.text = f"{self._word}{len(self._blocks)}z"
+        self._blocks.append(block)
+        return paragraph
+
+
+def _is_listing(table: Any) -> bool:
+    """Whether a table only puts numbers beside lines of code."""
+    if _LISTINGS.search(table.get("class") or "") or table.find(".//td[@class='linenos']") is not None:
+        return True
+    rows = list(table.iter("tr"))
+    if not rows or table.find(".//th") is not None or table.find(".//table") is not None:
+        return False
+    return all(
+        len(row) == 2
+        and _DIGITS.fullmatch("".join(row[0].itertext())) is not None
+        and (_lines(row[0]) > 1 or row[0].get("data-line-number") is not None or _has_numbers(row[0]))
+        and (row[1].tag == "pre" or row[1].find(".//pre") is not None or row[1].find(".//code") is not None)
+        for row in rows
+    )
+
+
+def _has_numbers(cell: Any) -> bool:
+    """Whether a cell or something in it is called like numbers of lines."""
+    return any(set(_NUMBERS) & set((each.get("class") or "").split()) for each in cell.iter())
+
+
+def _listing(table: Any) -> CodeBlock:
+    """The code of a table that is a listing."""
+    blocks = [block for block in table.iter("pre") if not _is_gutter(block)]
+    rows = [_code_text(row[-1]).rstrip("\n") for row in table.iter("tr") if len(row)]
+    text = _code_text(blocks[0]) if len(blocks) == 1 else "\n".join(rows)
+    language = next((found for each in (*blocks, table) if (found := _language(each))), "")
+    return CodeBlock(text.strip("\n"), language)
+
+
+def _is_gutter(block: Any) -> bool:
+    """Whether a block holds only numbers of lines: by its name, or beside another one in its row."""
+    names = {
+        name
+        for each in (block, *block.iterancestors("td", "div"))
+        for name in (each.get("class") or "").split()
+    }
+    if names & set(_NUMBERS):
+        return True
+    row = next(block.iterancestors("tr"), None)
+    others = [] if row is None else [each for each in row.iter("pre") if each is not block]
+    return bool(others) and _DIGITS.fullmatch("".join(block.itertext())) is not None
+
+
+def _unfold(etree: Any, table: Any) -> None:
+    """A table with code of several lines in its cells as one cell below the other, each under its head."""
+    heads: list[str] = []
+    whole = etree.Element("div")
+    for row in table.iter("tr"):
+        cells = [cell for cell in row if cell.tag in ("td", "th")]
+        if cells and all(cell.tag == "th" for cell in cells):
+            heads = [" ".join("".join(cell.itertext()).split()) for cell in cells]
+            continue
+        for number, cell in enumerate(cells):
+            if number < len(heads) and heads[number]:
+                label = etree.SubElement(etree.SubElement(whole, "p"), "strong")
+                label.text = heads[number]
+            below = etree.SubElement(whole, "div")
+            below.text = cell.text
+            below.extend(list(cell))
+    _replace(table, whole)
+
+
+def _is_in_cell(block: Any) -> bool:
+    return next(block.iterancestors("td", "th"), None) is not None
+
+
+def _lines(element: Any) -> int:
+    return _code_text(element).strip("\n").count("\n") + 1
+
+
+def _code_text(block: Any) -> str:
+    """The text of a block, a line for each of its lines."""
+    pieces: list[str] = []
+
+    def add(text: str | None) -> None:
+        if text:
+            pieces.append(text)
+
+    def end_line() -> None:
+        if pieces and not pieces[-1].endswith("\n"):
+            pieces.append("\n")
+
+    def walk(element: Any) -> None:
+        if not isinstance(element.tag, str):
+            return
+        classes = f" {element.get('class') or ''} "
+        if element is not block and any(f" {each} " in classes for each in _NUMBERS):
+            return
+        if element.tag in ("button", "style", "script"):
+            return
+        is_line = element is not block and (
+            element.tag in ("div", "li", "tr", "p") or " token-line " in classes
+        )
+        if is_line:
+            end_line()
+        add("\n" if element.tag == "br" else "")
+        add(element.text)
+        for child in element:
+            walk(child)
+            add(child.tail)
+        if is_line:
+            end_line()
+
+    walk(block)
+    return "".join(pieces).replace("\xa0", " ").replace("\r\n", "\n")
+
+
+def _language(block: Any) -> str:
+    around = [block, *block.iter("code")]
+    parent = block.getparent()
+    for _ in range(3):
+        if parent is None:
+            break
+        around.append(parent)
+        parent = parent.getparent()
+    for each in around:
+        found = each.get("data-lang") or each.get("data-language") or ""
+        if not found and (match := _LANGUAGE.search(each.get("class") or "")):
+            found = match[1]
+        if not found and each is block and (names := (each.get("class") or "").split()):
+            found = "rust" if "rust" in names else ""
+        if re.fullmatch(r"[A-Za-z0-9+#_-]{1,20}", found) and found.lower() not in _NO_LANGUAGE:
+            return "python" if found in ("python3", "ipython3", "pycon") else found.lower()
+    return ""
+
+
+def _replace(old: Any, new: Any) -> None:
+    new.tail, old.tail = old.tail, None
+    old.getparent().replace(old, new)
+
 
 MOST_HEADINGS = 200
 _HEADING = re.compile(r"^(#{1,6}) +(.+?)[ #]*$", re.MULTILINE)

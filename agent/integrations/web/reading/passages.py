@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tools.kit.children import IDLE, WorkerError, WorkerProcess
 
 MOST = 4_000
 """Characters of all passages of one answer together."""
@@ -169,3 +174,90 @@ def _above(headings: Sequence[tuple[int, str]], starts: Sequence[int]) -> list[s
             number += 1
         found.append(" > ".join(title for _, title in path))
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPage:
+    """A document as text. All of it is outside text."""
+
+    kind: str
+    """`html`, `pdf`, `docx`, `json`, `feed`, `text`, `code`, or `none` for what cannot be read as text."""
+    content: str = ""
+    """Markdown, or the text as it is."""
+    plain: str = ""
+    """The main text without any markup; only where it was asked for."""
+    title: str = ""
+    date: str = ""
+    """When it was published, `YYYY-MM-DD`, as far as it says."""
+    language: str = ""
+    headings: tuple[tuple[int, str], ...] = ()
+    """Where in `content` each heading stands, and what it says."""
+    links: tuple[str, ...] = ()
+    """Addresses that a page links to, whole, in its order; only where they were asked for."""
+    hidden: int = 0
+    """Pieces of text that were dropped because nobody would see them."""
+    hidden_characters: int = 0
+    notes: tuple[str, ...] = ()
+    """Sentences about what is missing: `needs browser`, a paywall, pages without text."""
+    way: str = ""
+    """How a page was read: `article` or `whole`."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ReadPage:
+        """The page that `to_json` gave."""
+        fields = dict(data)
+        fields["headings"] = tuple((int(at), str(text)) for at, text in fields.get("headings", ()))
+        fields["links"] = tuple(fields.get("links", ()))
+        fields["notes"] = tuple(fields.get("notes", ()))
+        return cls(**fields)
+
+
+class UnreadableError(Exception):
+    """A document that cannot be read. The text is a clause that follows its name."""
+
+
+SECONDS = 20.0
+"""For one document."""
+_MUCH = 100_000
+
+
+class DocumentReader:
+    """Reads one document at a time, in a process of its own. `seconds` for each."""
+
+    def __init__(self, seconds: float = SECONDS, idle: float = IDLE) -> None:
+        self._seconds = seconds
+        self._worker = WorkerProcess("agent.integrations.web.reading.child", seconds=seconds, idle=idle)
+
+    async def read(
+        self,
+        data: bytes,
+        content_type: str = "",
+        url: str = "",
+        *,
+        wants_plain: bool = False,
+        wants_links: bool = False,
+    ) -> ReadPage:
+        """The document as text. Raises `UnreadableError`."""
+        order = {
+            "content_type": content_type,
+            "url": url,
+            "wants_plain": wants_plain,
+            "wants_links": wants_links,
+        }
+        try:
+            told = await self._worker.ask(order, data)
+            answer = await asyncio.to_thread(json.loads, told) if len(told) > _MUCH else json.loads(told)
+        except TimeoutError:
+            raise UnreadableError(f"took more than {self._seconds:g} s to read") from None
+        except (WorkerError, ValueError) as error:
+            raise UnreadableError("made the process that read it fail") from error
+        if "problem" in answer:
+            raise UnreadableError(str(answer["problem"]))
+        return ReadPage.from_json(answer["page"])
+
+    async def close(self) -> None:
+        """End the process. It starts again when it is needed again."""
+        await self._worker.close()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from agent.core.net.door import Door, DoorRequest, Permit
+from agent.core.net.door import Door, DoorRequest, Permit, is_refused
 from agent.errors import HermesError
+from tools.results import DeniedError
+from tools.text.words import shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +129,133 @@ def within(found: Any, *path: str) -> Any:
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
+
+
+log = logging.getLogger(__name__)
+
+REST = 600.0
+"""Seconds for which a service that failed is not asked again."""
+_ALIKE = 3
+"""Searches without results, for nearly the same words, after which the model is told so."""
+_TRACKING = re.compile(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z", re.IGNORECASE)
+_REASON = 160
+"""Characters of why one service failed, among those of others."""
+_UNREACHED = re.compile(
+    r"connection attempts failed|cannot be reached|connecterror|network is unreachable|no route to host"
+    r"|name resolution|name or service not known|nodename nor servname|dns error|getaddrinfo",
+    re.IGNORECASE,
+)
+"""How libraries say that nobody could be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class RingAnswer:
+    """What a search gave."""
+
+    hits: tuple[WebHit, ...]
+    served_by: tuple[str, ...]
+    passed: tuple[tuple[str, str], ...]
+    """Services that gave nothing, each with the reason as a clause."""
+    dropped: int
+    """Results that lead to where requests never go."""
+    is_circling: bool = False
+    """Whether searches for nearly the same words keep finding nothing."""
+
+
+class SearchRing:
+    """The services of one session, in order."""
+
+    def __init__(
+        self, services: Sequence[SearchService], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._services = tuple(services)
+        self._clock = clock
+        self._resting: dict[str, tuple[float, str]] = {}
+        self._empty: deque[frozenset[str]] = deque(maxlen=_ALIKE)
+
+    @property
+    def routes(self) -> tuple[tuple[str, str], ...]:
+        """Name and address of each service that would be asked now; all of them while every one rests."""
+        return tuple((each.name, each.address) for each in self._awake())
+
+    def _awake(self) -> list[SearchService]:
+        now = self._clock()
+        awake = [each for each in self._services if self._resting.get(each.name, (0.0, ""))[0] <= now]
+        return awake or list(self._services)
+
+    async def search(self, query: str, limit: int, permit: Permit) -> RingAnswer:
+        """Results of the first service that has any, and of the next one where those are few.
+
+        Raises `SearchError` where every service failed, and `DeniedError` where the gate let none be asked.
+        """
+        found: dict[str, WebHit] = {}
+        served: list[str] = []
+        passed: list[tuple[str, str]] = []
+        dropped, denied, answered = 0, None, False
+        resting = {each.name for each in self._services} - {name for name, _ in self.routes}
+        passed += [(name, self._resting[name][1]) for name in sorted(resting)]
+        for service in self._awake():
+            try:
+                hits = await service.search(query, limit, permit)
+            except DeniedError as error:
+                denied = error
+                passed.append((service.name, "was denied"))
+                continue
+            except (HermesError, TimeoutError, OSError, asyncio.IncompleteReadError) as error:
+                reason = str(error).rstrip(".") or type(error).__name__
+                self._resting[service.name] = (self._clock() + REST, reason)
+                passed.append((service.name, reason))
+                continue
+            except Exception as error:
+                log.exception("the search service %s failed", service.name)
+                self._resting[service.name] = (self._clock() + REST, type(error).__name__)
+                passed.append((service.name, type(error).__name__))
+                continue
+            answered = True
+            self._resting.pop(service.name, None)
+            kept = [hit for hit in hits if not is_refused(hit.url)]
+            dropped += len(hits) - len(kept)
+            if not kept:
+                passed.append((service.name, "found nothing"))
+                continue
+            served.append(service.name)
+            for hit in kept:
+                found.setdefault(_same(hit.url), hit)
+            if len(found) * 2 >= min(limit, 10) or len(served) == 2:
+                break
+        if not found and not answered:
+            if denied is not None and all(why == "was denied" for _, why in passed):
+                raise denied
+            if passed and all(_UNREACHED.search(why) for _, why in passed):
+                names = ", ".join(name for name, _ in passed)
+                raise SearchError(
+                    f"No search service could be reached ({names}); this computer seems to be offline. "
+                    "Search again when it is connected."
+                )
+            said = "; ".join(f"{name}: {shorten(why, _REASON)}" for name, why in passed)
+            raise SearchError(f"No search service answered ({said or 'none is set up'}); see docs/web.md.")
+        circling = not found and self._circles(query)
+        if found:
+            self._empty.clear()
+        return RingAnswer(tuple(found.values())[:limit], tuple(served), tuple(passed), dropped, circling)
+
+    def _circles(self, query: str) -> bool:
+        words = frozenset(re.findall(r"\w+", query.lower()))
+        alike = all(len(words & each) * 2 >= len(words | each) for each in self._empty)
+        if not alike:
+            self._empty.clear()
+        self._empty.append(words)
+        return len(self._empty) >= _ALIKE
+
+    async def close(self) -> None:
+        """End what runs."""
+        for each in self._services:
+            await each.close()
+
+
+def _same(url: str) -> str:
+    """What tells results of one page: without scheme, `www.`, fragment and marks of where one came from."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").removeprefix("www.")
+    query = urlencode([pair for pair in parse_qsl(parts.query) if not _TRACKING.match(pair[0])])
+    return f"{host}{parts.path.rstrip('/')}?{query}"

@@ -7,15 +7,49 @@ paths, sizes and forms are judged once and in one place, before a byte is writte
 from __future__ import annotations
 
 import hashlib
+import io
+import os
 import re
+import stat
+import tarfile
 import unicodedata
-from collections.abc import Iterable, Mapping
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from agent.knowledge.skills.hub.problems import HubLimitError, HubRefusedError
+from agent.core.home import PRIVATE_FOLDER
+from agent.errors import ExitCode, HermesError
 from agent.knowledge.skills.scanner import LARGEST_FILE, MOST_BYTES, MOST_FILES
+from tools.kit.files import write_new
 from tools.text.safe_text import steers
 from tools.text.words import brief
+
+
+class HubError(HermesError):
+    """A skill could not be found, fetched, installed or removed. Nothing has changed."""
+
+
+class HubUnreachableError(HubError):
+    """A source did not answer, or not in time."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class HubMissingError(HubError):
+    """A source answered that there is no such thing."""
+
+
+class HubRefusedError(HubError):
+    """What a source delivered is not taken."""
+
+    exit_code = ExitCode.DENIED
+
+
+class HubLimitError(HubRefusedError):
+    """A skill is larger than skills from elsewhere may be, or not text only."""
+
 
 LONGEST_PATH = 400
 LONGEST_NAME = 200
@@ -156,3 +190,208 @@ def skill_text(files: Iterable[SkillFile]) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         raise HubRefusedError("SKILL.md is not UTF-8 text.") from None
+
+
+_TAR_OVERHEAD = 2_048
+"""Bytes of headers and padding per file of a tar archive."""
+_MOST_ENTRIES = 5_000
+"""Entries of an archive that are looked at, folders included."""
+_ENCRYPTED = 0x1
+
+
+def unpack(data: bytes, limits: Limits = STRICT) -> tuple[SkillFile, ...]:
+    """The files of a `.zip`, `.tar.gz` or `.tar`, told apart by their content.
+
+    One folder around everything is taken off. Raises `HubRefusedError`.
+    """
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        files = tuple(_zip(data, limits))
+    elif data.startswith(b"\x1f\x8b"):
+        files = tuple(_tar(_inflated(data, limits), limits))
+    elif data[257:262] == b"ustar":
+        files = tuple(_tar(data, limits))
+    else:
+        raise HubRefusedError("What was delivered is neither a .zip nor a .tar.gz archive.")
+    return _without_wrapper(files)
+
+
+def _without_wrapper(files: tuple[SkillFile, ...]) -> tuple[SkillFile, ...]:
+    tops = {file.path.split("/", 1)[0] for file in files}
+    if len(tops) != 1 or any("/" not in file.path or file.path in SKILL_FILES for file in files):
+        return files
+    return tuple(
+        SkillFile(file.path.split("/", 1)[1], file.content, executable=file.executable) for file in files
+    )
+
+
+def _zip(data: bytes, limits: Limits) -> Iterator[SkillFile]:
+    total = count = 0
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            _check_entries(len(members))
+            for member in members:
+                # The name as it stands in the archive: zipfile turns separators around and cuts at NUL.
+                name = member.orig_filename
+                if member.is_dir():
+                    safe_path(name.rstrip("/"))
+                    continue
+                _check_zip_member(member, name)
+                left = min(limits.each, limits.total - total)
+                with archive.open(member) as opened:
+                    content = opened.read(left + 1)
+                count += 1
+                total += len(content)
+                check_count(count, total, len(content), name, limits)
+                yield SkillFile(safe_path(name), content, executable=bool(member.external_attr >> 16 & 0o111))
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, OSError) as error:
+        raise HubRefusedError(f"The archive is damaged: {brief(error)}.") from None
+    except (NotImplementedError, RuntimeError, ValueError, MemoryError) as error:
+        raise HubRefusedError(f"The archive cannot be read: {brief(error)}.") from None
+
+
+def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
+    mode = member.external_attr >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        raise HubRefusedError(f"{brief(name)} in the archive is a link or a device, which is not taken.")
+    if member.flag_bits & _ENCRYPTED:
+        raise HubRefusedError("The archive is encrypted.")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise HubRefusedError("The archive is packed in a way that is not taken; use plain zip.")
+
+
+def _inflated(data: bytes, limits: Limits) -> bytes:
+    """The content of a gzip stream, up to what a skill with its tar headers can take."""
+    most = limits.total + (limits.files + 200) * _TAR_OVERHEAD
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        content = stream.decompress(data, most + 1)
+    except zlib.error as error:
+        raise HubRefusedError(f"The archive is damaged: {brief(error)}.") from None
+    if len(content) > most:
+        raise HubRefusedError(f"The archive unpacks to more than {limits.total:,} bytes.")
+    if not stream.eof:
+        raise HubRefusedError("The archive is cut off.")
+    return content
+
+
+def _tar(data: bytes, limits: Limits) -> Iterator[SkillFile]:
+    total = count = looked = 0
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            while (member := archive.next()) is not None:
+                looked += 1
+                _check_entries(looked)
+                name = member.name.removeprefix("./")
+                if member.isdir():
+                    if name not in ("", "."):
+                        safe_path(name.rstrip("/"))
+                    continue
+                if not member.isreg() or member.issparse():
+                    raise HubRefusedError(
+                        f"{brief(name)} in the archive is a link or a device, which is not taken."
+                    )
+                count += 1
+                total += member.size
+                check_count(count, total, member.size, name, limits)
+                opened = archive.extractfile(member)
+                content = opened.read() if opened is not None else b""
+                if len(content) != member.size:
+                    raise HubRefusedError("The archive is cut off.")
+                yield SkillFile(safe_path(name), content, executable=bool(member.mode & 0o111))
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise HubRefusedError(f"The archive is damaged: {brief(error)}.") from None
+
+
+def _check_entries(count: int) -> None:
+    if count > _MOST_ENTRIES:
+        raise HubRefusedError(f"The archive has more than {_MOST_ENTRIES:,} entries.")
+
+
+MOST_FOLDER_FILES = WIDE.files * 2
+MOST_FOLDER_BYTES = WIDE.total * 2
+NOT_PLAIN = "not a plain file"
+"""Stands in place of the hash of a link or a device."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_OF_THE_DESKTOP = frozenset({".DS_Store"})
+"""Files that a file manager leaves and nothing reads as part of a skill."""
+
+Signature = tuple[tuple[str, int, int, int, int], ...]
+
+
+def signature(folder: Path) -> Signature:
+    """What changes when a file changes: path, times, size and number of each. Raises `HubError`."""
+    return tuple(
+        (name, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+        for name, status in _files(folder)
+    )
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file by its path below `folder`. Raises `HubError` for what cannot be read."""
+    found: dict[str, str] = {}
+    for name, status in _files(folder):
+        if stat.S_ISREG(status.st_mode):
+            found[name] = hashlib.sha256(_content(folder, name)).hexdigest()
+        else:
+            found[name] = NOT_PLAIN
+    return found
+
+
+def read_files(folder: Path) -> tuple[SkillFile, ...]:
+    """All files with their contents. Raises `HubError`, also for links."""
+    found = []
+    for name, status in _files(folder):
+        if not stat.S_ISREG(status.st_mode):
+            raise HubError(f"{brief(name)} in {brief(folder, 200)} is {NOT_PLAIN}.")
+        executable = bool(status.st_mode & 0o111)
+        found.append(SkillFile(name, _content(folder, name), executable=executable))
+    return tuple(found)
+
+
+def write_files(folder: Path, files: Iterable[SkillFile]) -> None:
+    """Write checked files into a new private folder. Raises `HubError`."""
+    try:
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True)
+        for file in files:
+            path = folder / file.path
+            path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            write_new(path, file.content, 0o700 if file.executable else 0o600, durable=True)
+    except OSError as error:
+        raise HubError(f"{brief(folder, 200)} cannot be written: {error.strerror or error}.") from None
+
+
+def _files(folder: Path) -> list[tuple[str, os.stat_result]]:
+    """All that is no folder, in the order of the paths."""
+    found: list[tuple[str, os.stat_result]] = []
+    total = 0
+    waiting = [folder]
+    try:
+        while waiting:
+            here = waiting.pop()
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        waiting.append(Path(entry.path))
+                    elif entry.name not in _OF_THE_DESKTOP:
+                        found.append((Path(entry.path).relative_to(folder).as_posix(), status))
+                        total += status.st_size
+                    if len(found) + len(waiting) > MOST_FOLDER_FILES or total > MOST_FOLDER_BYTES:
+                        raise HubError(f"{brief(folder, 200)} has more files than a skill can have.")
+    except OSError as error:
+        raise HubError(f"{brief(folder, 200)} cannot be read: {error.strerror or error}.") from None
+    return sorted(found, key=lambda each: each[0])
+
+
+def _content(folder: Path, name: str) -> bytes:
+    try:
+        descriptor = os.open(folder / name, _READ)
+        with os.fdopen(descriptor, "rb") as opened:
+            content = opened.read(MOST_FOLDER_BYTES + 1)
+    except OSError as error:
+        raise HubError(f"{brief(name)} cannot be read: {error.strerror or error}.") from None
+    if len(content) > MOST_FOLDER_BYTES:
+        raise HubError(f"{brief(name)} is larger than a skill can be.")
+    return content

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from agent.knowledge.skills.hub.problems import (
+from agent.knowledge.skills.hub.bundle import (
     HubError,
     HubMissingError,
     HubRefusedError,

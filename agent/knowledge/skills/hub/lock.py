@@ -10,19 +10,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from agent.core.home import PRIVATE_FILE, PRIVATE_FOLDER, Home
-from agent.knowledge.skills.hub.bundle import tree_digest
-from agent.knowledge.skills.hub.problems import HubError
+from agent.knowledge.skills.hub import bundle
+from agent.knowledge.skills.hub.bundle import HubError, tree_digest
 from agent.knowledge.skills.hub.source import SourceKind
 from agent.knowledge.skills.scanner import Verdict
-from agent.knowledge.skills.trust import Trust
+from agent.knowledge.skills.skill import Skill, Trust
 from tools.kit.files import lock_file, open_lock, read_plain, write_atomically
+from tools.text.words import brief
 
 VERSION = 1
 LARGEST = 20_000_000
@@ -182,3 +183,113 @@ def locked_skill(row: Mapping[str, Any]) -> LockedSkill:
 
 def _cause(error: Exception) -> str:
     return _OTHER_VERSION if str(error) == _OTHER_VERSION else "it holds no list of skills"
+
+
+SNAPSHOT_VERSION = 1
+LARGEST_SNAPSHOT = 5_000_000
+_TEXTS = ("name", "category", "source", "url", "item", "version", "digest")
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """One skill: where it comes from, at which version, and the digest its files must have."""
+
+    name: str
+    category: str
+    source: str
+    kind: SourceKind
+    url: str
+    item: str
+    version: str
+    digest: str
+
+
+def render_snapshot(rows: Iterable[LockedSkill]) -> str:
+    """The list as JSON."""
+    listed = [
+        SnapshotRow(
+            row.name,
+            row.folder.partition("/")[0],
+            row.source,
+            row.kind,
+            row.url,
+            row.item,
+            row.version,
+            row.digest,
+        )
+        for row in rows
+    ]
+    data = {
+        "version": SNAPSHOT_VERSION,
+        "skills": [asdict(row) for row in sorted(listed, key=lambda row: row.name)],
+    }
+    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+
+
+def parse_snapshot(content: bytes) -> tuple[SnapshotRow, ...]:
+    """The rows of a list. Raises `HubError`."""
+    try:
+        data = json.loads(content)
+        if data["version"] != SNAPSHOT_VERSION:
+            raise HubError("The list of skills is of another version than this Hermes reads.")
+        return tuple(_row(each) for each in data["skills"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise HubError("The file is no list of skills that `hermes skills snapshot` wrote.") from None
+
+
+def _row(record: Mapping[str, Any]) -> SnapshotRow:
+    values = {key: record[key] for key in _TEXTS}
+    if not all(isinstance(value, str) for value in values.values()):
+        raise ValueError("a row that is damaged")
+    if record["kind"] not in get_args(SourceKind):
+        raise ValueError("a kind that is not known")
+    return SnapshotRow(**values, kind=record["kind"])
+
+
+MEND = "`hermes skills audit` shows it"
+
+
+class SkillApprovals:
+    """Asked at discovery about every skill; remembers what it hashed until a file changes."""
+
+    def __init__(self, home: Home) -> None:
+        self._lock = LockFile(home)
+        self._stamp: tuple[tuple[int, int, int], ...] | None = None
+        self._rows: Mapping[Path, LockedSkill] = {}
+        self._broken = False
+        self._known: dict[Path, tuple[bundle.Signature, str]] = {}
+
+    def doubt(self, skill: Skill) -> str:
+        """Why a skill must not be used, in half a sentence; empty if it may. Touches the disk."""
+        if skill.scope != "user" or not skill.folder.is_relative_to(self._lock.skills):
+            return ""
+        self._refresh()
+        if self._broken:
+            return f"the lock file of installed skills cannot be read; {MEND}"
+        row = self._rows.get(skill.folder)
+        if row is None:
+            return ""
+        try:
+            found = self._digest(skill.folder)
+        except HubError as error:
+            return brief(str(error).rstrip("."), 200)
+        return "" if found == row.approved else f"its files changed since it was installed; {MEND}"
+
+    def _refresh(self) -> None:
+        stamp = self._lock.stamp()
+        if stamp == self._stamp:
+            return
+        try:
+            self._rows = {self._lock.place(row): row for row in self._lock.read().values()}
+            self._broken = False
+        except LockFileError:
+            self._broken = True
+        self._stamp = stamp
+
+    def _digest(self, folder: Path) -> str:
+        signature = bundle.signature(folder)
+        known = self._known.get(folder)
+        if known is None or known[0] != signature:
+            known = (signature, tree_digest(bundle.hashes(folder)))
+            self._known[folder] = known
+        return known[1]

@@ -15,13 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.knowledge.skills.frontmatter import SkillFormatError, validate
-from agent.knowledge.skills.hub import disk, git
-from agent.knowledge.skills.hub.bundle import SkillFile, checked, hashes_of, skill_text, tree_digest
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
+from agent.knowledge.skills.hub import bundle, git
+from agent.knowledge.skills.hub.bundle import (
+    HubError,
+    HubMissingError,
+    HubRefusedError,
+    SkillFile,
+    checked,
+    hashes_of,
+    skill_text,
+    tree_digest,
+)
 from agent.knowledge.skills.hub.sources.well_known import SCHEMA
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
-from agent.knowledge.skills.skill import Skill, load
+from agent.knowledge.skills.skill import Skill, SkillFormatError, load, validate
 from tools.kit.files import write_atomically
 from tools.text.redact import redact
 from tools.text.words import brief
@@ -63,7 +70,7 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
     It must pass the validator of the format and the limits that hold for skills from elsewhere, hold no
     secret, and be safe in the eyes of the scanner; `force` passes what that calls caution.
     """
-    files = checked(disk.read_files(skill.folder))
+    files = checked(bundle.read_files(skill.folder))
     problems = validate(skill_text(files), skill.folder.name)
     if problems:
         raise HubRefusedError(
@@ -138,7 +145,7 @@ def publish_folder(skill: Skill, files: Sequence[SkillFile], parent: Path) -> Pu
     target = parent / skill.folder.name
     if target.exists() or target.is_symlink():
         raise HubError(f"There is something at {target} already; move it away or name another folder.")
-    disk.write_files(target, files)
+    bundle.write_files(target, files)
     for path in (target, *target.rglob("*")):  # what is handed on is no secret
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     return PublishedSkill(skill.name, str(target), tree_digest(hashes_of(files)))

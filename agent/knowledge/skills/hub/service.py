@@ -10,24 +10,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent.core.home import Home
-from agent.knowledge.skills.hub import disk
-from agent.knowledge.skills.hub.bundle import STRICT, WIDE, Limits, SkillFile, checked, hashes_of, tree_digest
-from agent.knowledge.skills.hub.installing import InstalledSkills
-from agent.knowledge.skills.hub.lock import LockedSkill
-from agent.knowledge.skills.hub.opening import SkillReference, SkillSources, SourcePlace
-from agent.knowledge.skills.hub.problems import (
+from agent.knowledge.skills.hub import bundle
+from agent.knowledge.skills.hub.bundle import (
+    STRICT,
+    WIDE,
     HubError,
     HubLimitError,
     HubMissingError,
     HubRefusedError,
     HubUnreachableError,
+    Limits,
+    SkillFile,
+    checked,
+    hashes_of,
+    tree_digest,
 )
-from agent.knowledge.skills.hub.quarantine import Candidate, quarantined
-from agent.knowledge.skills.hub.snapshot import SnapshotRow
+from agent.knowledge.skills.hub.installing import InstalledSkills, Side, SkillFileChange, merged
+from agent.knowledge.skills.hub.lock import LockedSkill, SnapshotRow
+from agent.knowledge.skills.hub.opening import (
+    Candidate,
+    SkillReference,
+    SkillSources,
+    SourcePlace,
+    quarantined,
+)
 from agent.knowledge.skills.hub.source import SkillOffer
-from agent.knowledge.skills.hub.updating import Side, SkillFileChange, merged
 from agent.knowledge.skills.scanner import SkillScan
-from agent.knowledge.skills.trust import Trust, trust_of
+from agent.knowledge.skills.skill import Trust, trust_of
 from tools.text.words import brief
 
 if TYPE_CHECKING:
@@ -186,7 +195,7 @@ class SkillHub:
         place = SourcePlace(row.source, row.kind, row.url)
         source = self.sources.open(place)
         folder = self.installed.lock.place(row)
-        present = disk.read_files(folder) if folder.is_dir() else ()
+        present = bundle.read_files(folder) if folder.is_dir() else ()
         fetched = source.fetch(row.item, version, limits_of(row.trust, present, force=force))
         if present and side != "theirs" and tree_digest(hashes_of(present)) != row.approved:
             raise HubRefusedError(
@@ -231,7 +240,7 @@ class SkillHub:
         if not folder.is_dir():
             return AuditedSkill(row, "missing", {}, nothing)
         try:
-            digest = tree_digest(disk.hashes(folder))
+            digest = tree_digest(bundle.hashes(folder))
             changes = self.installed.changes(row)
         except HubError as error:
             return AuditedSkill(row, "unreadable", {}, nothing, problem=str(error))

@@ -17,8 +17,8 @@ from textual.widgets import Static
 from agent.core.store.query_line import Query, QueryLine, parse, parse_line
 from agent.core.store.search import MAX_HITS, PATIENCE, Order, SearchHits
 from agent.errors import HermesError
-from agent.knowledge.recall.question import words_of
 from agent.knowledge.recall.recall import MESSAGES
+from agent.knowledge.recall.scoring import words_of
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.field import Field
 from app.tui.screens.head import ScreenHeader

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.home import Home
-from agent.integrations.browser.lifting import Lifting, Origin, lifted_origins
+from agent.integrations.browser.profile import Lifting, Origin, lifted_origins
 from agent.safety.permissions.policy import Permissions
 
 DEV: Origin = ("http", "localhost", 3000)

@@ -15,12 +15,17 @@ from agent.core.config.schema import Settings
 from agent.core.config.sections import MessengerSettings, SignalSettings
 from agent.core.home import Home
 from agent.core.store.store import Store
-from agent.integrations.gateways import message_rows
-from agent.integrations.gateways.adapter import GatewayContext, Incoming, Place, Sender
-from agent.integrations.gateways.all_gateways import AllGateways
-from agent.integrations.gateways.chat_commands import command_of, no_command, plain, word_of
-from agent.integrations.gateways.kinds import gateway_kind, make_adapter
-from agent.integrations.gateways.running_gateway import RunningGateway
+from agent.integrations.gateways import book
+from agent.integrations.gateways.adapter import (
+    GatewayContext,
+    Incoming,
+    Place,
+    Sender,
+    gateway_kind,
+    make_adapter,
+)
+from agent.integrations.gateways.chat_head import command_of, no_command, plain, word_of
+from agent.integrations.gateways.running_gateway import AllGateways, RunningGateway
 from tests.support.chat_platform import OWNER
 from tests.support.signal_server import SignalServer
 from tests.support.telegram_server import TelegramServer
@@ -41,7 +46,7 @@ async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path:
                 )
 
             row = await store.database.write(
-                lambda c: message_rows.deliver(c, "signal", Place(OWNER), "text", {"text": "owed"}, 0.0)
+                lambda c: book.deliver(c, "signal", Place(OWNER), "text", {"text": "owed"}, 0.0)
             )
             adapter = make_adapter(gateway_kind("signal"), context)
             host: Any = SimpleNamespace(database=store.database)
@@ -103,7 +108,7 @@ async def test_all_libraries_are_read_before_any_messenger_begins(
             begun.append(signal.asked_for_accounts.wait(0.3))
         return make_adapter(kind, context)
 
-    monkeypatch.setattr("agent.integrations.gateways.all_gateways.make_adapter", made)
+    monkeypatch.setattr("agent.integrations.gateways.running_gateway.make_adapter", made)
     with SignalServer() as signal, TelegramServer() as telegram:
         servers = {"signal": signal, "telegram": telegram}
         settings = Settings.model_validate(
@@ -124,12 +129,12 @@ async def test_the_end_of_a_turn_ends_no_message_of_the_next_one(tmp_path: Path)
         def both(c: Any) -> list[tuple[int, str]]:
             for number, node in ((1, 5), (2, 9)):
                 incoming = Incoming(id=str(number), place=HERE, sender=Sender("me"), text="do it")
-                assert message_rows.receive(c, "telegram", incoming, time.time())
+                assert book.receive(c, "telegram", incoming, time.time())
                 c.execute(
                     "UPDATE received SET state = 'taken', session = 's', node = ? WHERE message = ?",
                     (node, str(number)),
                 )
-            message_rows.turn_over(c, "s", 6)
+            book.turn_over(c, "s", 6)
             return c.execute("SELECT node, state FROM received ORDER BY id").fetchall()
 
         assert await store.database.write(both) == [(5, "done"), (9, "taken")]
@@ -141,13 +146,13 @@ async def test_a_message_shown_while_a_turn_ran_takes_up_no_later_answer(tmp_pat
         def told(c: Any) -> list[tuple[str, str]]:
             now = time.time()
             body = {"text": "reads a file"}
-            row = message_rows.deliver(c, "telegram", HERE, "text", body, now, session="s", state="draft")
-            message_rows.sent(c, row, "77")
-            message_rows.bind(c, "telegram", HERE, "s", 0, False, now)
-            message_rows.drop_drafts(c, "telegram", HERE, "s")
-            bound = message_rows.bound(c, "telegram", HERE)
+            row = book.deliver(c, "telegram", HERE, "text", body, now, session="s", state="draft")
+            book.sent(c, row, "77")
+            book.bind(c, "telegram", HERE, "s", 0, False, now)
+            book.drop_drafts(c, "telegram", HERE, "s")
+            bound = book.bound(c, "telegram", HERE)
             assert bound is not None
-            assert message_rows.tell(c, "telegram", bound, 3, [{"text": "An answer."}], now)
+            assert book.tell(c, "telegram", bound, 3, [{"text": "An answer."}], now)
             return c.execute("SELECT message, state FROM deliveries ORDER BY id").fetchall()
 
         assert await store.database.write(told) == [("77", "sent"), ("", "waiting")]
@@ -159,12 +164,12 @@ async def test_only_who_wrote_a_message_changes_it(tmp_path: Path) -> None:
 
         def both(c: Any) -> list[str]:
             said = Incoming(id="1", place=HERE, sender=Sender("me"), text="mine")
-            assert message_rows.receive(c, "matrix", said, time.time())
+            assert book.receive(c, "matrix", said, time.time())
             found = []
             for who in ("you", "me"):
                 edit = Incoming(id="1", kind="edited", place=HERE, sender=Sender(who), text=f"of {who}")
-                assert not message_rows.receive(c, "matrix", edit, time.time())
-                found += [each.incoming.text for each in message_rows.waiting(c, "matrix", HERE)]
+                assert not book.receive(c, "matrix", edit, time.time())
+                found += [each.incoming.text for each in book.waiting(c, "matrix", HERE)]
             return found
 
         assert await store.database.write(both) == ["mine", "of me"]
@@ -191,6 +196,6 @@ def test_a_word_behind_a_slash_is_a_command_and_two_slashes_begin_a_message() ->
 
 
 def test_every_platform_has_settings() -> None:
-    from agent.integrations.gateways.kinds import gateway_kinds
+    from agent.integrations.gateways.adapter import gateway_kinds
 
     assert set(gateway_kinds()) == set(MessengerSettings.model_fields)

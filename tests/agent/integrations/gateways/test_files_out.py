@@ -16,11 +16,9 @@ import pytest
 
 from agent.core.config.sections import MessengerSettings
 from agent.core.store.store import Store
-from agent.integrations.gateways import message_rows
-from agent.integrations.gateways.adapter import GatewayContext, Place
-from agent.integrations.gateways.kinds import gateway_kind, make_adapter
-from agent.integrations.gateways.outgoing import OutgoingMessages
-from agent.integrations.gateways.outgoing_files import drop_unclaimed, keep_copy
+from agent.integrations.gateways import book
+from agent.integrations.gateways.adapter import GatewayContext, Place, gateway_kind, make_adapter
+from agent.integrations.gateways.outgoing import OutgoingMessages, drop_unclaimed, keep_copy
 from agent.integrations.gateways.running_gateway import RunningGateway
 from agent.integrations.senses import messages
 from agent.integrations.senses.messages import Chats, Messenger
@@ -101,9 +99,7 @@ async def test_files_arrive_once_as_they_were_when_they_were_put_down(
     with server() as platform:
         settings = MessengerSettings.model_validate({platform.name: platform.settings()})
         place = Place(platform.chat(platform.owner))
-        await store.database.write(
-            lambda c: message_rows.bind(c, platform.name, place, SESSION, 0, False, 1.0)
-        )
+        await store.database.write(lambda c: book.bind(c, platform.name, place, SESSION, 0, False, 1.0))
         context = context_of(tmp_path, store, settings)
         report, chart = context.workspace / "report.txt", context.workspace / "chart.png"
         report.write_bytes(TEXT)
@@ -220,7 +216,7 @@ async def test_a_file_that_the_platform_refuses_is_given_up_with_its_copy(
         body = keep_copy(tmp_path / "gateways" / "signal", "a.txt", b"x")
         gone = {**body, "path": f"{body['path']}.gone"}
         await store.database.write(
-            lambda c: message_rows.deliver(c, "signal", Place(platform.owner), "file", gone, 0.0)
+            lambda c: book.deliver(c, "signal", Place(platform.owner), "file", gone, 0.0)
         )
         async with running(tmp_path, store, platform, settings):
             assert await settled(store) == [("failed", "The file is gone.")]

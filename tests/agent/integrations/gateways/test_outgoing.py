@@ -18,7 +18,7 @@ from agent.core.config.sections import MessengerSettings
 from agent.core.home import Home
 from agent.core.store.store import Store
 from agent.errors import ConfigError
-from agent.integrations.gateways import message_rows, people
+from agent.integrations.gateways import book, people
 from agent.integrations.gateways.adapter import Place
 from agent.integrations.gateways.outgoing import OutgoingMessages
 from tools.results import ToolError
@@ -55,7 +55,7 @@ async def test_a_target_is_a_messenger_a_known_chat_or_a_person(store: Store) ->
         _paired(c, "11", "Ana", "chat-of-ana")
         _paired(c, "22", "Ben", "chat-of-ben")
         people.new_code(c, "telegram", "33", "Mallory", "chat-of-mallory", time.time())
-        message_rows.bind(c, "telegram", Place("-100", "7"), "s", 0, True, 1.0)
+        book.bind(c, "telegram", Place("-100", "7"), "s", 0, True, 1.0)
 
     await store.database.write(prepared)
 
@@ -86,7 +86,7 @@ async def test_long_texts_come_in_parts_and_secrets_stay_here(store: Store) -> N
         return outgoing.put(c, outgoing.find(c, "telegram:777"), text, "A *job*")
 
     rows = await store.database.write(work)
-    told = await store.database.read(lambda c: [message_rows.delivery(c, row) for row in rows])
+    told = await store.database.read(lambda c: [book.delivery(c, row) for row in rows])
     texts = [each.body["text"] for each in told if each is not None]
     assert len(texts) == 3 and all(len(each) <= 4_096 for each in texts)
     assert texts[0].startswith("**A job**\nword") and "correct-horse" not in "".join(texts)

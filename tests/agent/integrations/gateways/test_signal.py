@@ -17,9 +17,9 @@ from agent.integrations.gateways.adapter import (
     Place,
     RateLimitedError,
     UndeliverableError,
+    gateway_kind,
 )
 from agent.integrations.gateways.checking import tried
-from agent.integrations.gateways.kinds import gateway_kind
 from tests.support.adapter_bench import AdapterBench
 from tests.support.chat_platform import OWNER
 from tests.support.signal_server import ACCOUNT, ACI, SignalServer

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.integrations.gateways.chunks import chunks, length
-from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.markup import chunks, length, translated
 
 LINES = st.lists(
     st.sampled_from(["word " * 7, "", "```py", "```", "~~~", "- item", "x" * 130, "𝄞é" * 20, "## head"]),

@@ -12,8 +12,7 @@ import pytest
 
 from agent.core.config.hook_list import Hook, HookAnswer, HookError, combined, parse_answer
 from agent.events import Event, Noticed
-from agent.integrations.hooks.process import run_hook
-from agent.integrations.hooks.session_hooks import SessionHooks
+from agent.integrations.hooks.session_hooks import SessionHooks, run_hook
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 

@@ -12,7 +12,7 @@ from agent.core.config.loader import load
 from agent.core.config.schema import hooks_of
 from agent.core.home import Home
 from agent.events import ApprovalAsked, Decision, Event, Noticed, ToolFinished
-from agent.integrations.hooks.consent import HookConsent
+from agent.integrations.hooks.session_hooks import HookConsent
 from tests.support.compacting import condenses
 from tests.support.delivery import Recorded
 from tests.support.engines import Bench, bench

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent.integrations.mcp.host.connection import ServerConnection
-from agent.integrations.mcp.host.faults import CallFaultError
+from agent.integrations.mcp.host.results import CallFaultError
 from agent.integrations.mcp.host.stdio import error_line
 from agent.integrations.mcp.launch import ServerLaunch
 from tests.support import fault_proxy

@@ -12,15 +12,22 @@ from agent.core.config.schema import McpServerSettings, Settings
 from agent.core.event_data import FormReply
 from agent.core.variables import filled
 from agent.errors import ConfigError
-from agent.integrations.mcp.agreement import ServerAgreement
-from agent.integrations.mcp.catalog import MOST_AGREED, listed, load_catalog, save_catalog
-from agent.integrations.mcp.declared import declared_servers
-from agent.integrations.mcp.elicitation import asked_of_person, with_defaults
-from agent.integrations.mcp.forms import filled_form, form_fields
-from agent.integrations.mcp.names import tool_names
-from agent.integrations.mcp.server_config import ServerConfig, server_config
+from agent.integrations.mcp.catalog import (
+    MOST_AGREED,
+    listed,
+    load_catalog,
+    read_tools,
+    save_catalog,
+    tool_names,
+)
+from agent.integrations.mcp.server_config import (
+    ServerAgreement,
+    ServerConfig,
+    declared_servers,
+    server_config,
+)
+from agent.integrations.mcp.server_requests import asked_of_person, filled_form, form_fields, with_defaults
 from agent.integrations.mcp.server_state import why_parked
-from agent.integrations.mcp.tool_definition import read_tools
 from tools.context import PersonAnswer
 
 CONFIG = ServerConfig(name="box", transport="stdio", command="box")

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from agent.events import Noticed, ToolFinished, ToolProgressed
-from agent.integrations.mcp import health as healths
-from agent.integrations.mcp.errors import ServerError
-from agent.integrations.mcp.health import PARKED_AFTER, Health
-from agent.integrations.mcp.log_pace import MOST_LINES, LogPace
+from agent.integrations.mcp import server_state as healths
+from agent.integrations.mcp.server import MOST_LINES, LogPace, ServerError
+from agent.integrations.mcp.server_state import PARKED_AFTER, Health
 from agent.integrations.server_events import ServerLogged
 from tests.support import plain_server
 from tests.support.engines import Bench, bench

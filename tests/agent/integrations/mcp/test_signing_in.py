@@ -17,15 +17,12 @@ import pytest
 
 from agent.core.config.schema import McpServerSettings, SandboxSettings
 from agent.core.home import Home
-from agent.integrations.mcp.declared import DeclaredServer
-from agent.integrations.mcp.errors import ServerError
 from agent.integrations.mcp.host.connection import ServerConnection
-from agent.integrations.mcp.host.faults import CallFaultError
+from agent.integrations.mcp.host.results import CallFaultError
 from agent.integrations.mcp.launch import ServerLaunch, SignIn
-from agent.integrations.mcp.server import Server
-from agent.integrations.mcp.server_config import server_config
+from agent.integrations.mcp.server import Server, ServerError
+from agent.integrations.mcp.server_config import DeclaredServer, LaunchEnvironment, server_config
 from agent.integrations.mcp.service import McpService
-from agent.integrations.mcp.starting import LaunchEnvironment
 from agent.session.wiring.session_servers import SessionAnswers
 from tests.support.web_server import WebServer, web_server
 

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from agent.core.store.importing import SessionRecord
 from agent.errors import ConfigError
 from agent.integrations.migration import claude, codex, hermes, opencode
-from agent.integrations.migration.found import Findings
-from agent.integrations.migration.places import look
-from agent.integrations.migration.reading import without_comments
-from agent.integrations.migration.transcript import seconds
+from agent.integrations.migration.reading import Findings, seconds, without_comments
+from agent.integrations.migration.taking_over import look
 from tests.support import other_agents
 
 

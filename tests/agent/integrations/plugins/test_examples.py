@@ -9,9 +9,8 @@ import pytest
 
 from agent.core.home import Home
 from agent.integrations.plugins.cases import read_cases, run_cases
-from agent.integrations.plugins.enabling import PluginEnvironment
-from agent.integrations.plugins.package import read_plugin
-from agent.integrations.plugins.servers import PluginServer
+from agent.integrations.plugins.installing import PluginEnvironment
+from agent.integrations.plugins.package import PluginServer, read_plugin
 from agent.integrations.plugins.session_plugins import BroughtServer
 from agent.session.wiring.plugin_servers import plugin_servers
 

@@ -151,8 +151,8 @@ async def test_plugins_that_misbehave_are_named_and_the_session_goes_on(
     (person / ".ssh").mkdir(parents=True)
     (person / ".ssh" / "id_rsa").write_text("PRIVATE KEY")
     monkeypatch.setenv("HOME", str(person))
-    monkeypatch.setattr("agent.integrations.plugins.runner.TOOL", 1.0)
-    monkeypatch.setattr("agent.integrations.plugins.runner.PluginRunner.ask.__defaults__", (1.0,))
+    monkeypatch.setattr("agent.integrations.plugins.session_plugins.TOOL", 1.0)
+    monkeypatch.setattr("agent.integrations.plugins.session_plugins.PluginRunner.ask.__defaults__", (1.0,))
     steps = [call("evil", do="loop"), call("evil", do="big"), call("evil", do="exit")]
     steps += [call("evil", do="read", path=str(person / ".ssh/id_rsa")), call("evil", do="print")]
     async with bench(tmp_path, by_step([*steps, say("All done.")])) as made:
@@ -225,7 +225,7 @@ async def test_hooks_of_plugins_hear_decide_and_never_lower_the_gate(tmp_path: P
 async def test_a_hook_that_hangs_costs_its_deadline_and_a_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.integrations.plugins.hooks.HOOK", 0.5)
+    monkeypatch.setattr("agent.integrations.plugins.session_plugins.HOOK", 0.5)
     handler = (
         "def register(ctx): ctx.register_hook('before_tool', hang)\ndef hang(event):\n    while True: pass"
     )

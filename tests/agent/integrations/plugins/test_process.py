@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from agent.core.home import Home
-from agent.integrations.plugins.capabilities import DeclaredCapabilities
-from agent.integrations.plugins.in_process import InProcessPlugin
-from agent.integrations.plugins.problem import PluginFailedError
-from agent.integrations.plugins.process import PluginLaunch, PluginProcess
+from agent.integrations.plugins.files import DeclaredCapabilities, PluginFailedError
+from agent.integrations.plugins.process import InProcessPlugin, PluginLaunch, PluginProcess
 from agent.integrations.plugins.registrations import checked
 from agent.safety.sandbox.opening import probe
 

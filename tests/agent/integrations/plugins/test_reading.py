@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent.integrations.plugins.manifest import SCHEMA
+from agent.integrations.plugins.files import SCHEMA, PluginError
+from agent.integrations.plugins.package import SCHEMA as MCP_SCHEMA
 from agent.integrations.plugins.package import PluginPackage, read_plugin
-from agent.integrations.plugins.problem import PluginError
-from agent.integrations.plugins.servers import SCHEMA as MCP_SCHEMA
 
 SKILL = "---\nname: {}\ndescription: About it.\n---\nDo it.\n"
 

@@ -15,7 +15,7 @@ from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.errors import HermesError
 from agent.events import Noticed, ToolFinished
-from agent.integrations.plugins.enabling import Agreement, PluginEnvironment, enable
+from agent.integrations.plugins.installing import Agreement, PluginEnvironment, enable
 from agent.integrations.plugins.registrations import RegisteredProvider
 from agent.integrations.plugins.shelf import find
 from agent.session.wiring.outside_services import begin_dictation

@@ -13,11 +13,9 @@ import pytest
 
 from agent.core.config import trust
 from agent.core.home import Home
-from agent.integrations.plugins.agreed_files import LONGEST_TEXT, agreed_files
-from agent.integrations.plugins.consent import ConsentFile, PluginConsent
-from agent.integrations.plugins.differences import MOST_SHOWN, differences, lines_of
+from agent.integrations.plugins.consent import LONGEST_TEXT, ConsentFile, PluginConsent, agreed_files
 from agent.integrations.plugins.files import hashes, read_files
-from agent.integrations.plugins.shelf import ShelvedPlugin, find
+from agent.integrations.plugins.shelf import MOST_SHOWN, ShelvedPlugin, differences, find, lines_of
 
 YAML = "name: {}\n"
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from agent.core.config.schema import Settings
-from agent.integrations.senses.readiness import readiness
+from agent.integrations.senses.service import readiness
 from tests.support.engines import Bench, bench
 from tests.support.images import png
 from tests.support.replies import by_step, call, calls, say
@@ -306,9 +306,9 @@ async def test_text_is_read_from_a_picture_and_aloud_without_any_service(
 
 
 def test_each_is_ready_only_when_it_can_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.integrations.senses.readiness.is_installed", lambda: False)
-    monkeypatch.setattr("agent.integrations.senses.readiness.hibari_is_installed", lambda: False)
-    monkeypatch.setattr("agent.integrations.senses.readiness.whisper_is_installed", lambda: False)
+    monkeypatch.setattr("agent.integrations.senses.service.is_installed", lambda: False)
+    monkeypatch.setattr("agent.integrations.senses.service.hibari_is_installed", lambda: False)
+    monkeypatch.setattr("agent.integrations.senses.service.whisper_is_installed", lambda: False)
     bare = readiness(Settings(), {"PATH": ""}, sees=False)
     assert [each.works for each in bare] == [False] * 6
     assert all(each.missing and each.mend for each in bare)

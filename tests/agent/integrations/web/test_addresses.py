@@ -10,7 +10,7 @@ import pytest
 
 from agent.core.net.door import Door, DoorError
 from agent.integrations.senses.online import Online
-from agent.integrations.web.search.ring import SearchRing
+from agent.integrations.web.search.service import SearchRing
 from tests.agent.core.net.doors import PUBLIC, TestNetwork, respond, web
 from tests.agent.integrations.web.sites import site
 from tests.agent.integrations.web.test_crawling import crawled, page

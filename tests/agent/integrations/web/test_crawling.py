@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent.integrations.web.crawl import robots as rules
+from agent.integrations.web.crawl import crawling as rules
 from agent.integrations.web.crawl.crawling import crawl
-from agent.integrations.web.gate import CallGate
+from agent.integrations.web.services import CallGate
 from tests.agent.core.net.doors import respond
 from tests.agent.integrations.web.sites import Site, site
 from tools.results import DeniedError

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from agent.core.net.exchange import use_network
 from agent.events import ApprovalAsked, Decision, Event, ToolFinished
-from agent.integrations.senses.ocr import is_installed
+from agent.integrations.senses.pictures import is_installed
 from tests.agent.core.net.doors import respond, web
 from tests.agent.integrations.web.test_reading import PROSE, article, docx, pdf
 from tests.agent.safety.obedient import Obedient, order

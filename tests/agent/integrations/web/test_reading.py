@@ -12,12 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.integrations.web.reading.charset import decode
 from agent.integrations.web.reading.documents import read_document
-from agent.integrations.web.reading.html import NEEDS_BROWSER, read_html
-from agent.integrations.web.reading.page import ReadPage, UnreadableError
-from agent.integrations.web.reading.passages import MOST, passages
-from agent.integrations.web.reading.reader import DocumentReader
+from agent.integrations.web.reading.html import NEEDS_BROWSER, decode, read_html
+from agent.integrations.web.reading.passages import MOST, DocumentReader, ReadPage, UnreadableError, passages
 from tests.support.documentation_pages import documentation_pages, found_cells, found_code
 
 PROSE = "The harbour was rebuilt after the storm, and ships have called there every week since. " * 8

@@ -13,8 +13,7 @@ import pytest
 from agent.core.net.door import Permit
 from agent.errors import HermesError
 from agent.integrations.web.search.providers.public_mcp import endpoints, read_results
-from agent.integrations.web.search.ring import REST, SearchRing
-from agent.integrations.web.search.service import SearchError, WebHit
+from agent.integrations.web.search.service import REST, SearchError, SearchRing, WebHit
 from agent.integrations.web.search.services import KEYS
 from tests.agent.core.net.doors import respond
 from tests.agent.integrations.web.sites import site

@@ -17,8 +17,7 @@ from agent.knowledge.context.compaction import (
     still_shown,
     tail_start,
 )
-from agent.knowledge.context.fold import ContextFold, fold_of, fold_text, newest_fold
-from agent.knowledge.context.message_history import conversation
+from agent.knowledge.context.message_history import ContextFold, conversation, fold_of, fold_text, newest_fold
 from tests.agent.knowledge.context.paths import PathOf
 from tests.agent.knowledge.context.test_message_history import assert_valid
 

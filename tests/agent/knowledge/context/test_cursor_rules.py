@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.knowledge.context.context_files import project_files
-from agent.knowledge.context.cursor_rules import rules_of
-from agent.knowledge.context.folders_in_view import KEY
+from agent.knowledge.context.context_files import project_files, rules_of
+from agent.knowledge.context.context_table import KEY
 from tests.support.engines import bench
 from tests.support.model_server import call, say
 

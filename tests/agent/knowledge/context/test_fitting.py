@@ -7,8 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.knowledge.context.fitting import fitted
-from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN, Entries, Part
+from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN, Entries, Part, fitted
 
 
 def part(layer: str, count: int, *, size: int = 40, **entries: object) -> Part:

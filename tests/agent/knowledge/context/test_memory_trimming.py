@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from agent.core.store.nodes import Node
 from agent.knowledge.context.compaction import FoldRoom, plan_fold, plan_mask
-from agent.knowledge.context.fold import newest_fold
-from agent.knowledge.context.memory_trimming import trimmed
-from agent.knowledge.context.message_history import conversation
+from agent.knowledge.context.layer import trimmed
+from agent.knowledge.context.message_history import conversation, newest_fold
 from tests.agent.knowledge.context.paths import PathOf
 
 LONG = json.dumps({"path": "a", "content": "x" * 900})

@@ -8,14 +8,17 @@ import pytest
 
 from agent.core.home import Home
 from agent.errors import ConfigError
-from agent.knowledge.context.allowed_passages import allowed_passages, allowed_places, keep_back, let_in
 from agent.knowledge.context.context_files import project_files
-from agent.knowledge.context.passages_here import passages_here
+from agent.knowledge.context.folder_files import passages_here
 from agent.knowledge.context.quarantine import (
     LONGEST_SHOWN,
     KeptPassage,
+    allowed_passages,
+    allowed_places,
     digest_of,
+    keep_back,
     kept_back_notices,
+    let_in,
     passages_of,
     quarantined,
 )

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.knowledge.context.context_files import ContextFile
-from agent.knowledge.context.layer import Facts
+from agent.knowledge.context.layer import Facts, joined, system_prompt
 from agent.knowledge.context.layers.tool_use import TOOL_HINTS
-from agent.knowledge.context.system_prompt import joined, system_prompt
 from tests.support.mentions import unoffered_mentions
 from tools.discovery import discover
 from tools.registry import registry

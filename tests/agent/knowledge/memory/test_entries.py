@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.knowledge.memory.entries import (
+from agent.knowledge.memory.files import (
     MemoryOperation,
     MemoryWriteError,
     applied,

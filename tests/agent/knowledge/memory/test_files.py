@@ -15,10 +15,14 @@ from pathlib import Path
 import pytest
 
 from agent.knowledge.memory import files as files_module
-from agent.knowledge.memory import placing
-from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError
-from agent.knowledge.memory.files import MemoryFile, MemoryFileError
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory import scopes
+from agent.knowledge.memory.files import (
+    MemoryFile,
+    MemoryFileError,
+    MemoryOperation,
+    MemoryWriteError,
+    Origin,
+)
 
 ROOT = Path(__file__).parents[4]
 ORIGIN = Origin(1_700_000_000.0, "session-1", 7)
@@ -141,9 +145,9 @@ def test_a_refused_write_changes_nothing(file: MemoryFile) -> None:
 WRITER = """
 import sys, random
 from pathlib import Path
-from agent.knowledge.memory.entries import MemoryOperation
+from agent.knowledge.memory.files import MemoryOperation
 from agent.knowledge.memory.files import MemoryFile
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.files import Origin
 name, count = sys.argv[2], int(sys.argv[3])
 file = MemoryFile(Path(sys.argv[1]), 1_000_000)
 kept = []
@@ -211,7 +215,7 @@ def test_a_person_who_saves_between_reading_and_writing_loses_nothing(
 ) -> None:
     file.write(add("One."), ORIGIN)
     saves = iter(["One.\n§\nMine.\n", "One.\n§\nMine.\n§\nMine too.\n"])
-    whole = placing.put
+    whole = scopes.put
 
     def put(path: Path, content: bytes, seen: bytes | None) -> bool:
         if (text := next(saves, None)) is not None:
@@ -262,9 +266,9 @@ TOLD_WRITER = """
 import sys
 import threading
 from pathlib import Path
-from agent.knowledge.memory.entries import MemoryOperation
+from agent.knowledge.memory.files import MemoryOperation
 from agent.knowledge.memory.files import MemoryFile
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.files import Origin
 name, first, count = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 file = MemoryFile(Path(sys.argv[1]), 1_000_000)
 own = [entry for entry in file.read().entries if entry.startswith(name)]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.knowledge.memory.entries import MemoryOperation, MemoryWriteError
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.files import MemoryOperation, MemoryWriteError, Origin
 from agent.knowledge.memory.scopes import Scope, project_id, project_root
 from agent.knowledge.memory.service import MemoryFiles
 

@@ -8,8 +8,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.events import StepTaken
-from agent.knowledge.memory.entries import MemoryOperation
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.files import MemoryOperation, Origin
 from agent.knowledge.memory.service import MemoryFiles
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say

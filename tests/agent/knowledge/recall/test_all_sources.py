@@ -14,8 +14,7 @@ from agent.core.store.store import Store
 from agent.knowledge.learnings.failures import EVERYWHERE
 from agent.knowledge.learnings.learning import Learning
 from agent.knowledge.learnings.store import LearningStore
-from agent.knowledge.memory.entries import MemoryOperation
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.files import MemoryOperation, Origin
 from agent.knowledge.memory.scopes import project_id, project_root
 from agent.knowledge.memory.service import MemoryFiles
 from agent.knowledge.recall.recall import Recall

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.knowledge.recall.fusing import Contender, confidence, fused, ordered_sessions, spaced
+from agent.knowledge.recall.recall import Contender, confidence, fused, ordered_sessions, spaced
 
 scores = st.lists(st.tuples(st.floats(0.01, 30), st.booleans(), st.none() | st.floats(-1, 1)), max_size=30)
 cosines = st.lists(st.floats(-1, 1), max_size=10)

@@ -25,12 +25,11 @@ from agent.core.store.nodes import Kind, NewNode, Session
 from agent.core.store.search import Filters
 from agent.core.store.store import Store
 from agent.errors import ConfigError, StoreError
-from agent.knowledge.recall import static_embedder, upkeep
-from agent.knowledge.recall.embedding import EmbeddingError
+from agent.knowledge.recall import embedding
+from agent.knowledge.recall.embedding import EmbeddingError, StaticEmbedder
 from agent.knowledge.recall.meaning import Meaning
 from agent.knowledge.recall.recall import Recall, SearchMode
 from agent.knowledge.recall.sources import Passage
-from agent.knowledge.recall.static_embedder import StaticEmbedder
 from agent.session.wiring.recall import embedder_of, open_meaning
 from benchmarks import recall_meaning
 from tests.agent.knowledge.recall.test_recall import Shelf
@@ -44,7 +43,7 @@ SAID: tuple[tuple[Kind, str], ...] = (
 
 ASKING = """
 import asyncio
-from agent.knowledge.recall.static_embedder import StaticEmbedder, folder
+from agent.knowledge.recall.embedding import StaticEmbedder, folder
 
 async def ask():
     embedder = StaticEmbedder(folder())
@@ -151,7 +150,7 @@ async def test_vectors_of_deleted_sessions_and_of_another_model_are_forgotten(
     class Other(StaticEmbedder):
         space = "another/model"
 
-    other = Meaning(meaning.path, store, Other(static_embedder.folder() or Path()))
+    other = Meaning(meaning.path, store, Other(embedding.folder() or Path()))
     await other.catch_up(seconds=60)
     with closing(sqlite3.connect(meaning.path)) as connection:
         assert connection.execute("SELECT space FROM state").fetchone() == ("another/model",)
@@ -176,7 +175,7 @@ async def test_a_file_that_is_gone_or_torn_is_made_again(
 async def test_without_the_extra_nothing_changes_and_the_mode_says_what_it_needs(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(static_embedder, "PACKAGE", "a_package_that_is_not_there")
+    monkeypatch.setattr(embedding, "PACKAGE", "a_package_that_is_not_there")
     assert open_meaning(store, Settings(), {}) is None
     assert open_meaning(store, Settings(recall=RecallSettings(embeddings="off")), {}) is None
     recall = Recall(store)
@@ -284,7 +283,7 @@ async def test_a_provider_that_is_gone_leaves_the_words(
 
 @pytest.mark.thorough
 async def test_vectors_are_made_in_a_process_that_ends_when_it_is_idle_and_starts_again() -> None:
-    place = static_embedder.folder()
+    place = embedding.folder()
     assert place is not None
     before = set(sys.modules)
     embedder = StaticEmbedder(place, idle=0.01)
@@ -338,7 +337,7 @@ class Watched:
 async def test_words_that_are_new_come_before_the_vectors_that_are_left(
     store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_PAUSE", 0.0)
+    monkeypatch.setattr("agent.knowledge.recall.recall._PAUSE", 0.0)
     watched = Watched()
     watched.recall = recall = Recall(store, meaning=cast(Meaning, watched))
     try:

@@ -16,9 +16,9 @@ import pytest
 from agent.core.store.nodes import NewNode, Session
 from agent.core.store.store import Store
 from agent.errors import StoreError
-from agent.knowledge.recall import index_tables, message_index, postings, stored_messages
+from agent.knowledge.recall import index_tables, message_index, scoring, stored_messages
 from agent.knowledge.recall.message_index import MessageIndex
-from agent.knowledge.recall.question import words_of
+from agent.knowledge.recall.scoring import words_of
 
 Places = list[list[int]]
 
@@ -359,6 +359,6 @@ async def test_of_a_word_that_stands_almost_everywhere_the_newest_places_count(
 ) -> None:
     nodes = await talk(store, session, *(f"needle {number}" for number in range(40)))
     await index.catch_up(seconds=10)
-    monkeypatch.setattr(postings, "MOST", 10)
+    monkeypatch.setattr(scoring, "MOST", 10)
     assert max(await found(index, "needle")) == nodes[-1]
     assert set(nodes[-10:]) <= set(await found(index, "needle")) <= set(nodes[-12:])

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from agent.core.store.nodes import NewNode, Session
 from agent.core.store.search import Filters
 from agent.core.store.store import Store
-from agent.knowledge.memory.entries import MemoryOperation
-from agent.knowledge.memory.origins import Origin
+from agent.knowledge.memory.files import MemoryOperation, Origin
 from agent.knowledge.memory.service import MemoryFiles
-from agent.knowledge.recall.memory_source import MemoryNotes
-from agent.knowledge.recall.question import date_words, words_of
 from agent.knowledge.recall.recall import Recall
-from agent.knowledge.recall.sources import Passage
+from agent.knowledge.recall.scoring import date_words, words_of
+from agent.knowledge.recall.sources import MemoryNotes, Passage
 from agent.knowledge.recall.tool_search import ToolSearch
 from tools.found import FoundNote, FoundSession, SessionSearch
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.knowledge.skills.discover import SkillIndex, SkillRoot
-from agent.knowledge.skills.frontmatter import validate
+from agent.knowledge.skills.catalog import SkillIndex, SkillRoot
 from agent.knowledge.skills.scanner import scan_folder
-from agent.knowledge.skills.skill import Skill
+from agent.knowledge.skills.skill import Skill, validate
 
 ROOT = Path(__file__).parents[4]
 BUNDLED = ROOT / "agent/knowledge/skills/bundled"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.knowledge.skills.discover import SkillIndex, SkillRoot, SkillSet, roots
+from agent.knowledge.skills.catalog import SkillIndex, SkillRoot, SkillSet, roots
 from agent.knowledge.skills.skill import for_platform, linked_files
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.knowledge.skills.frontmatter import SkillFormatError, loadable_name, read, validate
+from agent.knowledge.skills.skill import SkillFormatError, loadable_name, read, validate
 
 
 def skill(head: str, body: str = "Do it.\n") -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.events import Noticed
-from agent.knowledge.skills.offer import LONG
+from agent.knowledge.skills.viewing import LONG
 from tests.support.engines import bench
 from tests.support.replies import call, refuse, say
 

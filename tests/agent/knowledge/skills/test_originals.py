@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.core.home import Home
-from agent.knowledge.skills.catalog import SkillCatalog
-from agent.knowledge.skills.changes import carried_out, drafted
-from agent.knowledge.skills.originals import SkillOriginals
+from agent.knowledge.skills.catalog import SkillCatalog, SkillOriginals
+from agent.knowledge.skills.keeper import carried_out, drafted
 from tests.support.skills import write_skill
 from tools.services.skill_keeper import SkillChange
 

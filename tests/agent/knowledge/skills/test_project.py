@@ -9,8 +9,13 @@ import pytest
 
 from agent.core.config.schema import Settings
 from agent.core.home import Home
-from agent.knowledge.skills.catalog import NOT_TRUSTED, SkillCatalog, skill_catalog
-from agent.knowledge.skills.project import read_project_skills, trust_skills
+from agent.knowledge.skills.catalog import (
+    NOT_TRUSTED,
+    SkillCatalog,
+    read_project_skills,
+    skill_catalog,
+    trust_skills,
+)
 from tests.support.skills import write_skill
 
 
@@ -104,7 +109,7 @@ def test_one_file_that_cannot_be_read_costs_that_skill_only(home: Home, tmp_path
 def test_more_than_is_read_before_each_session_is_not_used_and_told(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.knowledge.skills.project.MOST_FILES", 2)
+    monkeypatch.setattr("agent.knowledge.skills.catalog.MOST_FILES", 2)
     skill = write_skill(tmp_path / "project" / ".claude" / "skills", "deploy")
     for number in range(3):
         (skill / f"{number}.md").write_text("x")

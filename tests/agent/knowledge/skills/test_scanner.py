@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.knowledge.skills.scanner import ScanRule, rules, scan_folder, scan_text
-from agent.knowledge.skills.trust import Decision, Trust, decide, trust_of
+from agent.knowledge.skills.skill import Decision, Trust, decide, trust_of
 
 
 def named(rule: ScanRule) -> str:

@@ -15,13 +15,12 @@ from agent.core.config.hook_list import Hook, HookAnswer
 from agent.events import Noticed, ToolFinished
 from agent.integrations.diagnostics.service import LanguageServers
 from agent.integrations.hooks import session_hooks
-from agent.integrations.hooks.consent import HookConsent
-from agent.integrations.hooks.session_hooks import SessionHooks
+from agent.integrations.hooks.session_hooks import HookConsent, SessionHooks
 from agent.knowledge.learnings.at_calls import CallLearnings
 from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.recall.recall import Recall
-from agent.knowledge.skills.capabilities import CapabilitiesInForce
 from agent.knowledge.skills.keeper import SessionSkills
+from agent.knowledge.skills.viewing import CapabilitiesInForce
 from agent.model.usage import Meter
 from agent.safety.audit.log import AuditRecorder
 from agent.safety.gate import Gate

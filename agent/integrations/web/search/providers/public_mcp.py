@@ -77,9 +77,8 @@ class PublicEndpoint:
     async def _connected(self) -> Server:
         if self._server is not None:
             return self._server
-        from agent.integrations.mcp.host_process import RefusedError
         from agent.integrations.mcp.launch import ServerLaunch
-        from agent.integrations.mcp.server import Server
+        from agent.integrations.mcp.server import RefusedError, Server
 
         async def answer(kind: str, params: Any) -> Any:
             raise RefusedError("a search is asked nothing back")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
-from agent.knowledge.skills.hub.trees import TreeEntry, TreeSource
+from agent.knowledge.skills.hub.bundle import HubError, HubMissingError, HubRefusedError
+from agent.knowledge.skills.hub.git import TreeEntry, TreeSource
 from tools.kit.files import read_bytes
 from tools.text.words import brief
 

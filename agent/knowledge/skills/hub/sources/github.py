@@ -6,17 +6,17 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agent.knowledge.skills.hub.bundle import STRICT, Limits
+from agent.knowledge.skills.hub.bundle import STRICT, HubError, HubMissingError, HubRefusedError, Limits
+from agent.knowledge.skills.hub.git import SECONDS, GitPlace, TreeEntry, TreeSource, fetched
 from agent.knowledge.skills.hub.http import HttpAnswer, HubHttp, HubSession, check_address, host
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer
-from agent.knowledge.skills.hub.trees import TreeEntry, TreeSource
 from tools.text.words import brief
 
 API = "https://api.github.com"
@@ -234,3 +234,32 @@ class GitHubSource:
         address = f"https://github.com/{where.repository}" if is_public else f"{where.api}/{where.repository}"
         below = where.folder if self.place.repository else ""
         return TreeSource(self.name, "github", address, tree, below, where.repository if is_public else "")
+
+
+@dataclass(frozen=True, slots=True)
+class GitSource:
+    """The skills of one repository. Each question fetches one commit anew."""
+
+    name: str
+    place: GitPlace
+    seconds: float = SECONDS
+
+    def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
+        """Skills that match."""
+        with self._tree("") as source:
+            return source.search(query, limit)
+
+    def inspect(self, item: str, version: str = "") -> SkillOffer:
+        """One skill."""
+        with self._tree(version) as source:
+            return source.inspect(item or self.place.folder)
+
+    def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
+        """One skill at a commit, tag or branch."""
+        with self._tree(version) as source:
+            return source.fetch(item or self.place.folder, limits=limits)
+
+    @contextmanager
+    def _tree(self, version: str) -> Iterator[TreeSource]:
+        with fetched(self.place, version, self.seconds) as tree:
+            yield TreeSource(self.name, "git", self.place.url, tree, self.place.folder)

@@ -9,10 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from agent.knowledge.skills.hub.archive import unpack
-from agent.knowledge.skills.hub.bundle import STRICT, Limits, SkillFile, checked
+from agent.knowledge.skills.hub.bundle import (
+    STRICT,
+    HubError,
+    HubMissingError,
+    HubRefusedError,
+    Limits,
+    SkillFile,
+    checked,
+    unpack,
+)
 from agent.knowledge.skills.hub.http import LARGEST_ARCHIVE, HttpAnswer, HubHttp, host
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer
 from tools.text.words import brief
 

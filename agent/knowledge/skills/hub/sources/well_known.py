@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from agent.knowledge.skills.hub.archive import unpack
 from agent.knowledge.skills.hub.bundle import (
     STRICT,
+    HubError,
+    HubMissingError,
+    HubRefusedError,
     Limits,
     SkillFile,
     check_count,
@@ -19,11 +21,11 @@ from agent.knowledge.skills.hub.bundle import (
     hashes_of,
     safe_path,
     tree_digest,
+    unpack,
 )
+from agent.knowledge.skills.hub.git import head_of
 from agent.knowledge.skills.hub.http import LARGEST_ARCHIVE, HubHttp, host, origin
-from agent.knowledge.skills.hub.problems import HubError, HubMissingError, HubRefusedError
 from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer, matches
-from agent.knowledge.skills.hub.trees import head_of
 from tools.text.words import brief
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"

@@ -11,13 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from agent.knowledge.skills.hub.archive import unpack
-from agent.knowledge.skills.hub.bundle import SkillFile, checked
+from agent.knowledge.skills.hub.bundle import HubError, SkillFile, checked, unpack
 from agent.knowledge.skills.hub.http import HttpAnswer
-from agent.knowledge.skills.hub.lock import _parse
+from agent.knowledge.skills.hub.lock import _parse, parse_snapshot
 from agent.knowledge.skills.hub.opening import SkillSources
-from agent.knowledge.skills.hub.problems import HubError
-from agent.knowledge.skills.hub.snapshot import parse_snapshot
 from agent.knowledge.skills.hub.sources import packages
 from agent.knowledge.skills.hub.sources.github import _entry, place
 from agent.knowledge.skills.hub.sources.marketplace import parse_catalog

@@ -13,10 +13,20 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from agent.knowledge.skills.hub.archive import unpack
-from agent.knowledge.skills.hub.bundle import STRICT, WIDE, Limits, SkillFile, checked, safe_path, tree_digest
+from agent.knowledge.skills.hub.bundle import (
+    STRICT,
+    WIDE,
+    HubError,
+    HubRefusedError,
+    HubUnreachableError,
+    Limits,
+    SkillFile,
+    checked,
+    safe_path,
+    tree_digest,
+    unpack,
+)
 from agent.knowledge.skills.hub.http import HubHttp
-from agent.knowledge.skills.hub.problems import HubError, HubRefusedError, HubUnreachableError
 from tests.support.skill_hub import answer, hub_server, skill_md, tarred, zipped
 
 SKILL = {"SKILL.md": skill_md("x")}

@@ -14,16 +14,13 @@ import pytest
 from agent.core.config.schema import Settings
 from agent.core.home import Home
 from agent.knowledge.skills.catalog import skill_catalog
-from agent.knowledge.skills.changes import drafted
-from agent.knowledge.skills.hub.approval import SkillApprovals
-from agent.knowledge.skills.hub.bundle import STRICT, WIDE, Limits, SkillFile
-from agent.knowledge.skills.hub.lock import LockFile, LockFileError
+from agent.knowledge.skills.hub.bundle import STRICT, WIDE, HubError, HubRefusedError, Limits, SkillFile
+from agent.knowledge.skills.hub.installing import Side, merged
+from agent.knowledge.skills.hub.lock import LockFile, LockFileError, SkillApprovals
 from agent.knowledge.skills.hub.opening import SkillSources
-from agent.knowledge.skills.hub.problems import HubError, HubRefusedError
 from agent.knowledge.skills.hub.service import SkillHub, limits_of
-from agent.knowledge.skills.hub.updating import Side, merged
-from agent.knowledge.skills.skill import load
-from agent.knowledge.skills.trust import Trust
+from agent.knowledge.skills.keeper import drafted
+from agent.knowledge.skills.skill import Trust, load
 from tests.support.skill_hub import git_repository, skill_md
 from tools.results import ToolError
 from tools.services.skill_keeper import SkillAct, SkillChange

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.knowledge.skills.hub.bundle import HubError
 from agent.knowledge.skills.hub.opening import SkillSources, SourcePlace
-from agent.knowledge.skills.hub.problems import HubError
 
 HERE = Path("/somewhere")
 SOURCES = SkillSources(HERE, (SourcePlace("team", "well-known", "http://127.0.0.1:1"),))

@@ -1,7 +1,8 @@
-"""Tokens of servers that were signed in to, in private files; locked over processes."""
+"""Small private files of JSON: written whole, believed only if nobody else could have written them."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,10 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.core.home import private_folder
+from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError
-from agent.integrations.mcp.private_json import read_private, write_private
-from tools.kit.files import lock_file, open_lock
+from tools.kit.files import lock_file, open_lock, read_owned, write_atomically
+
+LARGEST = 32_000_000
+"""Bytes of a file that are read."""
+
+
+def read_private(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where there is none that can be believed. Reads the disk."""
+    content = read_owned(path, LARGEST)
+    try:
+        data = json.loads(content) if content is not None else {}
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def write_private(path: Path, data: Mapping[str, Any]) -> None:
+    """Put an object into a file of mode 0600. Raises `ConfigError`, also for one too large to be read."""
+    content = json.dumps(data, indent=1).encode("utf-8")
+    if len(content) > LARGEST:
+        raise ConfigError(f"Cannot write {path}: what belongs there has more than {LARGEST:,} bytes.")
+    try:
+        private_folder(path.parent)
+        write_atomically(path, content, PRIVATE_FILE, follow_links=False)
+    except OSError as error:
+        raise ConfigError(f"Cannot write {path}: {error.strerror or error}; free the place.") from error
+
 
 PATIENCE = 30.0
 """Seconds another process may take to renew what it signed in with."""

@@ -1,0 +1,348 @@
+"""Forms and addresses that a server asks a person for, put as questions of Hermes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+from agent.core.event_data import FormReply
+from agent.core.messages import Message
+from agent.errors import ConfigError, HermesError
+from agent.integrations.mcp.server import RefusedError
+from agent.model.codecs import codec_for
+from agent.model.protocol import Delta, ModelRequest
+from agent.model.transport.reply import ModelRoute, fetch_reply
+from agent.model.transport.waits import RetryPolicy
+from agent.model.usage import Meter
+from agent.model.wire_format import Wire
+from agent.safety.gate import Gate
+from tools.context import Asker
+from tools.results import DeniedError
+from tools.services.actions import SampleModel
+from tools.text.redact import is_secret_name
+from tools.text.safe_text import clean, reveal
+
+FieldKind = Literal["text", "number", "integer", "yes-no", "choice", "choices"]
+MOST_FIELDS = 50
+_YES, _NO = frozenset({"yes", "y", "true", "on", "1"}), frozenset({"no", "n", "false", "off", "0"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """One field of a form."""
+
+    name: str
+    kind: FieldKind
+    label: str
+    required: bool = False
+    default: Any = None
+    choices: tuple[tuple[str, str], ...] = ()
+    """Values with what a person reads."""
+    format: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is called, without its description."""
+        return self.label.partition(": ")[0]
+
+    @property
+    def default_text(self) -> str:
+        """Its default as a person would type it."""
+        if self.default is None:
+            return ""
+        match self.kind:
+            case "yes-no":
+                return "yes" if self.default is True else "no"
+            case "choice":
+                return next((label for value, label in self.choices if value == self.default), "")
+            case "choices" if isinstance(self.default, list):
+                chosen = {str(each) for each in self.default}
+                return ", ".join(label for value, label in self.choices if value in chosen)
+        return clean(str(self.default))[:200]
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether it seems to ask for a secret, of which a person is warned."""
+        return is_secret_name(self.name) or is_secret_name(self.label.replace(" ", "_"))
+
+    def value(self, text: str) -> Any:
+        """What was typed, as the field takes it. Raises `ConfigError` with what it takes."""
+        typed = text.strip()
+        match self.kind:
+            case "choice":
+                return self._chosen(typed)
+            case "choices":
+                return [self._chosen(part.strip()) for part in typed.split(",") if part.strip()]
+            case "yes-no" if typed.lower() in _YES | _NO:
+                return typed.lower() in _YES
+            case "number" | "integer":
+                return self._number(typed)
+            case "text":
+                return typed
+        raise ConfigError(f"{self.title} takes yes or no.")
+
+    def _chosen(self, typed: str) -> str:
+        for value, label in self.choices:
+            if typed in (value, label):
+                return value
+        raise ConfigError(f"{self.title} takes one of: {', '.join(label for _, label in self.choices)}.")
+
+    def _number(self, typed: str) -> float | int:
+        try:
+            number = int(typed) if self.kind == "integer" else float(typed)
+        except ValueError:
+            kind = "a whole number" if self.kind == "integer" else "a number"
+            raise ConfigError(f"{self.title} takes {kind}.") from None
+        if self.minimum is not None and number < self.minimum:
+            raise ConfigError(f"{self.title} takes {self.minimum:g} or more.")
+        if self.maximum is not None and number > self.maximum:
+            raise ConfigError(f"{self.title} takes {self.maximum:g} or less.")
+        return number
+
+
+def form_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
+    """The fields of a form, in its order; what is no field of a form is passed over."""
+    properties = schema.get("properties")
+    required = schema.get("required")
+    wanted = (
+        frozenset(each for each in required if isinstance(each, str))
+        if isinstance(required, list)
+        else frozenset()
+    )
+    if not isinstance(properties, Mapping):
+        return ()
+    entries = list(properties.items())[:MOST_FIELDS]
+    return tuple(_field(name, each, name in wanted) for name, each in entries if isinstance(each, Mapping))
+
+
+def filled_form(
+    fields: Sequence[FormField], texts: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was typed into a form, by name: the values, and what is wrong with the others."""
+    values: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for field in fields:
+        text = texts.get(field.name, "").strip()
+        if not text:
+            if field.required:
+                wrong[field.name] = f"{field.title} is needed."
+            continue
+        try:
+            same = field.default is not None and text == field.default_text
+            values[field.name] = field.default if same else field.value(text)
+        except ConfigError as error:
+            wrong[field.name] = str(error)
+    return values, wrong
+
+
+def form_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A form filled in with nothing but its defaults."""
+    return {field.name: field.default for field in form_fields(schema) if field.default is not None}
+
+
+def _field(name: str, given: Mapping[str, Any], required: bool) -> FormField:
+    kind, choices = _kind(given)
+    label = clean(str(given.get("title") or name))[:200]
+    described = clean(str(given.get("description") or ""))[:500]
+    return FormField(
+        name=name,
+        kind=kind,
+        label=f"{label}: {described}" if described else label,
+        required=required,
+        default=given.get("default"),
+        choices=choices,
+        format=clean(str(given.get("format") or "")),
+        minimum=_limit(given.get("minimum")),
+        maximum=_limit(given.get("maximum")),
+    )
+
+
+def _kind(given: Mapping[str, Any]) -> tuple[FieldKind, tuple[tuple[str, str], ...]]:
+    kind = given.get("type")
+    if kind == "array":
+        items = given.get("items")
+        return "choices", _choices(items) if isinstance(items, Mapping) else ()
+    if choices := _choices(given):
+        return "choice", choices
+    kinds: dict[Any, FieldKind] = {"boolean": "yes-no", "integer": "integer", "number": "number"}
+    return kinds.get(kind, "text"), ()
+
+
+def _choices(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Values and labels, in any of the ways in which a schema lists them."""
+    for key in ("oneOf", "anyOf"):
+        if isinstance(listed := given.get(key), list):
+            pairs = [(each.get("const"), each.get("title")) for each in listed if isinstance(each, Mapping)]
+            return tuple(
+                (str(value), clean(str(title or value))) for value, title in pairs if value is not None
+            )
+    values = given.get("enum")
+    if not isinstance(values, list):
+        return ()
+    names = given.get("enumNames")
+    labels = names if isinstance(names, list) and len(names) == len(values) else values
+    return tuple((str(value), clean(str(label))) for value, label in zip(values, labels, strict=True))
+
+
+def _limit(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+LONGEST_REQUEST = 2_000
+"""Characters of a server's message that are shown."""
+_DECLINE, _OPENED = "Decline", "Done, go on"
+
+
+class FormAsker(Asker, Protocol):
+    """The way to a person who may fill in a form."""
+
+    async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply: ...
+
+
+async def asked_of_person(asker: FormAsker, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a person answers: `action` (accept, decline, cancel) and `content`."""
+    message = clean(str(params.get("message") or ""))[:LONGEST_REQUEST]
+    if params.get("mode") == "url":
+        return await _address(asker, server, message, str(params.get("url") or ""))
+    schema = params.get("requestedSchema")
+    return await _form(asker, server, message, form_fields(schema if isinstance(schema, Mapping) else {}))
+
+
+def with_defaults(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer of somebody who agrees and changes nothing; an address is declined."""
+    if params.get("mode") == "url":
+        return {"action": "decline"}
+    schema = params.get("requestedSchema")
+    return {"action": "accept", "content": form_defaults(schema if isinstance(schema, Mapping) else {})}
+
+
+async def _address(asker: FormAsker, server: str, message: str, url: str) -> Mapping[str, Any]:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return {"action": "decline"}
+    question = (
+        f"The MCP server {server} asks you to open a page of {parts.hostname} in your browser.\n{message}\n\n"
+        f"{reveal(url)}"
+    )
+    answer = await asker.ask(question, (_OPENED, _DECLINE), False)
+    return {"action": _action(answer.outcome, answer.text)}
+
+
+async def _form(
+    asker: FormAsker, server: str, message: str, fields: tuple[FormField, ...]
+) -> Mapping[str, Any]:
+    reply = await asker.fill_in(server, message, fields)
+    match reply.outcome:
+        case "answered":
+            return {"action": "accept", "content": dict(reply.values)}
+        case "declined":
+            return {"action": "decline"}
+    return {"action": "cancel"}
+
+
+def _action(outcome: str, text: str) -> str:
+    if outcome == "answered":
+        return "decline" if text == _DECLINE else "accept"
+    return "decline" if outcome == "declined" else "cancel"
+
+
+MOST_TOKENS = 4_096
+"""Tokens of an answer, whatever the server asks for."""
+LONGEST = 200_000
+"""Characters of a question."""
+SECONDS = 180.0
+_SHOWN = 1_000
+
+
+class Sampling:
+    """Asks one model of the session for servers."""
+
+    def __init__(
+        self, route: ModelRoute, meter: Meter, gate: Gate, may_ask: Callable[[], bool], retries: int = 1
+    ) -> None:
+        """`may_ask` tells whether a person is there, or a budget bounds what nobody looks at."""
+        self._route = replace(route, wire=Wire(route.wire.format, codec_for("native")), tools=())
+        self._meter = meter
+        self._gate = gate
+        self._may_ask = may_ask
+        self._policy = RetryPolicy(retries=retries)
+
+    async def ask(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The model's answer to the messages of a server. Raises `RefusedError`."""
+        messages = _messages(params.get("messages"))
+        system = clean(str(params.get("systemPrompt") or ""))
+        if sum(len(each.content) for each in messages) + len(system) > LONGEST:
+            raise RefusedError(f"the question has more than {LONGEST:,} characters")
+        if not self._may_ask():
+            raise RefusedError("nobody is there and budget.session bounds nothing, so the model is not asked")
+        shown = " ".join(messages[-1].content.split())[:_SHOWN]
+        try:
+            await self._gate.permit(SampleModel(tool="sampling", server=server, text=shown))
+        except DeniedError as error:
+            raise RefusedError(f"the user did not allow it: {clean(str(error))[:300]}") from error
+        wanted = params.get("maxTokens")
+        tokens = min(wanted, MOST_TOKENS) if isinstance(wanted, int) and wanted > 0 else MOST_TOKENS
+        try:
+            async with asyncio.timeout(SECONDS):
+                reply = await fetch_reply(
+                    [self._route],
+                    lambda route: _request(route, system, messages, tokens),
+                    _Unheard(),
+                    self._policy,
+                )
+        except TimeoutError:
+            raise RefusedError(f"the model gave no answer within {SECONDS:g} s") from None
+        except HermesError as error:
+            raise RefusedError(f"the model could not be asked: {clean(str(error))[:200]}") from error
+        self._meter.add_aside(reply.usage, self._route.name)
+        return {
+            "role": "assistant",
+            "content": {"type": "text", "text": reply.text},
+            "model": self._route.name,
+            "stopReason": "maxTokens" if reply.finish == "length" else "endTurn",
+        }
+
+
+def _messages(given: Any) -> list[Message]:
+    """The messages of a question. Raises `RefusedError` for what is no text."""
+    if not isinstance(given, Sequence) or not given:
+        raise RefusedError("it asked nothing")
+    found = []
+    for each in given:
+        parts = each.get("content") if isinstance(each, Mapping) else None
+        listed = parts if isinstance(parts, list) else [parts]
+        texts = [part.get("text") if isinstance(part, Mapping) else None for part in listed]
+        if any(not isinstance(text, str) for text in texts):
+            raise RefusedError("only questions in text are passed on")
+        text = "\n".join(clean(str(text)) for text in texts)
+        found.append(Message("assistant" if each.get("role") == "assistant" else "user", text))
+    return found
+
+
+def _request(route: ModelRoute, system: str, messages: Sequence[Message], tokens: int) -> ModelRequest:
+    framer = route.wire.framer()
+    frames = [frame for message in messages for frame in framer.frames(message)]
+    return ModelRequest(
+        model=route.model,
+        system=route.wire.system(system or "You answer a question of a tool server.", ()),
+        frames=tuple(frames),
+        max_output=tokens,
+        usual_output=route.usual_output,
+    )
+
+
+class _Unheard:
+    """A request that nobody watches."""
+
+    def started(self, route: ModelRoute, attempt: int) -> None: ...
+
+    def shown(self, delta: Delta) -> None: ...
+
+    def cut(self, reason: str) -> None: ...
+
+    def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None: ...
