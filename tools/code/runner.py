@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tools.code.call_dispatcher import CallDispatcher
 from tools.code.data import Clock, CodeJob, CodeLimits, CodeOutcome, CodeProgress, RpcRequest, Serve, Status
 from tools.code.process import Capture, ChildHome, Recipe, ScriptChild, choose, threads_of_system
+from tools.code.server import CallDispatcher
 from tools.code.stubs import Offer, generate
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, PermitHost

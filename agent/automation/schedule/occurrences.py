@@ -1,19 +1,23 @@
-"""Instants (UTC) at which schedules are due, strictly after a given one. Pure.
-
-Times of the day (`0 9 * * *`) are wall time: one that a zone skips is due once, at the first minute after the
-gap; one that comes twice is due the first time. Steps of the clock (a wildcard in minute or hour, `every`)
-follow elapsed time: they are due at each instant whose wall time matches.
-"""
+"""Runs of a job to come, and what a person is asked about them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
-from agent.automation.schedule.expression import CronFields, Schedule, SingleTime, parse_cron
-from agent.automation.schedule.zones import changes, first_instant, offset_at, wall, zone
+from agent.automation.schedule.expression import (
+    CronFields,
+    Kind,
+    Schedule,
+    SingleTime,
+    parse_cron,
+    parse_moment,
+    parse_schedule,
+)
+from agent.automation.schedule.zones import ScheduleError, changes, first_instant, offset_at, wall, zone
 
 END = datetime(9999, 1, 1, tzinfo=UTC)
 """Where the calendar ends for steps of the clock."""
@@ -108,3 +112,40 @@ def _stretches(where: ZoneInfo, begin: datetime) -> Iterator[tuple[datetime, dat
         if end > begin:
             yield begin, end, offset
             begin, offset = end, offset_at(where, end)
+
+
+MOST = 10_000
+"""Instants that can be asked for at once."""
+DEFAULT_COUNT = 5
+
+
+@dataclass(frozen=True)
+class Question:
+    """When `schedule` is due next in `zone`, strictly after `after` (ISO; wall time without offset)."""
+
+    schedule: str
+    zone: str
+    after: str
+    count: int = DEFAULT_COUNT
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a schedule means: its kind, the next instants in its zone, and words for it."""
+
+    schedule: str
+    kind: Kind
+    next: tuple[datetime, ...]
+    """Aware, with the offset of the zone; never to be compared with each other."""
+    text: str
+
+
+def ask(question: Question) -> Answer:
+    """Answer a question. Raises `ScheduleError`."""
+    if not 1 <= question.count <= MOST:
+        raise ScheduleError(f"The count {question.count} is out of range; ask for 1 to {MOST}.")
+    schedule = parse_schedule(question.schedule, question.zone)
+    after = parse_moment(question.after, question.zone)
+    where = zone(schedule.zone)
+    due = tuple(each.astimezone(where) for each in next_due(schedule, after, question.count))
+    return Answer(question.schedule, schedule.kind, due, schedule.explained())

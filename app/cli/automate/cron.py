@@ -28,9 +28,9 @@ from app.cli.frame import (
 from tools.text.words import one_line
 
 if TYPE_CHECKING:
-    from agent.automation.schedule.asking import Answer, Question
     from agent.automation.schedule.book import JobBook
     from agent.automation.schedule.job import Job, JobRun
+    from agent.automation.schedule.occurrences import Answer, Question
     from agent.core.store.store import Store
 
 LONGEST_LINE = 100_000
@@ -74,7 +74,7 @@ def _declare_next(actions: Any) -> None:
 
 def _next(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.automation.schedule.asking import ask
+    from agent.automation.schedule.occurrences import ask
     from agent.automation.schedule.zones import machine_zone
 
     usual = {
@@ -126,7 +126,7 @@ def _skip_line(begun: bytes) -> None:
 
 
 def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
-    from agent.automation.schedule.asking import ask
+    from agent.automation.schedule.occurrences import ask
     from agent.automation.schedule.zones import ScheduleError
 
     try:
@@ -143,7 +143,7 @@ def _answer_line(line: bytes, usual: dict[str, Any]) -> dict[str, Any]:
 
 
 def _question(asked: dict[str, Any], usual: dict[str, Any]) -> Question:
-    from agent.automation.schedule.asking import DEFAULT_COUNT, Question
+    from agent.automation.schedule.occurrences import DEFAULT_COUNT, Question
     from agent.automation.schedule.zones import ScheduleError
 
     given: dict[str, Any] = {

@@ -220,7 +220,7 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
 
 def explained(schedule: str) -> str:
     """A schedule in words. Raises `HermesError`."""
-    from agent.automation.schedule.asking import Question, ask
+    from agent.automation.schedule.occurrences import Question, ask
     from agent.automation.schedule.zones import machine_zone
 
     return ask(Question(schedule, machine_zone(), datetime.now().isoformat(), 1)).text

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tools.code.call_dispatcher import CallDispatcher
 from tools.code.data import LINE_LIMIT, BadRequestError, Clock, parse_request
-from tools.code.server import ScriptServer, peer_uid
+from tools.code.server import CallDispatcher, ScriptServer, peer_uid
 from tools.code.stubs import Offer
 
 

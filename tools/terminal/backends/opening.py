@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.terminal.backends.channel import Connector
-from tools.terminal.backends.docker import DockerConnector
+from tools.terminal.backends.containers import DockerConnector, SingularityConnector
 from tools.terminal.backends.options import (
     BackendOptions,
     DockerOptions,
@@ -14,7 +14,6 @@ from tools.terminal.backends.options import (
     SshOptions,
 )
 from tools.terminal.backends.remote_backend import RemoteBackend
-from tools.terminal.backends.singularity import SingularityConnector
 from tools.terminal.backends.ssh import SshConnector
 
 
